@@ -1,0 +1,32 @@
+# Two commands matter: `make run` starts the product, `make test` passes every check.
+# Both set up everything they need from Python >= 3.11, make and git alone.
+SHELL := /bin/bash
+VENV := .venv
+STAMP := $(VENV)/.ready
+
+.PHONY: setup run test check bench fuzz clean help
+
+help:            ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ \t/'
+
+setup: $(STAMP)  ## install everything into .venv
+$(STAMP): pyproject.toml uv.lock scripts/setup
+	@scripts/setup && touch $(STAMP)
+
+run: setup       ## play the echo runner in this terminal
+	@scripts/run
+
+test: setup      ## every check: lint, types, imports, tests
+	@scripts/test
+
+check: setup     ## the quick half of the tests: lint, types, imports
+	@scripts/check
+
+bench: setup     ## every performance figure of what exists
+	@scripts/bench wire
+
+fuzz: setup      ## coverage-guided fuzzing of the frame parser (by hand; SECONDS=60)
+	@scripts/fuzz
+
+clean:           ## forget the environment
+	rm -rf $(VENV) .uv

@@ -1,0 +1,112 @@
+"""What a runner is and the most it may ever be granted (§2)."""
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from bollard.protocol import limits
+from bollard.protocol.form import FormItem
+from bollard.protocol.shape import Flag, JsonObject, Localized, Strict
+
+__all__ = [
+    "DEFAULT_LOCALE",
+    "AgentRunnerCapabilities",
+    "AgentRunnerDiscovery",
+    "AgentRunnerManifest",
+    "AgentRunnerPermissions",
+    "Name",
+    "RunnerList",
+    "runner_id",
+]
+
+DEFAULT_LOCALE: Final = "en_US"
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=limits.NAME_CHARACTERS)]
+"""An author, plugin, runner or tool name: lower-case ASCII, so that no two of them look alike."""
+
+
+def _has_default_locale(text: dict[str, str]) -> dict[str, str]:
+    if not text.get(DEFAULT_LOCALE, "").strip():
+        raise ValueError(f"needs a text for {DEFAULT_LOCALE}")
+    return text
+
+
+Label = Annotated[Localized, AfterValidator(_has_default_locale)]
+
+
+def runner_id(author: str, plugin: str, runner: str) -> str:
+    """The id of a runner, computed by the host and never believed."""
+    return f"plugin:{author}/{plugin}/{runner}"
+
+
+class AgentRunnerCapabilities(Strict):
+    """What a runner can do. Grants nothing."""
+
+    streaming: Flag = False
+    tool_calling: Flag = False
+    knowledge_retrieval: Flag = False
+    multimodal_input: Flag = False
+    skill_authoring: Flag = False
+    interrupt: Flag = False
+    steering: Flag = False
+
+
+class AgentRunnerPermissions(Strict):
+    """The most a runner may ever be granted. Empty means nothing."""
+
+    models: tuple[Literal["invoke", "stream", "rerank", "embed"], ...] = ()
+    tools: tuple[Literal["detail", "call"], ...] = ()
+    knowledge_bases: tuple[Literal["list", "retrieve"], ...] = ()
+    history: tuple[Literal["page", "search"], ...] = ()
+    events: tuple[Literal["get", "page"], ...] = ()
+    artifacts: tuple[Literal["metadata", "read", "write"], ...] = ()
+    storage: tuple[Literal["plugin", "workspace"], ...] = ()
+    files: tuple[Literal["config", "knowledge"], ...] = ()
+    agents: tuple[Literal["call"], ...] = ()
+    platform: tuple[Literal["request"], ...] = ()
+
+
+class AgentRunnerManifest(Strict):
+    """One runner, as its plugin describes it."""
+
+    id: str = Field(description="plugin:author/name/runner; the host computes it and rejects a mismatch.")
+    name: Name
+    label: Label
+    description: Localized | None = None
+    capabilities: AgentRunnerCapabilities = Field(default_factory=AgentRunnerCapabilities)
+    permissions: AgentRunnerPermissions = Field(default_factory=AgentRunnerPermissions)
+    config_schema: tuple[FormItem, ...] = Field(default=(), max_length=limits.FORM_ITEMS)
+    metadata: JsonObject = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [item.name for item in self.config_schema]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"config_schema names {', '.join(twice)} twice")
+        return self
+
+
+class AgentRunnerDiscovery(Strict):
+    """One entry of `runners/list`."""
+
+    plugin_author: Name
+    plugin_name: Name
+    runner_name: Name
+    plugin_version: str | None = None
+    manifest: AgentRunnerManifest
+
+    @model_validator(mode="after")
+    def _id_is_the_computed_one(self) -> Self:
+        expected = runner_id(self.plugin_author, self.plugin_name, self.runner_name)
+        if self.manifest.id != expected:
+            raise ValueError(f"manifest.id is {self.manifest.id!r}, but this runner's id is {expected!r}")
+        if self.manifest.name != self.runner_name:
+            raise ValueError(f"manifest.name is {self.manifest.name!r}, but runner_name is {self.runner_name!r}")
+        return self
+
+
+class RunnerList(Strict):
+    """The answer to `runners/list`. A host validates each entry on its own, so that one bad runner hides no other."""
+
+    runners: tuple[AgentRunnerDiscovery, ...]

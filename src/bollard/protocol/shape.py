@@ -1,0 +1,92 @@
+"""The two kinds of shape, and the JSON scalars they are made of. No shape of its own.
+
+`Strict` travels from runner to host: an unknown field is refused. `Tolerant` travels from host to runner, or both
+ways: an unknown field is ignored, so that an old runner survives a newer host (protocol.md §1).
+
+Both are frozen. A field that may be absent has the default `None` and is left out of the JSON when it is absent; a
+required field whose value is JSON `null` stays.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self, cast
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic import (
+    Strict as _Exact,
+)
+
+__all__ = [
+    "Bytes64",
+    "Digest",
+    "Flag",
+    "Int",
+    "JsonObject",
+    "JsonValue",
+    "Localized",
+    "Number",
+    "Shape",
+    "Strict",
+    "Timestamp",
+    "Tolerant",
+]
+
+# JSON knows its scalar types, so nothing is coerced: "1" is not 1, 1 is not true.
+Int = Annotated[int, _Exact()]
+Number = Annotated[float, _Exact()]
+Flag = Annotated[bool, _Exact()]
+JsonObject = dict[str, JsonValue]
+
+Timestamp = Annotated[Number, Field(ge=0, description="Epoch seconds, millisecond precision.")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, lower-case hex.")]
+Bytes64 = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$", description="Standard base64 with padding.")]
+Localized = Annotated[dict[str, str], Field(description="Text by locale: en_US, zh_Hans, …")]
+
+
+class Shape(BaseModel):
+    """A frozen value of the protocol."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, protected_namespaces=(), ser_json_inf_nan="strings")
+
+    @classmethod
+    def from_wire(cls, value: JsonValue) -> Self:
+        """Validate one decoded JSON value; raises `pydantic.ValidationError` with the field's path."""
+        return cls.model_validate(value)
+
+    def to_wire(self) -> JsonObject:
+        """The JSON object this shape is on the wire, absent fields left out."""
+        return self.model_dump(mode="json")
+
+    @model_serializer(mode="wrap")
+    def _leave_out_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        body = cast("dict[str, Any]", handler(self))
+        fields = type(self).model_fields
+        absent = [
+            name for name, value in body.items() if value is None and name in fields and not fields[name].is_required()
+        ]
+        for name in absent:
+            del body[name]
+        return body
+
+
+class Strict(Shape):
+    """From runner to host: an unknown field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Tolerant(Shape):
+    """From host to runner, or both ways: an unknown field is ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def english(text: Mapping[str, str]) -> str:
+    """The `en_US` text, or any text there is."""
+    return text.get("en_US") or next(iter(text.values()), "")
