@@ -1,1 +1,72 @@
+"""Frames, the JSON-RPC peer and both ends of the channel between a host and a worker (protocol.md §11).
 
+`bollard.wire.websocket` is imported on its own, because only remote runtimes need it.
+"""
+
+from bollard.wire.catalogue import CatalogueProblem, RunnerCatalogue, ToolCatalogue
+from bollard.wire.delta_frame import Delta
+from bollard.wire.envelope import Note
+from bollard.wire.errors import (
+    CallTimeout,
+    ChannelClosed,
+    FrameError,
+    IncompatiblePeer,
+    PayloadTooLarge,
+    RemoteError,
+    WireError,
+)
+from bollard.wire.heartbeat import watch_heartbeat
+from bollard.wire.host_calls import RunCall
+from bollard.wire.host_end import HostEnd, HostObserver
+from bollard.wire.host_run import HostRun, RunEnd, RunSink, WorkerResult
+from bollard.wire.memory import MemoryTransport, memory_pair
+from bollard.wire.peer import Incoming, Peer, Service
+from bollard.wire.process import WorkerProcess, spawn_worker, worker_environment
+from bollard.wire.stream import StreamTransport, connect_socket
+from bollard.wire.strict_json import decode, encode
+from bollard.wire.strikes import Strike
+from bollard.wire.transport import Receiver, Transport
+from bollard.wire.worker_end import ToolRequest, WorkerEnd, WorkerHandler
+from bollard.wire.worker_run import WorkerRun
+
+__all__ = [
+    "CallTimeout",
+    "CatalogueProblem",
+    "ChannelClosed",
+    "Delta",
+    "FrameError",
+    "HostEnd",
+    "HostObserver",
+    "HostRun",
+    "Incoming",
+    "IncompatiblePeer",
+    "MemoryTransport",
+    "Note",
+    "PayloadTooLarge",
+    "Peer",
+    "Receiver",
+    "RemoteError",
+    "RunCall",
+    "RunEnd",
+    "RunSink",
+    "RunnerCatalogue",
+    "Service",
+    "StreamTransport",
+    "Strike",
+    "ToolCatalogue",
+    "ToolRequest",
+    "Transport",
+    "WireError",
+    "WorkerEnd",
+    "WorkerHandler",
+    "WorkerProcess",
+    "WorkerResult",
+    "WorkerRun",
+    "connect_socket",
+    "decode",
+    "encode",
+    "memory_pair",
+    "spawn_worker",
+    "watch_heartbeat",
+    "worker_environment",
+]

@@ -1,0 +1,114 @@
+"""What a worker says it offers, entry by entry: one bad runner or tool is a problem with a name, and hides no other.
+
+Pure: the host's end feeds the decoded answers of `runners/list` and `tools/list`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from bollard.protocol import (
+    AgentRunnerDiscovery,
+    JsonValue,
+    PluginIdentity,
+    Shape,
+    ToolDefinition,
+    limits,
+)
+
+__all__ = ["CatalogueProblem", "RunnerCatalogue", "ToolCatalogue", "first_problem", "read_runners", "read_tools"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueProblem:
+    """An entry that was skipped: which, which field of it, and what is wrong."""
+
+    entry: str
+    field: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerCatalogue:
+    """The runners of a plugin that can be used, and the entries that cannot."""
+
+    runners: tuple[AgentRunnerDiscovery, ...]
+    problems: tuple[CatalogueProblem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCatalogue:
+    """The tools of a plugin that can be used, and the entries that cannot."""
+
+    tools: tuple[ToolDefinition, ...]
+    problems: tuple[CatalogueProblem, ...]
+
+
+S = TypeVar("S", bound=Shape)
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """The path of the first wrong field, and what is wrong with it, without quoting its value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ".".join(str(part) for part in first["loc"]) or "(whole)", first["msg"]
+
+
+def _named(entry: JsonValue, key: str, index: int) -> str:
+    name = entry.get(key) if isinstance(entry, dict) else None
+    return name[: limits.NAME_CHARACTERS] if isinstance(name, str) else f"#{index}"
+
+
+def _read(
+    answer: JsonValue, key: str, name_key: str, shape: type[S], most: int
+) -> tuple[list[S], list[CatalogueProblem]]:
+    entries = answer.get(key) if isinstance(answer, dict) else None
+    if not isinstance(entries, list):
+        return [], [CatalogueProblem(entry=key, field=key, problem="the answer has no list of this name")]
+    found: list[S] = []
+    problems: list[CatalogueProblem] = []
+    for index, entry in enumerate(entries[:most]):
+        try:
+            found.append(shape.from_wire(entry))
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            problems.append(CatalogueProblem(entry=_named(entry, name_key, index), field=field, problem=problem))
+    if len(entries) > most:
+        text = f"{len(entries)} entries, only the first {most} were read"
+        problems.append(CatalogueProblem(entry=key, field=key, problem=text))
+    return found, problems
+
+
+def _once(names: Sequence[str]) -> list[bool]:
+    """For each name, whether this is the first time it stands in the list."""
+    return [name not in names[:index] for index, name in enumerate(names)]
+
+
+def read_runners(answer: JsonValue, plugin: PluginIdentity) -> RunnerCatalogue:
+    """The runners that are this plugin's own and well described."""
+    found, problems = _read(answer, "runners", "runner_name", AgentRunnerDiscovery, limits.RUNNERS_PER_PLUGIN)
+    runners: list[AgentRunnerDiscovery] = []
+    for runner, first in zip(found, _once([runner.runner_name for runner in found]), strict=True):
+        if (runner.plugin_author, runner.plugin_name) != (plugin.author, plugin.name):
+            text = f"says it belongs to {runner.plugin_author}/{runner.plugin_name}, not to this channel's plugin"
+            problems.append(CatalogueProblem(entry=runner.runner_name, field="plugin_name", problem=text))
+        elif not first:
+            text = "a second runner of this name in one plugin"
+            problems.append(CatalogueProblem(entry=runner.runner_name, field="runner_name", problem=text))
+        else:
+            runners.append(runner)
+    return RunnerCatalogue(runners=tuple(runners), problems=tuple(problems))
+
+
+def read_tools(answer: JsonValue) -> ToolCatalogue:
+    """The tools that are well described."""
+    found, problems = _read(answer, "tools", "name", ToolDefinition, limits.TOOLS_PER_PLUGIN)
+    tools: list[ToolDefinition] = []
+    for tool, first in zip(found, _once([tool.name for tool in found]), strict=True):
+        if first:
+            tools.append(tool)
+        else:
+            text = "a second tool of this name in one plugin"
+            problems.append(CatalogueProblem(entry=tool.name, field="name", problem=text))
+    return ToolCatalogue(tools=tuple(tools), problems=tuple(problems))

@@ -1,0 +1,107 @@
+"""API calls and streams of a run, as the host answers them. Decides nothing about rights: that is the run API's job."""
+
+import asyncio
+from collections.abc import Callable
+
+from bollard.protocol import API_ERROR_RPC_CODE, AgentAPIError, JsonObject, JsonValue, limits
+from bollard.wire.credit import Window
+from bollard.wire.envelope import note_frame
+from bollard.wire.errors import ChannelClosed, PayloadTooLarge
+from bollard.wire.peer import Incoming, Peer
+from bollard.wire.strict_json import encode
+
+__all__ = ["RunCall", "refuse"]
+
+
+def refuse(call: Incoming, error: AgentAPIError) -> None:
+    """Answer a call with an API error."""
+    call.fail(API_ERROR_RPC_CODE, error.message, error.to_wire())
+
+
+class RunCall:
+    """One `api/call` or `api/stream`: answered once; a stream sends chunks before that, as its credit allows."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        incoming: Incoming,
+        *,
+        run_id: str,
+        action: str,
+        params: JsonObject,
+        stream_id: str | None,
+        settled: Callable[["RunCall"], None],
+    ) -> None:
+        self.run_id = run_id
+        self.action = action
+        self.params = params
+        self.stream_id = stream_id
+        self.given_up = False
+        """Whether the worker cancelled it, or its run or channel is gone: the answer will be dropped."""
+        self.on_given_up: Callable[[], None] | None = None
+        """Set by whoever works on the call, to be told that nobody waits for it any more."""
+        self._peer = peer
+        self._incoming = incoming
+        self._settled = settled
+        self._window = Window(limit_count=limits.STREAM_WINDOW_CHUNKS, limit_bytes=limits.STREAM_WINDOW_BYTES)
+        self._credit_came: asyncio.Future[None] | None = None
+
+    @property
+    def id(self) -> int | str:
+        return self._incoming.id
+
+    @property
+    def streamed(self) -> bool:
+        return self.stream_id is not None
+
+    def answer(self, result: JsonValue) -> None:
+        """The result of a call, or the end of a stream."""
+        size = len(encode(result))
+        if size > limits.CALL_BYTES:
+            message = f"the answer is {size} bytes of JSON, the limit is {limits.CALL_BYTES}"
+            self.refuse(AgentAPIError(code="payload_too_large", message=message))
+            return
+        self._incoming.answer(result)
+        self._settled(self)
+
+    def refuse(self, error: AgentAPIError) -> None:
+        refuse(self._incoming, error)
+        self._settled(self)
+
+    async def chunk(self, data: JsonValue) -> None:
+        """Send one chunk of a stream; waits for credit. Raises `ChannelClosed` when nobody listens any more."""
+        index = self._window.last + 1
+        frame = note_frame("api/chunk", {"stream_id": self.stream_id, "index": index, "data": data})
+        if len(frame) > self._peer.frame_bytes:
+            raise PayloadTooLarge(f"a chunk of {self.action}", len(frame), self._peer.frame_bytes)
+        while not self.given_up and not self._window.fits(len(frame)):
+            self._credit_came = asyncio.get_running_loop().create_future()
+            await self._credit_came
+        if self.given_up or self._incoming.answered:
+            raise ChannelClosed("the stream was given up")
+        self._window.take(index, len(frame))
+        self._peer.transport.send(frame)
+        if self._peer.transport.congested:
+            await self._peer.transport.drain()
+
+    def credited(self, index: int) -> bool:
+        """The worker took chunks through `index`; False for a credit that makes no sense."""
+        if not self._window.credit(index):
+            return False
+        self._wake()
+        return True
+
+    def give_up(self) -> None:
+        """Nobody waits for this call any more."""
+        if self.given_up:
+            return
+        self.given_up = True
+        self._wake()
+        refuse(self._incoming, AgentAPIError(code="cancelled", message="the call was given up"))
+        self._settled(self)
+        if self.on_given_up is not None:
+            self.on_given_up()
+
+    def _wake(self) -> None:
+        if self._credit_came is not None and not self._credit_came.done():
+            self._credit_came.set_result(None)

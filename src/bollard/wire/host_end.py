@@ -1,0 +1,310 @@
+"""The host's end of a channel: discovery, runs, tools, and strikes against a worker that breaks the protocol (§11).
+
+It enforces what the channel alone can know (identity, framing, envelopes, windows, which runs are alive here) and
+leaves rights, payloads and durability to its owner.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from pydantic import ValidationError
+
+from bollard.protocol import (
+    AgentAPIError,
+    AgentRunRequest,
+    ApiCall,
+    ApiCancel,
+    ApiCredit,
+    ApiStream,
+    ChannelLimits,
+    InitializeParams,
+    InitializeResult,
+    JsonObject,
+    LogRecord,
+    ToolAnswer,
+    ToolCallParams,
+)
+from bollard.protocol.limits import PROTOCOL_VERSION as PROTOCOL
+from bollard.wire.catalogue import RunnerCatalogue, ToolCatalogue, first_problem, read_runners, read_tools
+from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, read_delta
+from bollard.wire.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, Note
+from bollard.wire.errors import ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError
+from bollard.wire.host_calls import RunCall, refuse
+from bollard.wire.host_run import HostRun, RunEnd, RunSink, answered, read_result
+from bollard.wire.limits import HEARTBEAT_TIMEOUT_S, REQUEST_TIMEOUT_S
+from bollard.wire.peer import Incoming, Peer
+from bollard.wire.strikes import Strike, StrikeBook
+from bollard.wire.transport import Transport
+
+__all__ = ["HostEnd", "HostObserver"]
+
+_UPGRADE: Final = "upgrade the worker's SDK, or the host, so that both speak the same protocol"
+_TOOL_ANSWER_MARGIN_S: Final = 2.0  # a worker enforces a tool's time-out itself; the host's is the second line
+
+
+class HostObserver(Protocol):
+    """What the owner of a channel is told beside its runs."""
+
+    def logged(self, record: LogRecord) -> None: ...
+
+    def struck(self, strike: Strike) -> None:
+        """The channel broke the protocol; `strike.ends == "worker"` means that it was closed for it."""
+        ...
+
+    def batch_ended(self) -> None:
+        """Everything that arrived together has been told: the moment to commit and to return credit."""
+        ...
+
+    def closed(self, reason: str) -> None: ...
+
+
+class HostEnd:
+    """Drives one worker over one channel."""
+
+    def __init__(self, transport: Transport, observer: HostObserver, *, limits: ChannelLimits | None = None) -> None:
+        self._limits = limits or ChannelLimits()
+        self._observer = observer
+        self._peer = Peer(transport, self, frame_bytes=self._limits.frame_bytes)
+        self._strikes = StrikeBook()
+        self._runs: dict[str, HostRun] = {}
+        self._streams: dict[str, RunCall] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._worker: InitializeResult | None = None
+        self._notes: dict[str, Callable[[JsonObject, int], None]] = {
+            "run/result": self._result,
+            "log": lambda params, _: self._logged(params),
+            "api/credit": lambda params, _: self._api_credit(params),
+            "api/cancel": lambda params, _: self._api_cancel(params),
+        }
+
+    @property
+    def peer(self) -> InitializeResult:
+        """Who is on the other side; fixed by `initialize`."""
+        if self._worker is None:
+            raise IncompatiblePeer("the channel is not initialized", "call initialize first")
+        return self._worker
+
+    # --- what the owner does ---
+
+    async def initialize(self, host_version: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> InitializeResult:
+        """Introduce both sides, once. Raises `IncompatiblePeer` with a sentence that says what to upgrade."""
+        if self._worker is not None:
+            raise IncompatiblePeer("the channel is initialized already", "open another channel")
+        self._peer.start()
+        params = InitializeParams(protocol=PROTOCOL, host_version=host_version, limits=self._limits)
+        try:
+            answer = await self._peer.call("initialize", params.to_wire(), timeout_s=timeout_s)
+            self._worker = InitializeResult.from_wire(answer)
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            self._peer.close("the worker's introduction is not valid")
+            raise IncompatiblePeer(f"the worker's introduction is wrong at {field}: {problem}", _UPGRADE) from error
+        except RemoteError as error:
+            self._peer.close("the worker refused to initialize")
+            raise IncompatiblePeer(f"the worker refused: {error.message}", _UPGRADE) from error
+        if self._worker.protocol != PROTOCOL:
+            theirs = self._worker.protocol
+            older = "worker" if theirs < PROTOCOL else "host"
+            self._peer.close("the versions do not fit")
+            raise IncompatiblePeer(
+                f"the worker speaks protocol {theirs}, this host speaks {PROTOCOL}", f"upgrade the {older}"
+            )
+        return self._worker
+
+    async def list_runners(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> RunnerCatalogue:
+        """The runners that can be used, and named problems for the rest."""
+        answer = await self._peer.call("runners/list", {}, timeout_s=timeout_s)
+        return read_runners(answer, self.peer.plugin)
+
+    async def list_tools(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> ToolCatalogue:
+        """The tools that can be used, and named problems for the rest."""
+        return read_tools(await self._peer.call("tools/list", {}, timeout_s=timeout_s))
+
+    def start_run(self, request: AgentRunRequest, sink: RunSink) -> HostRun:
+        """Start a run; what comes of it is told to `sink`, and `HostRun.ended` when the worker has answered."""
+        return self.start_run_raw(request.context.run_id, request.to_wire(), sink)
+
+    def start_run_raw(self, run_id: str, params: JsonObject, sink: RunSink) -> HostRun:
+        """The same with a request that is JSON already."""
+        if self._peer.closed_because is not None:
+            raise ChannelClosed(self._peer.closed_because)
+        run = HostRun(
+            self._peer,
+            run_id,
+            sink,
+            window_results=self._limits.window_results,
+            window_bytes=self._limits.window_bytes,
+        )
+        self._runs[run_id] = run
+        task = asyncio.get_running_loop().create_task(self._await_end(run, params))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return run
+
+    async def _await_end(self, run: HostRun, params: JsonObject) -> None:
+        try:
+            end = answered(await self._peer.call("run/start", params))
+        except ChannelClosed as error:
+            end = RunEnd(how="lost", reason=error.reason)
+        except WireError as error:
+            end = RunEnd(how="refused", reason=str(error))
+        if self._runs.get(run.run_id) is run:
+            del self._runs[run.run_id]
+        self._strikes.forget(run.run_id)
+        run.end(end)
+
+    async def call_tool(self, params: ToolCallParams) -> ToolAnswer:
+        """Call a tool of the plugin. Cancelling the waiter, or running out of time, sends `tool/cancel`."""
+
+        def give_up(_: object) -> None:
+            self._peer.note("tool/cancel", {"call_id": params.call_id})
+
+        answer = await self._peer.call(
+            "tool/call",
+            params.to_wire(),
+            timeout_s=params.timeout_ms / 1000 + _TOOL_ANSWER_MARGIN_S,
+            given_up=give_up,
+        )
+        return ToolAnswer.from_wire(answer)
+
+    async def ping(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> None:
+        """Raises `CallTimeout` when the worker's loop does not turn."""
+        await self._peer.call("ping", {}, timeout_s=timeout_s)
+
+    async def shutdown(self, grace_s: float) -> None:
+        """Let runs end for `grace_s`, then have the rest cancelled; the worker exits after its answer."""
+        await self._peer.call("shutdown", {"grace_s": grace_s}, timeout_s=grace_s + REQUEST_TIMEOUT_S)
+
+    def close(self, reason: str) -> None:
+        self._peer.close(reason)
+
+    # --- what the peer tells (Service) ---
+
+    def quick(self, frame: bytes) -> bool:
+        delta = read_delta(frame)
+        if delta is None:
+            return False
+        run = self._runs.get(delta.run_id)
+        if run is None:
+            self._strike(delta.run_id, "run_id", "a result names no active run of this channel")
+        elif not run.take_delta(delta, len(frame) - RESULT_ENVELOPE_BYTES):
+            self._strike(delta.run_id, "over_credit", "more results under way than the window allows")
+        return True
+
+    def noted(self, note: Note, size: int) -> None:
+        handler = self._notes.get(note.method)
+        if handler is None:
+            self._strike_params(note.params, "unknown_method", f"{note.method[:64]!r} is not a note of a worker")
+            return
+        try:
+            handler(note.params, size)
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            self._strike_params(note.params, "envelope", f"{note.method}: {field}: {problem}")
+        except FrameError as error:
+            self._strike_params(note.params, error.fault, error.detail)
+
+    def _result(self, params: JsonObject, size: int) -> None:
+        result = read_result(params, size)
+        run = self._runs.get(result.run_id)
+        if run is None:
+            self._strike(result.run_id, "run_id", "a result names no active run of this channel")
+        elif not run.take_result(result):
+            self._strike(result.run_id, "over_credit", "more results under way than the window allows")
+
+    def _logged(self, params: JsonObject) -> None:
+        self._observer.logged(LogRecord.from_wire(params))
+
+    def _api_credit(self, params: JsonObject) -> None:
+        credit = ApiCredit.from_wire(params)
+        stream = self._streams.get(credit.stream_id)  # one that ended meanwhile is no fault
+        if stream is not None and not stream.credited(credit.index):
+            self._strike(stream.run_id, "credit", "a stream was credited beyond what was sent")
+
+    def _api_cancel(self, params: JsonObject) -> None:
+        cancel = ApiCancel.from_wire(params)
+        if run := self._runs.get(cancel.run_id):
+            run.give_up_call(cancel.id)
+
+    def called(self, call: Incoming) -> None:
+        if call.method not in ("api/call", "api/stream"):
+            call.fail(METHOD_NOT_FOUND, f"{call.method[:64]} is not a method of a host")
+            self._strike_params(call.params, "unknown_method", f"{call.method[:64]!r} is not a method of a host")
+            return
+        try:
+            asked = ApiStream.from_wire(call.params) if call.method == "api/stream" else ApiCall.from_wire(call.params)
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            detail = AgentAPIError(code="invalid_argument", message=f"{field}: {problem}", details={"field": field})
+            call.fail(INVALID_PARAMS, detail.message, detail.to_wire())
+            self._strike_params(call.params, "envelope", f"{call.method}: {field}: {problem}")
+            return
+        run = self._runs.get(asked.run_id)
+        if run is None:
+            refuse(call, AgentAPIError(code="not_found", message="there is no such run"))
+            self._strike(asked.run_id, "run_id", "a call names no active run of this channel")
+            return
+        self._take_call(run, call, asked)
+
+    def _take_call(self, run: HostRun, call: Incoming, asked: ApiCall | ApiStream) -> None:
+        stream_id = asked.stream_id if isinstance(asked, ApiStream) else None
+        if stream_id is not None and stream_id in self._streams:
+            message = "the stream_id is that of an open stream"
+            refuse(call, AgentAPIError(code="invalid_argument", message=message, details={"field": "stream_id"}))
+            self._strike(run.run_id, "envelope", message)
+            return
+
+        def settled(done: RunCall) -> None:
+            run.forget_call(done)
+            if done.stream_id is not None:
+                self._streams.pop(done.stream_id, None)
+
+        run_call = RunCall(
+            self._peer,
+            call,
+            run_id=asked.run_id,
+            action=asked.action,
+            params=asked.params,
+            stream_id=stream_id,
+            settled=settled,
+        )
+        if stream_id is not None:
+            self._streams[stream_id] = run_call
+        run.take_call(run_call)
+
+    def faulted(self, fault: FrameError) -> None:
+        self._carry_out(self._strikes.against_channel(fault.fault, fault.detail))
+
+    def batch_ended(self) -> None:
+        self._observer.batch_ended()
+
+    def closed(self, reason: str) -> None:
+        for run in list(self._runs.values()):
+            run.end(RunEnd(how="lost", reason=reason))
+        self._runs.clear()
+        self._observer.closed(reason)
+
+    # --- strikes ---
+
+    def _strike_params(self, params: JsonObject, fault: str, detail: str) -> None:
+        run_id = params.get("run_id")
+        self._strike(run_id if isinstance(run_id, str) else "", fault, detail)
+
+    def _strike(self, run_id: str, fault: str, detail: str) -> None:
+        """Against the run if it is alive here, else against the channel."""
+        if run_id in self._runs:
+            self._carry_out(self._strikes.against_run(run_id, fault, detail))
+        else:
+            self._carry_out(self._strikes.against_channel(fault, detail))
+
+    def _carry_out(self, strike: Strike) -> None:
+        run = self._runs.get(strike.run_id) if strike.run_id is not None else None
+        if run is not None:
+            if strike.ends == "run":
+                run.cancel("runner.protocol")
+            run.struck(strike)
+            return
+        self._observer.struck(strike)
+        if strike.ends == "worker":
+            self._peer.close(f"the worker broke the protocol {strike.count} times, last: {strike.detail}")

@@ -1,0 +1,195 @@
+"""One run on the host's end of a channel: its results in order, its window, its calls. Knows no meaning of them."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from bollard.protocol import RESULT_TYPES, TERMINAL_TYPES, AgentAPIError, JsonObject, JsonValue, limits
+from bollard.wire.credit import Window
+from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, Delta
+from bollard.wire.errors import FrameError
+from bollard.wire.host_calls import RunCall
+from bollard.wire.peer import Peer
+from bollard.wire.sequence import ResultSequence
+from bollard.wire.strict_json import encode
+from bollard.wire.strikes import Strike
+
+__all__ = ["HostRun", "RunEnd", "RunSink", "WorkerResult", "read_result"]
+
+_RESULT_FIELDS = frozenset({"run_id", "type", "data", "sequence", "timestamp"})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
+    """One result, its envelope checked, its payload not: that depends on the type and is the run's business."""
+
+    run_id: str
+    type: str
+    data: JsonObject
+    sequence: int
+    timestamp: float | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How the worker's part of a run ended: answered, refused, or lost with the channel."""
+
+    how: Literal["answered", "refused", "lost"]
+    last_sequence: int | None = None
+    reason: str | None = None
+
+
+class RunSink(Protocol):
+    """What a run's owner is told, in the order of arrival."""
+
+    def delta(self, delta: Delta, size: int) -> None: ...
+
+    def result(self, result: WorkerResult) -> None: ...
+
+    def gap(self, first: int, last: int) -> None:
+        """Results `first` to `last` never arrived."""
+        ...
+
+    def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
+        """A result without effect: after the terminal one, or larger than a result may be."""
+        ...
+
+    def called(self, call: RunCall) -> None: ...
+
+    def struck(self, strike: Strike) -> None:
+        """The run broke the protocol; `strike.ends == "run"` asks the owner to end it."""
+        ...
+
+    def ended(self, end: RunEnd) -> None: ...
+
+
+def read_result(params: JsonObject, frame_size: int) -> WorkerResult:
+    """Check the envelope of a result by hand: this is the warm path, and its data is JSON already."""
+    run_id, kind, data, sequence = (params.get(key) for key in ("run_id", "type", "data", "sequence"))
+    timestamp = params.get("timestamp")
+    if not isinstance(run_id, str):
+        raise FrameError("envelope", "a result has a run_id")
+    if not isinstance(kind, str) or not isinstance(data, dict):
+        raise FrameError("envelope", "a result has a type and an object of data")
+    if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 1:
+        raise FrameError("envelope", "a result has a sequence of 1 or more")
+    if timestamp is not None and (isinstance(timestamp, bool) or not isinstance(timestamp, int | float)):
+        raise FrameError("envelope", "a timestamp is a number")
+    if unknown := params.keys() - _RESULT_FIELDS:
+        raise FrameError("envelope", f"a result has no field {min(unknown)[:64]!r}")
+    # What the sender counted: its params. A peer that writes spaces is judged by what it would be without them.
+    size = frame_size - RESULT_ENVELOPE_BYTES
+    if size > limits.RESULT_BYTES:
+        size = len(encode(params))
+    return WorkerResult(run_id, kind, data, sequence, timestamp, size)
+
+
+class HostRun:
+    """A run that was started on a channel and is not answered yet."""
+
+    def __init__(self, peer: Peer, run_id: str, sink: RunSink, *, window_results: int, window_bytes: int) -> None:
+        self.run_id = run_id
+        self.ended: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
+        self._peer = peer
+        self._sink = sink
+        self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
+        self._sequence = ResultSequence()
+        self._calls: dict[int | str, RunCall] = {}
+
+    # --- what the owner does ---
+
+    def credit(self, sequence: int) -> None:
+        """Results are committed through `sequence`; the worker may send as many more."""
+        if self._window.credit(sequence):
+            self._peer.note("run/credit", {"run_id": self.run_id, "sequence": sequence})
+
+    def cancel(self, reason: str) -> None:
+        """Ask the worker to stop the run. The reason is a failure code."""
+        self._peer.note("run/cancel", {"run_id": self.run_id, "reason": reason})
+
+    @property
+    def last_sequence(self) -> int:
+        """The newest accepted result."""
+        return self._sequence.last
+
+    # --- what the channel tells ---
+
+    def take_delta(self, delta: Delta, size: int) -> bool:
+        """False when it broke the window."""
+        sequence = self._sequence
+        if delta.sequence == sequence.last + 1 and not sequence.ended:
+            sequence.last = delta.sequence
+        elif not self._judge(delta.sequence, terminal=False):
+            return True
+        fits = self._window.fits(size)
+        self._window.take(delta.sequence, size)
+        self._sink.delta(delta, size)
+        return fits
+
+    def take_result(self, result: WorkerResult) -> bool:
+        """False when it broke the window. The terminal result needs no credit."""
+        terminal = result.type in TERMINAL_TYPES
+        if not self._judge(result.sequence, terminal=terminal):
+            return True
+        fits = terminal or self._window.fits(result.size_bytes)
+        self._window.take(result.sequence, result.size_bytes)
+        if result.size_bytes > limits.RESULT_BYTES:
+            self._sink.refused(result.sequence, "too_large")
+        else:
+            self._sink.result(result)
+        return fits
+
+    def _judge(self, number: int, *, terminal: bool) -> bool:
+        first_missing = self._sequence.last + 1
+        match self._sequence.judge(number, terminal=terminal):
+            case "next":
+                return True
+            case "gap":
+                self._sink.gap(first_missing, number - 1)
+                return True
+            case "duplicate":
+                return False
+            case "late":
+                self._sink.refused(number, "late")
+                return False
+
+    def take_call(self, call: RunCall) -> None:
+        if len(self._calls) >= limits.CALLS_IN_FLIGHT:
+            message = f"{limits.CALLS_IN_FLIGHT} calls of this run are unanswered already"
+            call.refuse(AgentAPIError(code="rate_limited", message=message, retryable=True))
+            return
+        self._calls[call.id] = call
+        self._sink.called(call)
+
+    def forget_call(self, call: RunCall) -> None:
+        self._calls.pop(call.id, None)
+
+    def give_up_call(self, call_id: int | str) -> None:
+        """The worker gave a call up; one that was answered meanwhile is no fault."""
+        if call := self._calls.get(call_id):
+            call.give_up()
+
+    def struck(self, strike: Strike) -> None:
+        self._sink.struck(strike)
+
+    def end(self, end: RunEnd) -> None:
+        if self.ended.done():
+            return
+        for call in list(self._calls.values()):
+            call.give_up()
+        self.ended.set_result(end)
+        self._sink.ended(end)
+
+
+def is_known_type(kind: str) -> bool:
+    """Whether a result type is one this version knows; others are kept, have no effect, and warn."""
+    return kind in RESULT_TYPES
+
+
+def answered(result: JsonValue) -> RunEnd:
+    """What the answer to `run/start` says; an answer without a number is a broken one."""
+    last = result.get("last_sequence") if isinstance(result, dict) else None
+    if isinstance(last, bool) or not isinstance(last, int) or last < 0:
+        return RunEnd(how="refused", reason="run/start was answered without last_sequence")
+    return RunEnd(how="answered", last_sequence=last)

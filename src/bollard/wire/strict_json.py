@@ -1,0 +1,133 @@
+"""JSON from outside: every limit of §11 is enforced, and most of them before anything is built.
+
+The quick way decodes with msgspec, encodes again and compares the bytes: equality proves that there were no duplicate
+keys, no NaN, no odd escapes and no invalid UTF-8. What is not equal is not wrong (another peer may write spaces or
+escapes), so it is parsed again by a careful parser that says what is wrong. Not a general JSON library.
+"""
+
+import json
+import re
+from typing import Final, cast
+
+import msgspec
+
+from bollard.protocol import JsonObject, JsonValue, limits
+from bollard.wire.errors import FrameError
+
+__all__ = ["decode", "encode"]
+
+_decode_quick: Final = msgspec.json.Decoder().decode
+encode: Final = msgspec.json.Encoder().encode
+"""One JSON document as compact UTF-8. Takes only what our own code built."""
+
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")  # 2**53 has 16 digits: shorter integers are within range
+_LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can hide a
+# key of more than 256 characters
+_DIGITS_MAX: Final = 32
+
+
+def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
+    """The JSON value of one frame; raises `FrameError` with the fault."""
+    if len(frame) > frame_bytes:
+        raise FrameError("oversized", f"{len(frame)} bytes, the limit is {frame_bytes}")
+    _check_shape(frame)
+    try:
+        value = cast("JsonValue", _decode_quick(frame))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _decode_carefully(frame)
+    if encode(value) != frame or _LONG_NUMBER.search(frame):
+        return _decode_carefully(frame)
+    if b'\\"' in frame or _LONG_STRING.search(frame):
+        _check_keys(value)
+    return value
+
+
+def _check_shape(frame: bytes) -> None:
+    """Depth and nodes, counted on the bytes. The cheap upper bound settles almost every frame."""
+    openers = frame.count(b"{") + frame.count(b"[")
+    if openers <= limits.FRAME_DEPTH and openers + frame.count(b",") < limits.FRAME_NODES:
+        return
+    # Strings become "0": what is left is structure. Escaped backslashes go first, so that \\" ends a string.
+    outside = frame.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
+    skeleton = b"0".join(outside).translate(None, b" \t\r\n")
+    openers = skeleton.count(b"{") + skeleton.count(b"[")
+    nodes = 1 + skeleton.count(b",") + openers - skeleton.count(b"{}") - skeleton.count(b"[]")
+    if nodes > limits.FRAME_NODES or openers > limits.FRAME_NODES:
+        raise FrameError("nodes", f"more than {limits.FRAME_NODES} JSON values")
+    depth = 0
+    for byte in skeleton:
+        if byte in b"{[":
+            depth += 1
+            if depth > limits.FRAME_DEPTH:
+                raise FrameError("depth", f"nested deeper than {limits.FRAME_DEPTH}")
+        elif byte in b"}]":
+            depth -= 1
+
+
+def _check_keys(value: JsonValue) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_key(key)
+            _check_keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_keys(inner)
+
+
+def _check_key(key: str) -> None:
+    if len(key) > limits.KEY_CHARACTERS:
+        raise FrameError("key_length", f"a key has {len(key)} characters, the limit is {limits.KEY_CHARACTERS}")
+
+
+def _object(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    found: JsonObject = {}
+    for key, value in pairs:
+        _check_key(key)
+        if key in found:
+            raise FrameError("duplicate_key", f"the key {key[:64]!r} stands twice in one object")
+        found[key] = value
+    return found
+
+
+def _integer(digits: str) -> int:
+    value = int(digits) if len(digits) <= _DIGITS_MAX else limits.INTEGER_MAX + 1
+    if abs(value) > limits.INTEGER_MAX:
+        raise FrameError("number", "an integer is beyond ±2^53")
+    return value
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise FrameError("number", "a number is beyond the range of a double")
+    return value
+
+
+def _constant(name: str) -> JsonValue:
+    raise FrameError("number", f"{name} is not JSON")
+
+
+def _decode_carefully(frame: bytes) -> JsonValue:
+    try:
+        text = frame.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FrameError("encoding", f"not UTF-8 at byte {error.start}") from None
+    try:
+        value = cast(
+            "JsonValue",
+            json.loads(
+                text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+            ),
+        )
+    except json.JSONDecodeError as error:
+        raise FrameError("syntax", f"{error.msg} at character {error.pos}") from None
+    if "\\u" in text:
+        _refuse_surrogates(value)
+    return value
+
+
+def _refuse_surrogates(value: JsonValue) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise FrameError("surrogate", "a string holds half of a surrogate pair") from None

@@ -1,0 +1,185 @@
+"""Frames as WebSocket text messages, client and server, for remote runtimes.
+
+A codec over the `websockets` library's protocol state machine, so that the stream transport, its batching and its
+back-pressure serve both kinds of channel. Needs the extra `bollard[remote]`.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidURI
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import OPEN, State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
+
+from bollard.protocol import limits
+from bollard.wire.errors import ChannelClosed, FrameError, IncompatiblePeer
+from bollard.wire.limits import WEBSOCKET_HANDSHAKE_S
+from bollard.wire.stream import StreamTransport
+
+__all__ = ["CHANNEL_SUBPROTOCOL", "Accept", "connect_websocket", "serve_websocket"]
+
+CHANNEL_SUBPROTOCOL: Final = Subprotocol("bollard.v1")
+
+Accept = Callable[[StreamTransport, Request], Awaitable[None]]
+"""Takes over one connection whose handshake is done."""
+
+
+class WebSocketCodec:
+    """The `Codec` of both sides; `opened` resolves when the handshake is done."""
+
+    def __init__(self, protocol: ClientProtocol | ServerProtocol) -> None:
+        self._protocol = protocol
+        self._parts: list[bytes] = []
+        self._finished: str | None = None
+        self.opened: asyncio.Future[Request | None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def finished(self) -> str | None:
+        return self._finished
+
+    def hello(self, headers: Sequence[tuple[str, str]]) -> bytes:
+        """The first bytes of a client: its opening request."""
+        if isinstance(self._protocol, ClientProtocol):
+            request = self._protocol.connect()
+            for name, value in headers:
+                request.headers[name] = value
+            self._protocol.send_request(request)
+        return self._outgoing()
+
+    def encode(self, frames: Sequence[bytes]) -> bytes:
+        if self._protocol.state is not OPEN:
+            return b""
+        for frame in frames:
+            self._protocol.send_text(frame)
+        return self._outgoing()
+
+    def decode(self, data: bytes) -> tuple[list[bytes | FrameError], bytes]:
+        self._protocol.receive_data(data)
+        frames: list[bytes | FrameError] = []
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame):
+                self._take(event, frames)
+            elif isinstance(event, Request) and isinstance(self._protocol, ServerProtocol):
+                self._protocol.send_response(self._protocol.accept(event))
+                self._open(event)
+            else:
+                self._open(None)
+        if self._protocol.state in (State.CLOSING, State.CLOSED):
+            self._finished = self._why_closed()
+        if self._protocol.handshake_exc is not None and not self.opened.done():
+            self.opened.set_exception(_refused(self._protocol.handshake_exc))
+        return frames, self._outgoing()
+
+    def end(self) -> FrameError | None:
+        if not self.opened.done():
+            self.opened.set_exception(ChannelClosed("the connection ended during the handshake"))
+        return FrameError("half_frame", "the stream ended inside a message") if self._parts else None
+
+    def farewell(self, reason: str) -> bytes:
+        if self._protocol.state is OPEN:
+            self._protocol.send_close(CloseCode.NORMAL_CLOSURE, reason.encode()[:100].decode(errors="ignore"))
+        return self._outgoing()
+
+    def _open(self, request: Request | None) -> None:
+        if self._protocol.state is OPEN and not self.opened.done():
+            self.opened.set_result(request)
+
+    def _take(self, frame: Frame, frames: list[bytes | FrameError]) -> None:
+        if frame.opcode is Opcode.BINARY:
+            frames.append(FrameError("binary", "the channel carries text messages only"))
+        elif frame.opcode in (Opcode.TEXT, Opcode.CONT):
+            self._parts.append(bytes(frame.data))
+            if frame.fin:
+                frames.append(b"".join(self._parts))
+                self._parts.clear()
+
+    def _why_closed(self) -> str:
+        received = self._protocol.close_rcvd
+        sent = self._protocol.close_sent
+        if sent is not None and sent.code == CloseCode.MESSAGE_TOO_BIG:
+            return "a message was larger than a frame may be"
+        close = received or sent
+        return f"the peer closed: {close.reason or close.code}" if close else "the peer closed"
+
+    def _outgoing(self) -> bytes:
+        return b"".join(self._protocol.data_to_send())
+
+
+def _refused(error: Exception) -> IncompatiblePeer:
+    return IncompatiblePeer(
+        f"the WebSocket handshake failed: {error}", "check the address and that a Bollard host answers there"
+    )
+
+
+async def connect_websocket(
+    url: str, *, tls: ssl.SSLContext | None = None, headers: Sequence[tuple[str, str]] = ()
+) -> StreamTransport:
+    """Dial a host. `wss` verifies certificates with the system's trust unless `tls` says otherwise."""
+    try:
+        uri = parse_uri(url)
+    except InvalidURI as error:
+        raise IncompatiblePeer(f"{url!r} is not a WebSocket address", "use ws://host:port/path or wss://…") from error
+    codec = WebSocketCodec(
+        ClientProtocol(uri, subprotocols=[CHANNEL_SUBPROTOCOL], max_size=limits.FRAME_BYTES, extensions=None)
+    )
+    context = (tls or ssl.create_default_context()) if uri.secure else None
+    try:
+        stream, transport = await asyncio.get_running_loop().create_connection(
+            lambda: StreamTransport(codec),
+            uri.host,
+            uri.port,
+            ssl=context,
+            server_hostname=uri.host if context else None,
+        )
+    except OSError as error:
+        raise ChannelClosed(f"{uri.host}:{uri.port} cannot be reached: {error.strerror or error}") from error
+    stream.write(codec.hello(headers))
+    await _opened(transport, codec)
+    return transport
+
+
+async def _opened(transport: StreamTransport, codec: WebSocketCodec) -> Request | None:
+    transport.resume_reading()
+    try:
+        async with asyncio.timeout(WEBSOCKET_HANDSHAKE_S):
+            request = await codec.opened
+    except TimeoutError as error:
+        transport.close("the handshake took too long")
+        raise IncompatiblePeer("the WebSocket handshake took too long", "check the address") from error
+    except BaseException:
+        transport.close("the handshake failed")
+        raise
+    transport.pause_reading()
+    return request
+
+
+async def serve_websocket(accept: Accept, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> asyncio.Server:
+    """Listen for runtimes. Each connection is handed to `accept` once its handshake is done."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def welcome(transport: StreamTransport, codec: WebSocketCodec) -> None:
+        try:
+            request = await _opened(transport, codec)
+        except (ChannelClosed, IncompatiblePeer):
+            return
+        if request is not None:
+            await accept(transport, request)
+
+    def connected() -> StreamTransport:
+        codec = WebSocketCodec(
+            ServerProtocol(subprotocols=[CHANNEL_SUBPROTOCOL], max_size=limits.FRAME_BYTES, extensions=None)
+        )
+        transport = StreamTransport(codec)
+        task = asyncio.get_running_loop().create_task(welcome(transport, codec))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return transport
+
+    return await asyncio.get_running_loop().create_server(connected, host, port, ssl=tls)

@@ -1,0 +1,193 @@
+"""One run on the worker's end of a channel: numbers its results, honours credit, carries its calls."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, RunStarted, limits
+from bollard.wire.credit import Window
+from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, result_frame
+from bollard.wire.envelope import CallId
+from bollard.wire.errors import ChannelClosed, PayloadTooLarge
+from bollard.wire.peer import Incoming, Peer
+from bollard.wire.strict_json import encode
+
+__all__ = ["IncomingStream", "WorkerRun"]
+
+
+class IncomingStream:
+    """Chunks of a streamed call that wait for the runner. Credit returns as they are taken."""
+
+    def __init__(self, peer: Peer, stream_id: str) -> None:
+        self._peer = peer
+        self._stream_id = stream_id
+        self._chunks: deque[tuple[JsonValue, int]] = deque()
+        self._came: asyncio.Future[None] | None = None
+        self._ended = False
+        self._taken = 0
+        self._credited = 0
+        self._taken_bytes = 0
+
+    def chunk(self, data: JsonValue, size: int) -> None:
+        self._chunks.append((data, size))
+        self._wake()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._came is not None and not self._came.done():
+            self._came.set_result(None)
+
+    async def next(self) -> tuple[bool, JsonValue]:
+        """The next chunk, or `(False, None)` at the end."""
+        while not self._chunks:
+            if self._ended:
+                return False, None
+            self._credit()
+            self._came = asyncio.get_running_loop().create_future()
+            await self._came
+        data, size = self._chunks.popleft()
+        self._taken += 1
+        self._taken_bytes += size
+        if (
+            self._taken - self._credited >= limits.STREAM_WINDOW_CHUNKS // 4
+            or self._taken_bytes >= limits.STREAM_WINDOW_BYTES // 4
+        ):
+            self._credit()
+        return True, data
+
+    def _credit(self) -> None:
+        if self._taken > self._credited and not self._ended:
+            self._credited = self._taken
+            self._taken_bytes = 0
+            self._peer.note("api/credit", {"stream_id": self._stream_id, "index": self._taken})
+
+
+class WorkerRun:
+    """A run this worker was asked to start and has not answered yet."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        start: Incoming,
+        run_id: str,
+        *,
+        window_results: int,
+        window_bytes: int,
+        streams: dict[str, IncomingStream],
+    ) -> None:
+        self.run_id = run_id
+        self.request = start.params
+        self.terminal_sent = False
+        self._peer = peer
+        self._start = start
+        self._streams = streams
+        self._sequence = 0
+        self._stream_count = 0
+        self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
+        self._credit_came: asyncio.Future[None] | None = None
+        self._over: str | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether `run/start` was answered, or the channel is gone."""
+        return self._over is not None
+
+    async def emit(self, kind: str, data: JsonObject) -> None:
+        """Send one result, in order; waits for credit and for a slow socket.
+
+        Raises `PayloadTooLarge` and sends nothing when it exceeds a result's limit, `ChannelClosed` when the run is
+        over.
+        """
+        if self._over is not None:
+            raise ChannelClosed(self._over)
+        frame = result_frame(self.run_id, kind, data, self._sequence + 1)
+        size = len(frame) - RESULT_ENVELOPE_BYTES
+        if size > limits.RESULT_BYTES:
+            raise PayloadTooLarge(kind, size, limits.RESULT_BYTES)
+        if kind in TERMINAL_TYPES:
+            self.terminal_sent = True
+        elif not self._window.fits(size):
+            await self._wait_for_credit(size)
+        self._sequence += 1
+        self._window.take(self._sequence, size)
+        self._peer.transport.send(frame)
+        if self._peer.transport.congested:
+            await self._peer.transport.drain()
+
+    async def _wait_for_credit(self, size: int) -> None:
+        while not self._window.fits(size):
+            self._credit_came = asyncio.get_running_loop().create_future()
+            await self._credit_came
+            if self._over is not None:
+                raise ChannelClosed(self._over)
+
+    def credited(self, sequence: int) -> None:
+        """The host committed results through `sequence`."""
+        self._window.credit(sequence)
+        self._wake()
+
+    def finish(self, reason: str = "the run has ended") -> None:
+        """Answer `run/start`; nothing can be sent after it."""
+        if self._over is None:
+            self._over = reason
+            self._start.answer(RunStarted(last_sequence=self._sequence).to_wire())
+            self._wake()
+
+    def lose(self, reason: str) -> None:
+        """The channel is gone."""
+        self._over = self._over or reason
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._credit_came is not None and not self._credit_came.done():
+            self._credit_came.set_result(None)
+
+    # --- the run API ---
+
+    async def call(self, action: str, params: JsonObject) -> JsonValue:
+        """One API call. Cancelling the waiter tells the host that nobody waits."""
+        self._check_call(action, params)
+        return await self._peer.call(
+            "api/call", {"run_id": self.run_id, "action": action, "params": params}, given_up=self._give_up
+        )
+
+    async def stream(self, action: str, params: JsonObject) -> AsyncIterator[JsonValue]:
+        """One streamed call; closing the iterator early tells the host that nobody reads."""
+        self._check_call(action, params)
+        self._stream_count += 1
+        stream_id = f"{self.run_id}/{self._stream_count}"
+        incoming = self._streams[stream_id] = IncomingStream(self._peer, stream_id)
+        answer = asyncio.create_task(
+            self._peer.call(
+                "api/stream",
+                {"run_id": self.run_id, "stream_id": stream_id, "action": action, "params": params},
+                given_up=self._give_up,
+            )
+        )
+        answer.add_done_callback(lambda _: incoming.end())
+        try:
+            while True:
+                more, chunk = await incoming.next()
+                if not more:
+                    break
+                yield chunk
+            await answer
+        finally:
+            del self._streams[stream_id]
+            if not answer.done():
+                answer.cancel()
+            elif not answer.cancelled():
+                answer.exception()  # retrieved, so that asyncio does not complain of it
+
+    def _check_call(self, action: str, params: JsonObject) -> None:
+        if self._over is not None:
+            raise ChannelClosed(self._over)
+        size = len(encode(params))
+        if size > limits.CALL_BYTES:
+            raise PayloadTooLarge(f"{action}'s parameters", size, limits.CALL_BYTES)
+
+    def _give_up(self, call_id: CallId) -> None:
+        self._peer.note("api/cancel", {"run_id": self.run_id, "id": call_id})
