@@ -229,6 +229,7 @@ from bollard.protocol.shape import (
     Strict,
     Timestamp,
     Tolerant,
+    first_problem,
 )
 
 __all__ = [
@@ -435,6 +436,7 @@ __all__ = [
     "Usage",
     "WorkerIdentity",
     "Written",
+    "first_problem",
     "limits",
     "runner_id",
     "status_of_failure",

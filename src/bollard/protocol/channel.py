@@ -126,7 +126,7 @@ class ToolDefinition(Strict):
     """One tool of a plugin, as its worker describes it."""
 
     name: Name
-    description: str
+    description: str = Field(max_length=limits.TEXT_CHARACTERS)
     input_schema: JsonObject
     output_schema: JsonObject | None = None
     risk: Risk | None = None

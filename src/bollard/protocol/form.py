@@ -1,5 +1,7 @@
 """FormItem: one field of an agent's runner configuration, as the console draws it (§2)."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
@@ -32,10 +34,14 @@ FormType = Literal[
     "outpost-selector",
 ]
 
-LEGACY_FORM_TYPES: Final = {
-    "select-llm-model": "llm-model-selector",
-    "select-knowledge-bases": "knowledge-base-multi-selector",
-}
+_LegacyFormType = Literal["select-llm-model", "select-knowledge-bases"]
+
+LEGACY_FORM_TYPES: Final[Mapping[str, FormType]] = MappingProxyType(
+    {
+        "select-llm-model": "llm-model-selector",
+        "select-knowledge-bases": "knowledge-base-multi-selector",
+    }
+)
 """Old names, accepted on read and never written."""
 
 SELECTOR_TYPES: Final = frozenset(
@@ -71,7 +77,7 @@ class FormItem(Strict):
     """One field of a configuration form."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=limits.NAME_CHARACTERS)
-    type: Annotated[FormType, BeforeValidator(_current_name)]
+    type: Annotated[FormType, BeforeValidator(_current_name, json_schema_input_type=FormType | _LegacyFormType)]
     label: Localized
     description: Localized | None = None
     required: Flag = False

@@ -1,8 +1,8 @@
 """Messages, their content, and what they refer to (§4). These travel both ways, so they are tolerant."""
 
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag
 
 from bollard.protocol.shape import Bytes64, Digest, Int, JsonObject, Timestamp, Tolerant
 
@@ -43,7 +43,27 @@ class ArtifactRef(Tolerant):
     expires_at: Timestamp | None = None
 
 
-class TextContent(Tolerant):
+_KNOWN_CONTENT: Final = ("text", "image_url", "image_base64", "file_url", "file_base64", "artifact")
+
+
+def _name_the_type(schema: dict[str, Any]) -> None:
+    # In code `type` has a default; on the wire it is what tells the elements apart.
+    schema["required"] = ["type", *(name for name in schema["required"] if name != "type")]
+
+
+def _unknown_type(kind: str) -> str:
+    if kind in _KNOWN_CONTENT:
+        raise ValueError(f"{kind!r} is a known type with a shape of its own")
+    return kind
+
+
+class _Content(Tolerant):
+    """One element of content."""
+
+    model_config = ConfigDict(json_schema_extra=_name_the_type)
+
+
+class TextContent(_Content):
     """Plain text."""
 
     type: Literal["text"] = "text"
@@ -56,21 +76,21 @@ class ImageUrl(Tolerant):
     url: str
 
 
-class ImageUrlContent(Tolerant):
+class ImageUrlContent(_Content):
     """An image behind a URL."""
 
     type: Literal["image_url"] = "image_url"
     image_url: ImageUrl
 
 
-class ImageBase64Content(Tolerant):
+class ImageBase64Content(_Content):
     """A small image, inline."""
 
     type: Literal["image_base64"] = "image_base64"
     image_base64: str
 
 
-class FileUrlContent(Tolerant):
+class FileUrlContent(_Content):
     """A file behind a URL."""
 
     type: Literal["file_url"] = "file_url"
@@ -78,7 +98,7 @@ class FileUrlContent(Tolerant):
     file_name: str | None = None
 
 
-class FileBase64Content(Tolerant):
+class FileBase64Content(_Content):
     """A small file, inline."""
 
     type: Literal["file_base64"] = "file_base64"
@@ -86,20 +106,17 @@ class FileBase64Content(Tolerant):
     file_name: str | None = None
 
 
-class ArtifactContent(Tolerant):
+class ArtifactContent(_Content):
     """Content kept in the artifact store."""
 
     type: Literal["artifact"] = "artifact"
     artifact_id: str
 
 
-class OtherContent(Tolerant):
+class OtherContent(_Content):
     """Content of a type this version does not know: kept by name, skipped by readers."""
 
-    type: str
-
-
-_KNOWN_CONTENT: Final = frozenset({"text", "image_url", "image_base64", "file_url", "file_base64", "artifact"})
+    type: Annotated[str, AfterValidator(_unknown_type)] = Field(json_schema_extra={"not": {"enum": [*_KNOWN_CONTENT]}})
 
 
 def _content_tag(value: object) -> str:

@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
+from bollard.protocol import limits
 from bollard.protocol.errors import FailureCode
 from bollard.protocol.message import Message, MessageChunk
 from bollard.protocol.shape import Bytes64, Digest, Flag, Int, JsonObject, JsonValue, Shape, Strict, Timestamp
@@ -77,7 +78,10 @@ class MessageCompleted(Strict):
 
 
 class _Loose(Shape):
+    """Telemetry: an unknown field is kept, as long as it is JSON."""
+
     model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class ToolCallStarted(_Loose):
@@ -114,7 +118,7 @@ class StateUpdated(Strict):
     """A new value of one state key."""
 
     scope: StateScope
-    key: str
+    key: str = Field(min_length=1, max_length=limits.STATE_KEY_CHARACTERS)
     value: JsonValue
 
 

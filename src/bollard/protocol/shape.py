@@ -16,11 +16,14 @@ from pydantic import (
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
+    ValidationError,
     model_serializer,
 )
 from pydantic import (
     Strict as _Exact,
 )
+
+from bollard.protocol import limits
 
 __all__ = [
     "Bytes64",
@@ -35,6 +38,7 @@ __all__ = [
     "Strict",
     "Timestamp",
     "Tolerant",
+    "first_problem",
 ]
 
 # JSON knows its scalar types, so nothing is coerced: "1" is not 1, 1 is not true.
@@ -45,14 +49,27 @@ JsonObject = dict[str, JsonValue]
 
 Timestamp = Annotated[Number, Field(ge=0, description="Epoch seconds, millisecond precision.")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, lower-case hex.")]
-Bytes64 = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$", description="Standard base64 with padding.")]
-Localized = Annotated[dict[str, str], Field(description="Text by locale: en_US, zh_Hans, …")]
+Bytes64 = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        description="Standard base64 with padding.",
+    ),
+]
+Localized = Annotated[
+    dict[str, Annotated[str, Field(max_length=limits.TEXT_CHARACTERS)]],
+    Field(description="Text by locale: en_US, zh_Hans, …"),
+]
 
 
 class Shape(BaseModel):
     """A frozen value of the protocol."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True, protected_namespaces=(), ser_json_inf_nan="strings")
+    # JSON has no NaN and no Infinity, so no field takes one, however deep. A shape built without validation writes
+    # such a number as it is, for the writer of the frame to refuse: never silently as null.
+    model_config = ConfigDict(
+        frozen=True, defer_build=True, protected_namespaces=(), allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
 
     @classmethod
     def from_wire(cls, value: JsonValue) -> Self:
@@ -90,3 +107,9 @@ class Tolerant(Shape):
 def english(text: Mapping[str, str]) -> str:
     """The `en_US` text, or any text there is."""
     return text.get("en_US") or next(iter(text.values()), "")
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """The path of the first field that does not fit, and what is wrong with it; never the value, it may be a secret."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return ".".join(str(part) for part in first["loc"]) or "(whole)", first["msg"]

@@ -1,1 +1,20 @@
+"""The worker process: loads one plugin and serves it to a host over a channel. `python -m bollard.runtime PLUGIN`."""
 
+from bollard.runtime.loading import LoadedPlugin, LoadedRunner, LoadedTool, digest_of, load_plugin
+from bollard.runtime.manifest_file import ManifestReading, read_manifest
+from bollard.runtime.problems import RULES, PluginLoadError, Problem
+from bollard.runtime.worker import Worker
+
+__all__ = [
+    "RULES",
+    "LoadedPlugin",
+    "LoadedRunner",
+    "LoadedTool",
+    "ManifestReading",
+    "PluginLoadError",
+    "Problem",
+    "Worker",
+    "digest_of",
+    "load_plugin",
+    "read_manifest",
+]

@@ -1,1 +1,137 @@
+"""What a runner author sees.
 
+    from bollard.sdk import RunContext, runner
+
+    @runner(label="Echo")
+    async def echo(ctx: RunContext):
+        yield ctx.delta(f"you said: {ctx.input.text}")
+
+The offline harness is `bollard.sdk.testing`; nothing here imports it.
+"""
+
+from bollard.protocol import (
+    AgentAPIError,
+    AgentInput,
+    AgentRunContext,
+    ArtifactContent,
+    ArtifactRef,
+    ContentElement,
+    FileBase64Content,
+    FileUrlContent,
+    FunctionCall,
+    FunctionTool,
+    FunctionToolSpec,
+    ImageBase64Content,
+    ImageUrl,
+    ImageUrlContent,
+    JsonObject,
+    JsonValue,
+    Message,
+    MessageChunk,
+    TextContent,
+    ToolAnswer,
+    ToolCall,
+    ToolCallContext,
+    ToolResult,
+    Usage,
+)
+from bollard.sdk.api import ApiCaller, RunApi
+from bollard.sdk.api_stores import content_of
+from bollard.sdk.context import LogSink, RunContext
+from bollard.sdk.declare import RunnerDeclaration, declaration_of, runner
+from bollard.sdk.drive import Outlet, drive
+from bollard.sdk.errors import (
+    AgentAPIException,
+    BadYield,
+    ConfigError,
+    DeclarationError,
+    InvalidResult,
+    ResultTooLarge,
+    SdkError,
+)
+from bollard.sdk.form import (
+    EmbeddingModel,
+    FallbackModels,
+    File,
+    Files,
+    Form,
+    KnowledgeBases,
+    ModelFallback,
+    ModelSelector,
+    Outpost,
+    Prompt,
+    RerankModel,
+    Text,
+    Tools,
+    form_of,
+    parse_config,
+)
+from bollard.sdk.results import Result
+from bollard.sdk.runnerobject import RunnerObject
+from bollard.sdk.tool import ToolDeclaration, tool, tool_declaration_of
+from bollard.sdk.toolschema import ToolContext
+
+__all__ = [
+    "AgentAPIError",
+    "AgentAPIException",
+    "AgentInput",
+    "AgentRunContext",
+    "ApiCaller",
+    "ArtifactContent",
+    "ArtifactRef",
+    "BadYield",
+    "ConfigError",
+    "ContentElement",
+    "DeclarationError",
+    "EmbeddingModel",
+    "FallbackModels",
+    "File",
+    "FileBase64Content",
+    "FileUrlContent",
+    "Files",
+    "Form",
+    "FunctionCall",
+    "FunctionTool",
+    "FunctionToolSpec",
+    "ImageBase64Content",
+    "ImageUrl",
+    "ImageUrlContent",
+    "InvalidResult",
+    "JsonObject",
+    "JsonValue",
+    "KnowledgeBases",
+    "LogSink",
+    "Message",
+    "MessageChunk",
+    "ModelFallback",
+    "ModelSelector",
+    "Outlet",
+    "Outpost",
+    "Prompt",
+    "RerankModel",
+    "Result",
+    "ResultTooLarge",
+    "RunApi",
+    "RunContext",
+    "RunnerDeclaration",
+    "RunnerObject",
+    "SdkError",
+    "Text",
+    "TextContent",
+    "ToolAnswer",
+    "ToolCall",
+    "ToolCallContext",
+    "ToolContext",
+    "ToolDeclaration",
+    "ToolResult",
+    "Tools",
+    "Usage",
+    "content_of",
+    "declaration_of",
+    "drive",
+    "form_of",
+    "parse_config",
+    "runner",
+    "tool",
+    "tool_declaration_of",
+]

@@ -15,10 +15,11 @@ from bollard.protocol import (
     PluginIdentity,
     Shape,
     ToolDefinition,
+    first_problem,
     limits,
 )
 
-__all__ = ["CatalogueProblem", "RunnerCatalogue", "ToolCatalogue", "first_problem", "read_runners", "read_tools"]
+__all__ = ["CatalogueProblem", "RunnerCatalogue", "ToolCatalogue", "read_runners", "read_tools"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +48,6 @@ class ToolCatalogue:
 
 
 S = TypeVar("S", bound=Shape)
-
-
-def first_problem(error: ValidationError) -> tuple[str, str]:
-    """The path of the first wrong field, and what is wrong with it, without quoting its value."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return ".".join(str(part) for part in first["loc"]) or "(whole)", first["msg"]
 
 
 def _named(entry: JsonValue, key: str, index: int) -> str:

@@ -11,30 +11,36 @@ class LineFramer:
 
     def __init__(self, frame_bytes: int = limits.FRAME_BYTES) -> None:
         self._limit = frame_bytes
-        self._tail = b""
+        self._tail = bytearray()  # grows in place: a frame that comes byte by byte costs no more than one that does not
         self._skipping = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a frame whose end has not come yet."""
+        return len(self._tail)
 
     def feed(self, data: bytes) -> list[bytes | FrameError]:
         """The frames that `data` completes, and a `FrameError` in the place of each that was too large."""
-        if self._skipping:
-            end = data.find(b"\n")
-            if end < 0:
-                return []
-            data = data[end + 1 :]
-            self._skipping = False
-        if self._tail:
-            data = self._tail + data
         frames: list[bytes | FrameError] = []
-        lines = data.split(b"\n")
-        self._tail = lines.pop()
-        if len(data) <= self._limit:
-            frames.extend(lines)
-            return frames
-        frames.extend(line if len(line) <= self._limit else self._oversized() for line in lines)
-        if len(self._tail) > self._limit:
-            self._tail = b""
-            self._skipping = True
-            frames.append(self._oversized())
+        *lines, rest = data.split(b"\n")
+        if lines:
+            if self._skipping:
+                self._skipping = False
+                del lines[0]
+            elif self._tail:
+                lines[0] = bytes(self._tail) + lines[0]
+                self._tail.clear()
+            if len(data) + len(lines[0] if lines else b"") <= self._limit:
+                frames.extend(lines)
+            else:
+                frames.extend(line if len(line) <= self._limit else self._oversized() for line in lines)
+        if not self._skipping:
+            if len(self._tail) + len(rest) > self._limit:
+                self._tail = bytearray()
+                self._skipping = True
+                frames.append(self._oversized())
+            else:
+                self._tail += rest
         return frames
 
     def end(self) -> FrameError | None:

@@ -24,9 +24,10 @@ from bollard.protocol import (
     LogRecord,
     ToolAnswer,
     ToolCallParams,
+    first_problem,
 )
 from bollard.protocol.limits import PROTOCOL_VERSION as PROTOCOL
-from bollard.wire.catalogue import RunnerCatalogue, ToolCatalogue, first_problem, read_runners, read_tools
+from bollard.wire.catalogue import RunnerCatalogue, ToolCatalogue, read_runners, read_tools
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, read_delta
 from bollard.wire.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, Note
 from bollard.wire.errors import ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError

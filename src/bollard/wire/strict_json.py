@@ -14,7 +14,7 @@ import msgspec
 from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.wire.errors import FrameError
 
-__all__ = ["decode", "encode"]
+__all__ = ["check_written", "decode", "encode"]
 
 _decode_quick: Final = msgspec.json.Decoder().decode
 encode: Final = msgspec.json.Encoder().encode
@@ -40,6 +40,13 @@ def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
     if b'\\"' in frame or _LONG_STRING.search(frame):
         _check_keys(value)
     return value
+
+
+def check_written(frame: bytes) -> None:
+    """Whether a frame of our own would be accepted: raises the `FrameError` that the peer would count as a strike."""
+    _check_shape(frame)
+    if _LONG_NUMBER.search(frame) or b'\\"' in frame or _LONG_STRING.search(frame):
+        decode(frame)
 
 
 def _check_shape(frame: bytes) -> None:

@@ -26,9 +26,9 @@ from bollard.protocol import (
     ToolCallParams,
     ToolCancel,
     WorkerIdentity,
+    first_problem,
     limits,
 )
-from bollard.wire.catalogue import first_problem
 from bollard.wire.envelope import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Note, failure_frame
 from bollard.wire.errors import FrameError
 from bollard.wire.limits import DEAD_RUNS_REMEMBERED
@@ -131,6 +131,11 @@ class WorkerEnd:
             self._dead[run.run_id] = None
             if len(self._dead) > DEAD_RUNS_REMEMBERED:
                 self._dead.popitem(last=False)
+
+    def refuse_run(self, run: WorkerRun, message: str, field: str) -> None:
+        """Answer `run/start` with an error that names the field; the id may be used again."""
+        self._runs.pop(run.run_id, None)
+        run.refuse(message, field)
 
     def log(
         self, level: LogLevel, message: str, fields: JsonObject | None = None, *, run_id: str | None = None

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, RunStarted, limits
 from bollard.wire.credit import Window
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, result_frame
-from bollard.wire.envelope import CallId
+from bollard.wire.envelope import INVALID_PARAMS, CallId
 from bollard.wire.errors import ChannelClosed, PayloadTooLarge
 from bollard.wire.peer import Incoming, Peer
-from bollard.wire.strict_json import encode
+from bollard.wire.strict_json import check_written, encode
 
 __all__ = ["IncomingStream", "WorkerRun"]
 
@@ -98,8 +98,8 @@ class WorkerRun:
     async def emit(self, kind: str, data: JsonObject) -> None:
         """Send one result, in order; waits for credit and for a slow socket.
 
-        Raises `PayloadTooLarge` and sends nothing when it exceeds a result's limit, `ChannelClosed` when the run is
-        over.
+        Raises `PayloadTooLarge` or `FrameError` and sends nothing when it exceeds a limit, `ChannelClosed` when the
+        run is over.
         """
         if self._over is not None:
             raise ChannelClosed(self._over)
@@ -107,6 +107,7 @@ class WorkerRun:
         size = len(frame) - RESULT_ENVELOPE_BYTES
         if size > limits.RESULT_BYTES:
             raise PayloadTooLarge(kind, size, limits.RESULT_BYTES)
+        check_written(frame)
         if kind in TERMINAL_TYPES:
             self.terminal_sent = True
         elif not self._window.fits(size):
@@ -135,6 +136,11 @@ class WorkerRun:
             self._over = reason
             self._start.answer(RunStarted(last_sequence=self._sequence).to_wire())
             self._wake()
+
+    def refuse(self, message: str, field: str) -> None:
+        """Answer `run/start` with an error: the run never was."""
+        self._over = self._over or message
+        self._start.fail(INVALID_PARAMS, message, {"field": field})
 
     def lose(self, reason: str) -> None:
         """The channel is gone."""
@@ -185,9 +191,10 @@ class WorkerRun:
     def _check_call(self, action: str, params: JsonObject) -> None:
         if self._over is not None:
             raise ChannelClosed(self._over)
-        size = len(encode(params))
-        if size > limits.CALL_BYTES:
-            raise PayloadTooLarge(f"{action}'s parameters", size, limits.CALL_BYTES)
+        written = encode(params)
+        if len(written) > limits.CALL_BYTES:
+            raise PayloadTooLarge(f"{action}'s parameters", len(written), limits.CALL_BYTES)
+        check_written(written)
 
     def _give_up(self, call_id: CallId) -> None:
         self._peer.note("api/cancel", {"run_id": self.run_id, "id": call_id})

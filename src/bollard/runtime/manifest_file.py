@@ -1,0 +1,147 @@
+"""Reads `manifest.yaml`: the plugin's part is strict, each runner and tool stands for itself. Runs no plugin code."""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+from pydantic import ValidationError
+
+from bollard.protocol import (
+    JsonObject,
+    JsonValue,
+    PluginManifest,
+    PluginMetadata,
+    PluginRunner,
+    PluginTool,
+    Shape,
+    first_problem,
+)
+from bollard.protocol.limits import KIB
+from bollard.runtime.plain_yaml import YamlError, load_plain_yaml
+from bollard.runtime.problems import PluginLoadError, Problem
+
+__all__ = ["MANIFEST_BYTES", "MANIFEST_NAME", "ManifestReading", "fits_python", "read_manifest"]
+
+MANIFEST_NAME: Final = "manifest.yaml"
+MANIFEST_BYTES: Final = 256 * KIB
+
+S = TypeVar("S", bound=Shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestReading:
+    """What of a manifest can be used, and what cannot."""
+
+    metadata: PluginMetadata
+    runners: tuple[PluginRunner, ...]
+    tools: tuple[PluginTool, ...]
+    env: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def _fatal(rule: str, field: str, problem: str, hint: str) -> PluginLoadError:
+    return PluginLoadError(Problem(rule=rule, where=MANIFEST_NAME, field=field, problem=problem, hint=hint))
+
+
+def _load_yaml(path: Path) -> JsonObject:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        hint = "write one, or let `bollard plugin new` make one"
+        raise _fatal("PL02", MANIFEST_NAME, f"cannot be read: {error.strerror}", hint) from error
+    if len(data) > MANIFEST_BYTES:
+        raise _fatal("PL03", MANIFEST_NAME, f"is {len(data)} bytes, the limit is {MANIFEST_BYTES}", "make it smaller")
+    try:
+        value = load_plain_yaml(data)
+    except YamlError as error:
+        raise _fatal("PL03", error.place, error.problem, "correct it; write plain YAML in UTF-8") from error
+    if not isinstance(value, dict):
+        raise _fatal("PL03", MANIFEST_NAME, "is not a mapping", "start with apiVersion: bollard/v1")
+    return cast("JsonObject", value)
+
+
+def read_manifest(folder: Path) -> ManifestReading:
+    """Read and judge the manifest of a plugin folder. Raises `PluginLoadError` when nothing of it can be used."""
+    raw = _load_yaml(folder / MANIFEST_NAME)
+    spec = raw.get("spec")
+    entries: JsonObject = spec if isinstance(spec, dict) else {}
+    lists = {key: entries.get(key, []) for key in ("runners", "tools")}
+    frame = dict(raw)
+    if isinstance(spec, dict):
+        frame["spec"] = {key: value for key, value in spec.items() if key not in lists}
+    try:
+        plugin = PluginManifest.from_wire(frame)
+    except ValidationError as error:
+        field, problem = first_problem(error)
+        raise _fatal("PL04", field, problem, "see docs/reference/plugin-manifest.md") from error
+    if plugin.spec.python is not None and not fits_python(plugin.spec.python, sys.version_info[:3]):
+        running = ".".join(str(part) for part in sys.version_info[:3])
+        raise _fatal("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", "run it on that Python")
+    problems: list[Problem] = []
+    runners = _entries(lists["runners"], "runners", "PL10", PluginRunner, problems)
+    tools = _entries(lists["tools"], "tools", "PL20", PluginTool, problems)
+    return ManifestReading(
+        metadata=plugin.metadata,
+        runners=_unique(runners, "runners", problems),
+        tools=_unique(tools, "tools", problems),
+        env=plugin.spec.env,
+        problems=tuple(problems),
+    )
+
+
+def _entries(value: JsonValue, key: str, rule: str, shape: type[S], problems: list[Problem]) -> list[S]:
+    def broken(where: str, field: str, problem: str) -> None:
+        hint = "see docs/reference/plugin-manifest.md"
+        problems.append(Problem(rule=rule, where=where, field=field, problem=problem, hint=hint))
+
+    if not isinstance(value, list):
+        broken(MANIFEST_NAME, f"spec.{key}", "is not a list")
+        return []
+    found: list[S] = []
+    for index, entry in enumerate(value):
+        try:
+            found.append(shape.from_wire(entry))
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            name = entry.get("name") if isinstance(entry, dict) else None
+            broken(name if isinstance(name, str) else f"spec.{key}[{index}]", field, problem)
+    return found
+
+
+def _unique(entries: list[Any], key: str, problems: list[Problem]) -> tuple[Any, ...]:
+    kept: dict[str, Any] = {}
+    for entry in entries:
+        if entry.name in kept:
+            problem = f"a second entry of spec.{key} has this name"
+            problems.append(
+                Problem(rule="PL14", where=entry.name, field="name", problem=problem, hint="rename one of them")
+            )
+        else:
+            kept[entry.name] = entry
+    return tuple(kept.values())
+
+
+_SPECIFIER: Final = re.compile(r"^(>=|<=|==|!=|>|<)\s*([0-9]+(?:\.[0-9]+){0,2})$")
+
+
+def fits_python(specifiers: str, version: tuple[int, int, int]) -> bool:
+    """Whether a comma-separated list such as `>=3.11,<4` admits a version. One that cannot be read admits none."""
+    for specifier in specifiers.split(","):
+        match = _SPECIFIER.match(specifier.strip())
+        if match is None:
+            return False
+        wanted = tuple(int(part) for part in match[2].split("."))
+        have = version[: len(wanted)]
+        verdict = {
+            ">=": have >= wanted,
+            "<=": have <= wanted,
+            "==": have == wanted,
+            "!=": have != wanted,
+            ">": have > wanted,
+            "<": have < wanted,
+        }
+        if not verdict[match[1]]:
+            return False
+    return True

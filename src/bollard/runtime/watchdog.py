@@ -1,0 +1,63 @@
+"""Notices that the loop is blocked, says by what while it is, and reports it on the channel once it turns again."""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bollard.runtime.limits import REPORT_FRAMES, WATCHDOG_REPORT_S, WATCHDOG_TICK_S
+
+__all__ = ["BlockReport", "Watchdog"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockReport:
+    """The loop did not turn for `seconds`; `stack` is where it stood."""
+
+    seconds: float
+    stack: str
+
+
+class Watchdog:
+    """A thread beside the loop. While the loop is blocked only stderr can be written; afterwards `report` is called."""
+
+    def __init__(self, report: Callable[[BlockReport], None], *, stderr_fd: int = 2) -> None:
+        self._report = report
+        self._stderr_fd = stderr_fd
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._turned_at = time.monotonic()
+        self._blocked_stack: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="bollard-watchdog", daemon=True)
+
+    def start(self) -> None:
+        self._turn()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        if self._blocked_stack is not None:
+            stack, self._blocked_stack = self._blocked_stack, None
+            self._report(BlockReport(seconds=now - self._turned_at, stack=stack))
+        self._turned_at = now
+        if not self._stop.is_set():
+            self._loop.call_later(WATCHDOG_TICK_S, self._turn)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(WATCHDOG_TICK_S):
+            blocked_s = time.monotonic() - self._turned_at
+            if blocked_s < WATCHDOG_REPORT_S or self._blocked_stack is not None:
+                continue
+            frame = sys._current_frames().get(self._loop_thread)  # pyright: ignore[reportPrivateUsage] -- no public way
+            stack = "".join(traceback.format_stack(frame)[-REPORT_FRAMES:]) if frame is not None else ""
+            self._blocked_stack = stack
+            text = f"bollard: the worker's loop has been blocked for {blocked_s:.1f} s by:\n{stack}"
+            os.write(self._stderr_fd, text.encode("utf-8", "replace"))

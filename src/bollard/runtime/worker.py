@@ -1,0 +1,277 @@
+"""The worker: runs the runners and tools of one plugin as the host asks. Owns tasks; the channel's rules are wire's."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from bollard.protocol import (
+    AgentRunRequest,
+    JsonObject,
+    LogLevel,
+    ToolAnswer,
+    WorkerIdentity,
+    first_problem,
+    limits,
+)
+from bollard.runtime.api_caller import ChannelCaller
+from bollard.runtime.limits import EXIT_GRACE_S
+from bollard.runtime.loading import LoadedPlugin, LoadedRunner
+from bollard.runtime.outlet import ChannelOutlet
+from bollard.runtime.output import CURRENT_RUN
+from bollard.runtime.watchdog import BlockReport
+from bollard.sdk import ConfigError, RunContext, RunnerObject, TextContent, drive
+from bollard.wire import ToolRequest, Transport, WorkerEnd, WorkerRun
+
+__all__ = ["Worker"]
+
+
+class _ActiveRun:
+    """One run that this worker executes."""
+
+    __slots__ = ("abandoned", "begun", "grace", "interrupt", "reason", "run", "task")
+
+    def __init__(self, run: WorkerRun, interrupt: bool) -> None:
+        self.run = run
+        self.interrupt = interrupt
+        self.begun = False
+        self.abandoned = False
+        self.reason: str | None = None
+        self.grace: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class _ReadyRunner:
+    """A runner and its one instance, made and started when the first run wants it."""
+
+    def __init__(self, loaded: LoadedRunner) -> None:
+        self.loaded = loaded
+        self._starting = asyncio.Lock()
+        self._object: RunnerObject | None = None
+
+    async def get(self) -> RunnerObject:
+        if self._object is not None:
+            return self._object
+        async with self._starting:
+            if self._object is None:
+                made = self.loaded.declaration.instantiate()
+                await made.start()
+                self._object = made
+        return self._object
+
+    async def close(self) -> None:
+        if self._object is not None:
+            await self._object.close()
+
+
+class Worker:
+    """Serves one plugin over one channel until the host is done with it."""
+
+    def __init__(self, transport: Transport, plugin: LoadedPlugin, identity: WorkerIdentity) -> None:
+        self._plugin: Final = plugin
+        self._end: Final = WorkerEnd(transport, self, worker=identity, plugin=plugin.identity)
+        self._loop: Final = asyncio.get_running_loop()
+        self._runners: Final = {name: _ReadyRunner(loaded) for name, loaded in plugin.runners.items()}
+        self._active: dict[str, _ActiveRun] = {}
+        self._tools: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._problems_told = False
+        self._gone: Final[asyncio.Future[str]] = self._loop.create_future()
+
+    async def serve(self) -> str:
+        """Work until the channel is gone or the host said shutdown; returns why it ended."""
+        self._end.start()
+        reason = await self._gone
+        for active in list(self._active.values()):
+            self._cancel(active, "host.lost")
+        for task in self._tools.values():
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=EXIT_GRACE_S)
+        for runner in self._runners.values():
+            with contextlib.suppress(Exception):  # plugin code at the very end: nobody is left to be told
+                await asyncio.wait_for(runner.close(), EXIT_GRACE_S)
+        return reason
+
+    @property
+    def heard_at(self) -> float:
+        """When the host was last heard, on the loop's clock."""
+        return self._end.heard_at
+
+    def hang_up(self, reason: str) -> None:
+        self._end.close(reason)
+
+    # --- logs ---
+
+    def log(self, level: LogLevel, message: str, fields: JsonObject, run_id: str | None = None) -> None:
+        self._end.log(level, message, fields, run_id=run_id)
+
+    def printed(self, stream: str, line: str, run_id: str | None) -> None:
+        """A line of the plugin's stdout or stderr."""
+        self.log("info" if stream == "stdout" else "warning", line, {"stream": stream}, run_id)
+
+    def blocked(self, report: BlockReport) -> None:
+        """The loop was blocked; told by the watchdog."""
+        fields: JsonObject = {"seconds": round(report.seconds, 3), "stack": report.stack[-4000:]}
+        self.log("error", "runner code blocked the worker's loop; use await, or asyncio.to_thread", fields)
+
+    # --- what the host wants (WorkerHandler) ---
+
+    def runners(self) -> list[JsonObject]:
+        if not self._problems_told:
+            self._problems_told = True
+            for problem in self._plugin.problems:
+                fields: JsonObject = {"rule": problem.rule, "field": problem.field, "hint": problem.hint}
+                self.log("warning", f"{problem.where}: {problem.problem}"[: limits.LOG_MESSAGE_CHARACTERS], fields)
+        return [loaded.discovery.to_wire() for loaded in self._plugin.runners.values()]
+
+    def tools(self) -> list[JsonObject]:
+        return [loaded.definition.to_wire() for loaded in self._plugin.tools.values()]
+
+    def run_started(self, run: WorkerRun) -> None:
+        try:
+            request = AgentRunRequest.from_wire(run.request)
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            self._end.refuse_run(run, f"run/start: {field}: {problem}", field)
+            return
+        runner = self._runners.get(request.runner_name)
+        if runner is None or runner.loaded.discovery.manifest.id != request.runner_id:
+            self._end.refuse_run(run, "run/start: runner_id: this plugin has no such runner", "runner_id")
+            return
+        active = _ActiveRun(run, runner.loaded.discovery.manifest.capabilities.interrupt)
+        self._active[run.run_id] = active
+        active.task = self._spawn(self._execute(active, runner, request))
+
+    def run_cancelled(self, run: WorkerRun, reason: str) -> None:
+        if active := self._active.get(run.run_id):
+            self._cancel(active, reason)
+
+    def tool_called(self, request: ToolRequest) -> None:
+        params = request.params
+        if params.tool not in self._plugin.tools:
+            request.refuse(f"tool/call: tool: this plugin has no tool {params.tool[:64]!r}")
+        elif params.call_id in self._tools:
+            request.refuse("tool/call: call_id: a call with this id is under way")
+        else:
+            self._tools[params.call_id] = self._spawn(self._call_tool(request))
+
+    def tool_cancelled(self, call_id: str) -> None:
+        if task := self._tools.get(call_id):
+            task.cancel()
+
+    def shutdown(self, grace_s: float, done: Callable[[], None]) -> None:
+        self._spawn(self._shut_down(grace_s, done))
+
+    def closed(self, reason: str) -> None:
+        if not self._gone.done():
+            self._gone.set_result(reason)
+
+    # --- runs ---
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _execute(self, active: _ActiveRun, runner: _ReadyRunner, request: AgentRunRequest) -> None:
+        active.begun = True
+        run, outlet = active.run, ChannelOutlet(active.run)
+        CURRENT_RUN.set(run.run_id)
+        try:
+            if active.reason is None:
+                ctx = await self._context(run, runner, request, outlet)
+                if ctx is not None:
+                    await drive(
+                        await runner.get(),
+                        ctx,
+                        outlet,
+                        interrupt=active.interrupt,
+                        cancel_reason=lambda: active.reason,
+                    )
+        except asyncio.CancelledError:
+            pass  # before the runner was reached: the reason below is all there is to say
+        except Exception as error:  # noqa: BLE001 -- plugin code: its constructor or start() failed
+            await _fail(run, "runner.error", f"the runner could not start: {type(error).__name__}: {error}")
+        finally:
+            if active.grace is not None:
+                active.grace.cancel()
+        if not run.terminal_sent:
+            await _fail(run, active.reason or "runner.error", "the run was cancelled before it began")
+        self._end_run(active, "the run has ended")
+
+    async def _context(
+        self, run: WorkerRun, runner: _ReadyRunner, request: AgentRunRequest, outlet: ChannelOutlet
+    ) -> RunContext[Any] | None:
+        def log(level: LogLevel, message: str, fields: JsonObject) -> None:
+            self.log(level, message, fields, run.run_id)
+
+        try:
+            config = runner.loaded.declaration.read_config(request.context.config)
+        except ConfigError as error:
+            await outlet.emit("run.failed", {"code": "runner.error", "error": str(error), "retryable": False})
+            return None
+        return RunContext(request.context, ChannelCaller(run), config, log=log)
+
+    def _cancel(self, active: _ActiveRun, reason: str) -> None:
+        if active.reason is not None:
+            return
+        active.reason = reason
+        active.grace = self._loop.call_later(limits.CANCEL_GRACE_S, self._abandon, active)
+        if active.begun and active.task is not None:
+            active.task.cancel()
+
+    def _abandon(self, active: _ActiveRun) -> None:
+        """The runner ignores its cancellation: answer for it, and let it talk to nobody."""
+        active.abandoned = True
+        fields: JsonObject = {"grace_s": limits.CANCEL_GRACE_S}
+        self.log("error", "the run ignored its cancellation and was abandoned", fields, active.run.run_id)
+        self._end_run(active, "the run was abandoned")
+
+    def _end_run(self, active: _ActiveRun, reason: str) -> None:
+        if self._active.pop(active.run.run_id, None) is not None:
+            self._end.finish_run(active.run, reason)
+
+    # --- tools ---
+
+    async def _call_tool(self, request: ToolRequest) -> None:
+        params = request.params
+        tool = self._plugin.tools[params.tool].declaration
+        CURRENT_RUN.set(params.context.run_id)
+        try:
+            async with asyncio.timeout(params.timeout_ms / 1000):
+                answer = await tool.invoke(params.arguments, params.context)
+        except TimeoutError:
+            answer = _tool_error(f"the tool did not answer within {params.timeout_ms} ms")
+        except asyncio.CancelledError:
+            answer = _tool_error("the call was cancelled")
+        finally:
+            self._tools.pop(params.call_id, None)
+        request.answer(answer)
+
+    # --- the end ---
+
+    async def _shut_down(self, grace_s: float, done: Callable[[], None]) -> None:
+        current = asyncio.current_task()
+        busy = [task for task in self._tasks if task is not current]
+        if busy:
+            await asyncio.wait(busy, timeout=grace_s)
+        for active in list(self._active.values()):
+            self._cancel(active, "cancelled")
+        busy = [active.task for active in self._active.values() if active.task is not None]
+        if busy:
+            await asyncio.wait(busy, timeout=limits.CANCEL_GRACE_S)
+        done()
+        self._end.close("the host asked this worker to shut down")
+
+
+def _tool_error(text: str) -> ToolAnswer:
+    return ToolAnswer(content=(TextContent(text=text),), is_error=True)
+
+
+async def _fail(run: WorkerRun, code: str, error: str) -> None:
+    outlet = ChannelOutlet(run)
+    await outlet.emit("run.failed", {"code": code, "error": error[:2000], "retryable": False})

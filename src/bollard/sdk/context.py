@@ -1,0 +1,228 @@
+"""`RunContext`: one run, as its runner sees it: the event, the configuration, the host's API, and how to answer.
+
+Nothing here sends a result: the builders make values that the runner yields.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic
+
+from typing_extensions import TypeVar
+
+from bollard.protocol import (
+    ActorContext,
+    AdapterContext,
+    AgentEventContext,
+    AgentInput,
+    AgentResources,
+    AgentRunContext,
+    AgentRunState,
+    AgentRuntimeContext,
+    AgentTrigger,
+    ContextAccess,
+    ConversationContext,
+    DeliveryContext,
+    FailureCode,
+    JsonObject,
+    JsonValue,
+    LogLevel,
+    Message,
+    MessageChunk,
+    StateScope,
+    SubjectContext,
+)
+from bollard.sdk import results
+from bollard.sdk.api import ApiCaller, RunApi
+from bollard.sdk.results import Result
+
+__all__ = ["LogSink", "RunContext"]
+
+C = TypeVar("C", default=JsonObject)
+
+LogSink = Callable[[LogLevel, str, JsonObject], None]
+"""Where `ctx.log` goes: level, message, fields. Must not block and must not raise."""
+
+_LEVELS: Final[Mapping[str, int]] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+_logger: Final = logging.getLogger("bollard.runner")
+
+
+def _log_here(level: LogLevel, message: str, fields: JsonObject) -> None:
+    _logger.log(_LEVELS[level], "%s %s", message, json.dumps(fields, ensure_ascii=False) if fields else "")
+
+
+class RunContext(Generic[C]):
+    """One run. `config` is the runner's configuration model, or plain JSON where it declares none."""
+
+    __slots__ = ("_api", "_caller", "_clock", "_log", "_until", "config", "raw")
+
+    def __init__(
+        self,
+        raw: AgentRunContext,
+        caller: ApiCaller,
+        config: C,
+        clock: Callable[[], float] = time.monotonic,
+        log: LogSink = _log_here,
+    ) -> None:
+        self.raw: Final = raw
+        self.config: Final = config
+        self._caller = caller
+        self._clock = clock
+        self._log = log
+        self._api: RunApi | None = None
+        timeout_ms = raw.runtime.timeout_ms
+        self._until = None if timeout_ms is None else clock() + timeout_ms / 1000
+
+    # --- what the run is about ---
+
+    @property
+    def run_id(self) -> str:
+        return self.raw.run_id
+
+    @property
+    def trigger(self) -> AgentTrigger:
+        return self.raw.trigger
+
+    @property
+    def event(self) -> AgentEventContext:
+        """What happened. It need not be a message."""
+        return self.raw.event
+
+    @property
+    def conversation(self) -> ConversationContext | None:
+        return self.raw.conversation
+
+    @property
+    def actor(self) -> ActorContext | None:
+        return self.raw.actor
+
+    @property
+    def subject(self) -> SubjectContext | None:
+        return self.raw.subject
+
+    @property
+    def input(self) -> AgentInput:
+        return self.raw.input
+
+    @property
+    def delivery(self) -> DeliveryContext:
+        """Where the answer goes and what that place can do."""
+        return self.raw.delivery
+
+    @property
+    def resources(self) -> AgentResources:
+        """What the run was granted by name."""
+        return self.raw.resources
+
+    @property
+    def access(self) -> ContextAccess:
+        """Where the run stands in its conversation, and which APIs it has."""
+        return self.raw.context
+
+    context = access
+
+    @property
+    def state_snapshot(self) -> AgentRunState:
+        """State as it was when the run started; `api.state` reads what it is now."""
+        return self.raw.state
+
+    @property
+    def runtime(self) -> AgentRuntimeContext:
+        return self.raw.runtime
+
+    @property
+    def adapter(self) -> AdapterContext | None:
+        return self.raw.adapter
+
+    @property
+    def metadata(self) -> JsonObject:
+        return self.raw.metadata
+
+    # --- what the run can do ---
+
+    @property
+    def api(self) -> RunApi:
+        """The host's API."""
+        if self._api is None:
+            self._api = RunApi(self._caller)
+        return self._api
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds until the deadline, at least 0, or `None` without one. Advice: the host enforces it."""
+        return None if self._until is None else max(0.0, self._until - self._clock())
+
+    def log(self, message: str, level: LogLevel = "info", **fields: JsonValue) -> None:
+        """Leave a log record: a sentence plus fields. Never a secret."""
+        if level not in _LEVELS:
+            raise ValueError(f"unknown log level {level!r}; use one of {', '.join(_LEVELS)}")
+        self._log(level, message, fields)
+
+    # --- what the runner yields ---
+
+    def delta(
+        self,
+        text: str | MessageChunk | Mapping[str, Any] = "",
+        *,
+        reasoning: str | None = None,
+        message_id: str | None = None,
+    ) -> Result:
+        """An increment of the answer, never cumulative text."""
+        if type(text) is str and reasoning is None and message_id is None:
+            return Result("message.delta", {"chunk": {"role": "assistant", "content": text}})
+        return results.message_delta(text, reasoning=reasoning, message_id=message_id)
+
+    def completed(self, message: str | Message | Mapping[str, Any], *, message_id: str | None = None) -> Result:
+        """A whole message; it stands over its deltas."""
+        return results.message_completed(message, message_id=message_id)
+
+    def artifact(
+        self,
+        artifact_type: str = "file",
+        *,
+        content: bytes | None = None,
+        artifact_id: str | None = None,
+        mime_type: str | None = None,
+        name: str | None = None,
+        metadata: JsonObject | None = None,
+    ) -> Result:
+        """A new artifact; content above 700 KiB goes through `api.artifacts.write`."""
+        return results.artifact_created(
+            artifact_type, content=content, artifact_id=artifact_id, mime_type=mime_type, name=name, metadata=metadata
+        )
+
+    def state(self, scope: StateScope, key: str, value: JsonValue) -> Result:
+        """A new value of one state key, at most 256 KiB."""
+        return results.state_updated(scope, key, value)
+
+    def action(self, action: str, target: JsonObject | None = None, payload: JsonObject | None = None) -> Result:
+        """A platform action whose outcome is not waited for; `api.platform.request` waits."""
+        return results.action_requested(action, target, payload)
+
+    def tool_started(self, tool_call_id: str, tool_name: str, parameters: JsonValue = None) -> Result:
+        """Telemetry: the runner calls a tool of its own."""
+        return results.tool_call_started(tool_call_id, tool_name, parameters)
+
+    def tool_completed(
+        self, tool_call_id: str, tool_name: str, result: JsonValue = None, error: JsonValue = None
+    ) -> Result:
+        """Telemetry: a tool of the runner's own answered."""
+        return results.tool_call_completed(tool_call_id, tool_name, result, error)
+
+    def finish(self, reason: str = "end", message: str | Message | Mapping[str, Any] | None = None) -> Result:
+        """The run is done. Nothing that is yielded afterwards is sent."""
+        return results.run_completed(reason, message)
+
+    def fail(self, error: str, code: FailureCode = "runner.error", *, retryable: bool = False) -> Result:
+        """The run failed. Nothing that is yielded afterwards is sent."""
+        return results.run_failed(code, error, retryable)
+
+    def __repr__(self) -> str:
+        return f"RunContext(run_id={self.run_id!r}, event_type={self.event.event_type!r})"

@@ -1,0 +1,248 @@
+"""Turns a runner into a result stream with exactly one terminal result. Used by the worker and by the test harness.
+
+It neither numbers results nor waits for credit: that is the outlet's work. It never lets anything that runner code
+raises reach the task that runs it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, Final, Protocol, cast
+
+from bollard.protocol import TERMINAL_TYPES, JsonObject, Message
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import BadYield
+from bollard.sdk.results import Result, message_completed, run_completed
+from bollard.sdk.runnerobject import RunnerObject
+
+__all__ = ["Outlet", "drive", "sentence_of"]
+
+ERROR_CHARACTERS: Final = 2000
+"""The sentence of a `run.failed`."""
+REFUSALS: Final = 16
+"""Yields in a row that were refused, after which a runner that does not give up is given up."""
+CLOSE_ATTEMPTS: Final = 8
+"""Times a generator that yields while it is closed is closed again."""
+
+
+class Outlet(Protocol):
+    """Where results go. It takes a result or raises; a result whose `emit` raised was not sent.
+
+    Raises `ResultTooLarge`; may wait for credit and be cancelled there. A terminal result is taken without waiting.
+    """
+
+    async def emit(self, kind: str, data: JsonObject) -> None:
+        """Send one result."""
+        ...
+
+
+async def drive(
+    runner: RunnerObject,
+    ctx: RunContext[Any],
+    outlet: Outlet,
+    *,
+    interrupt: bool,
+    cancel_reason: Callable[[], str | None],
+) -> None:
+    """Run to the end and return after the one terminal result; a cancelled run ends like any other.
+
+    Cancel the task that awaits this to cancel the run; `cancel_reason` then says why. With `interrupt` the runner may
+    send last results after that.
+    """
+    run = _Run(ctx, outlet, interrupt, cancel_reason)
+    try:
+        answer = runner.call(ctx)
+    except BaseException as error:  # noqa: BLE001 -- runner code: whatever it raises is the run's failure
+        await run.end_with(error)
+        return
+    if isinstance(answer, AsyncIterator):
+        await run.iterate(_generator(answer))
+    else:
+        await run.wait_for(answer)
+
+
+class _Run:
+    __slots__ = ("_cancel_reason", "_ctx", "_emit", "_interrupt", "_stopping", "_task")
+
+    def __init__(
+        self, ctx: RunContext[Any], outlet: Outlet, interrupt: bool, cancel_reason: Callable[[], str | None]
+    ) -> None:
+        self._ctx = ctx
+        self._emit = outlet.emit
+        self._interrupt = interrupt
+        self._cancel_reason = cancel_reason
+        self._task = asyncio.current_task()
+        self._stopping = False
+
+    async def iterate(self, results: AsyncGenerator[object, None]) -> None:
+        """Send what the generator yields; what cannot be sent is raised at the yield it came from."""
+        refused: BaseException | None = None
+        refusals = 0
+        while True:
+            try:
+                value = await (results.__anext__() if refused is None else results.athrow(refused))
+            except StopAsyncIteration:
+                await self.end(Result("run.completed", {"finish_reason": "end"}))
+                return
+            except BaseException as error:  # noqa: BLE001 -- runner code: whatever it raises is the run's failure
+                await self.end_with(error)
+                return
+            try:
+                if await self._send(value):
+                    await self._close(results)
+                    return
+                refused, refusals = None, 0
+            except asyncio.CancelledError as error:
+                self._stopping = True
+                refused = error
+            except Exception as error:  # noqa: BLE001 -- the runner is told at its yield, and may go on
+                refused = error
+                refusals += 1
+                if refusals > REFUSALS:
+                    await self.end_with(error)
+                    await self._close(results)
+                    return
+
+    async def wait_for(self, answer: Awaitable[object]) -> None:
+        """Await a runner that yields nothing; what it returns is its answer."""
+        try:
+            value = await answer
+            ending = _ending(value)
+        except BaseException as error:  # noqa: BLE001 -- runner code: whatever it raises is the run's failure
+            await self.end_with(error)
+            return
+        explicit = isinstance(value, Result)
+        if explicit and value.type not in TERMINAL_TYPES:
+            try:
+                await self._send(value)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- nobody is left to be told
+                await self.end_with(error)
+                return
+        if explicit or not self._is_stopping():
+            await self.end(ending, explicit=explicit and value.type in TERMINAL_TYPES)
+        else:
+            await self._end_stopped(value)
+
+    async def _send(self, value: object) -> bool:
+        """Send one yielded value; true when it ended the run."""
+        if type(value) is not Result:
+            value = _as_result(value)
+        kind = value.type
+        if kind in TERMINAL_TYPES:
+            await self._emit(kind, value.data)
+            return True
+        if not self._interrupt and self._is_stopping():
+            # Swallowed; the pause keeps a runner that ignores its cancellation from holding the loop.
+            await asyncio.sleep(0)
+            return False
+        await self._emit(kind, value.data)
+        return False
+
+    def _is_stopping(self) -> bool:
+        return self._stopping or self._cancel_reason() is not None
+
+    async def _end_stopped(self, value: object) -> None:
+        """A coroutine that returned after it was cancelled: with `interrupt` its answer is a last result."""
+        if self._interrupt and isinstance(value, str | Message):
+            last = message_completed(value, message_id=None)
+            try:
+                await self._emit(last.type, last.data)
+            except Exception as error:  # noqa: BLE001 -- it is the last word either way
+                await self.end_with(error)
+                return
+        await self.end_with(asyncio.CancelledError())
+
+    async def end(self, ending: Result, *, explicit: bool = False) -> None:
+        """Send the terminal result; a run that was cancelled fails with the reason unless it said otherwise."""
+        if not explicit and self._is_stopping():
+            await self.end_with(asyncio.CancelledError())
+            return
+        try:
+            await self._emit(ending.type, ending.data)
+        except asyncio.CancelledError as error:
+            self._stopping = True
+            await self.end_with(error)
+        except Exception as error:  # noqa: BLE001 -- too large, or not JSON: the failure says so
+            await self.end_with(error)
+
+    async def end_with(self, error: BaseException) -> None:
+        """Send `run.failed` for what ended the runner."""
+        if isinstance(error, GeneratorExit) and self._is_torn_down():
+            raise error
+        cancelled = isinstance(error, asyncio.CancelledError)
+        reason = self._cancel_reason()
+        if reason is None and (self._stopping or (cancelled and self._task is not None and self._task.cancelling())):
+            reason = "cancelled"
+        sentence = f"the run was cancelled ({reason})" if cancelled and reason else sentence_of(error)
+        failure: JsonObject = {"code": reason or "runner.error", "error": sentence, "retryable": False}
+        try:
+            await self._emit("run.failed", failure)
+        except asyncio.CancelledError:
+            # A second cancellation found the outlet waiting; the run still needs its terminal result.
+            await self._emit("run.failed", failure)
+
+    async def _close(self, results: AsyncGenerator[object, None]) -> None:
+        """Close a generator whose run has ended; what it raises or yields now changes nothing."""
+        for _ in range(CLOSE_ATTEMPTS):
+            try:
+                await results.aclose()
+            except asyncio.CancelledError:
+                continue
+            except BaseException as error:
+                if isinstance(error, GeneratorExit) and self._is_torn_down():
+                    raise
+                self._ctx.log(
+                    "the runner did not end cleanly after its terminal result", "warning", error=sentence_of(error)
+                )
+                if not isinstance(error, RuntimeError):
+                    return
+            else:
+                return
+
+    def _is_torn_down(self) -> bool:
+        """Whether this coroutine itself is being closed, as at the end of a loop, so that nothing may be awaited."""
+        try:
+            return asyncio.current_task() is not self._task
+        except RuntimeError:
+            return True
+
+
+def _as_result(value: object) -> Result:
+    if isinstance(value, str):
+        return Result("message.delta", {"chunk": {"role": "assistant", "content": str(value)}})
+    if isinstance(value, Result):
+        return value
+    raise BadYield(type(value).__name__)
+
+
+def _ending(value: object) -> Result:
+    """The terminal result that follows from what a coroutine runner returned."""
+    if isinstance(value, Result) and value.type in TERMINAL_TYPES:
+        return value
+    if value is None or isinstance(value, Result):
+        return Result("run.completed", {"finish_reason": "end"})
+    if isinstance(value, str | Message):
+        return run_completed("end", value)
+    raise BadYield(type(value).__name__, "returned")
+
+
+async def _from_iterator(iterator: AsyncIterator[object]) -> AsyncGenerator[object, None]:
+    async for value in iterator:
+        yield value
+
+
+def _generator(results: AsyncIterator[object]) -> AsyncGenerator[object, None]:
+    if isinstance(results, AsyncGenerator):
+        return cast("AsyncGenerator[object, None]", results)
+    return _from_iterator(results)
+
+
+def sentence_of(error: BaseException) -> str:
+    """`Type: message`, safe to send: bounded, and never a second exception."""
+    try:
+        message = str(error)
+    except BaseException:  # noqa: BLE001 -- runner code: an exception that cannot even say what it is
+        message = "(its message cannot be read)"
+    name = type(error).__name__
+    whole = f"{name}: {message}" if message else name
+    sentence = whole if len(whole) <= ERROR_CHARACTERS else whole[: ERROR_CHARACTERS - 1] + "…"
+    return sentence.encode("utf-8", "replace").decode()

@@ -1,0 +1,69 @@
+"""Time in the harness: the machine's, or one that a test moves by hand."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """What the in-memory host asks about time."""
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call once after a delay; returns what gives it up."""
+        ...
+
+
+class SystemClock:
+    """The machine's time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
+        return asyncio.get_running_loop().call_later(delay_s, callback).cancel
+
+
+class ManualClock:
+    """Time that stands still until a test advances it."""
+
+    def __init__(self, start: float = 1_700_000_000.0) -> None:
+        self._now = start
+        self._waiting: list[tuple[float, Callable[[], None]]] = []
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
+        entry = (self._now + delay_s, callback)
+        self._waiting.append(entry)
+
+        def give_up() -> None:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+
+        return give_up
+
+    def advance(self, seconds: float) -> None:
+        """Move on, and call what is due, in the order it is due."""
+        self._now += seconds
+        due = sorted((entry for entry in self._waiting if entry[0] <= self._now), key=lambda entry: entry[0])
+        self._waiting = [entry for entry in self._waiting if entry not in due]
+        for _, callback in due:
+            callback()

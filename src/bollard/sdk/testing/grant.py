@@ -1,0 +1,106 @@
+"""What a run of the in-memory host may do: its manifest's permissions, less what the test denies. Pure."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bollard.protocol import (
+    ACTIONS,
+    AgentAPIError,
+    AgentRunnerPermissions,
+    AvailableAPIs,
+    ErrorCode,
+    Strict,
+)
+from bollard.sdk.errors import AgentAPIException, api_failure
+
+__all__ = ["Denials", "Grant"]
+
+EVERYTHING = AgentRunnerPermissions(
+    models=("invoke", "stream", "rerank", "embed"),
+    tools=("detail", "call"),
+    knowledge_bases=("list", "retrieve"),
+    history=("page", "search"),
+    events=("get", "page"),
+    artifacts=("metadata", "read", "write"),
+    storage=("plugin", "workspace"),
+    files=("config", "knowledge"),
+    agents=("call",),
+    platform=("request",),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grant:
+    """The frozen rights of one run."""
+
+    permissions: AgentRunnerPermissions = EVERYTHING
+    steering: bool = True
+    state_scopes: tuple[str, ...] = ("conversation", "actor", "subject", "runner")
+
+    def check(self, action: str, params: Strict) -> None:
+        """Raise what a host would answer to a call that the manifest does not allow."""
+        if action == "steering.pull" and not self.steering:
+            raise api_failure("unauthorized", 'this run cannot be steered; add capabilities=["steering"] to @runner')
+        scope = getattr(params, "scope", None)
+        if action.startswith("state.") and scope not in self.state_scopes:
+            raise api_failure("capability_denied", f"the agent's state policy has no scope {scope}")
+        needed = ACTIONS[action].permission
+        if needed is None:
+            return
+        key, operation = needed
+        held: tuple[str, ...] = getattr(self.permissions, key)
+        if operation is None and key == "storage":
+            operation = getattr(params, "area", None)
+        if not held:
+            raise api_failure("unauthorized", f"the runner's manifest asks for no {key}; {_advice(key, operation)}")
+        if operation is not None and operation not in held:
+            message = f"the runner's manifest does not ask for {key}: {operation}; {_advice(key, operation)}"
+            raise api_failure("capability_denied", message)
+
+    def operations(self, key: str, of: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """What of a resource's operations the manifest asks for."""
+        held: tuple[str, ...] = getattr(self.permissions, key)
+        return held if of is None else tuple(operation for operation in of if operation in held)
+
+    @property
+    def available_apis(self) -> AvailableAPIs:
+        """The projection that the runner sees."""
+        held = self.permissions
+        return AvailableAPIs(
+            history_page="page" in held.history,
+            history_search="search" in held.history,
+            event_get="get" in held.events,
+            event_page="page" in held.events,
+            artifact_metadata="metadata" in held.artifacts,
+            artifact_read="read" in held.artifacts,
+            artifact_write="write" in held.artifacts,
+            state=bool(self.state_scopes),
+            storage=bool(held.storage),
+            steering_pull=self.steering,
+        )
+
+
+def _advice(key: str, operation: Any) -> str:
+    return f'add permissions={{"{key}": ["{operation or "…"}"]}} to @runner'
+
+
+@dataclass(slots=True)
+class Denials:
+    """Calls that the test wants refused."""
+
+    _errors: dict[str, AgentAPIError] = field(default_factory=dict[str, AgentAPIError])
+
+    def deny(self, action: str, code: ErrorCode, message: str | None, retryable: bool) -> None:
+        if action not in ACTIONS:
+            raise ValueError(f"there is no action {action}; the actions are {', '.join(ACTIONS)}")
+        self._errors[action] = AgentAPIError(
+            code=code, message=message or f"{action} is denied by the test", retryable=retryable
+        )
+
+    def allow(self, action: str) -> None:
+        self._errors.pop(action, None)
+
+    def check(self, action: str) -> None:
+        """Raise what the test asked for."""
+        if action in self._errors:
+            raise AgentAPIException(self._errors[action])

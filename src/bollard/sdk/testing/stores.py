@@ -1,0 +1,263 @@
+"""State, storage, files and artifacts of the in-memory host, with the protocol's caps."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bollard.protocol import (
+    ArtifactCreated,
+    ArtifactMetadata,
+    ArtifactReadResult,
+    ArtifactsAppend,
+    ArtifactsBegin,
+    ArtifactsFinish,
+    ArtifactsRead,
+    ArtifactUpload,
+    BytesResult,
+    JsonObject,
+    JsonValue,
+    KeyPage,
+    StateDelete,
+    StateSet,
+    StateValue,
+    Written,
+    limits,
+)
+from bollard.sdk.errors import api_failure
+from bollard.sdk.testing.clock import Clock
+
+__all__ = ["Artifacts", "Blobs", "MemoryArtifact", "StateStore", "json_size"]
+
+
+def json_size(value: JsonValue) -> int:
+    """Bytes of a value as JSON; raises `ValueError` or `TypeError` when it is none."""
+    return len(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
+
+
+def page_of(names: list[str], prefix: str, cursor: str | None, limit: int) -> KeyPage:
+    """The keys after the cursor, which is the last key of the page before."""
+    after = [name for name in sorted(names) if name.startswith(prefix) and (cursor is None or name > cursor)]
+    has_more = len(after) > limit
+    return KeyPage(keys=tuple(after[:limit]), next_cursor=after[limit - 1] if has_more else None, has_more=has_more)
+
+
+class StateStore:
+    """JSON values by scope key; each write of a key has a version of its own, also after a delete."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._scopes: dict[str, dict[str, StateValue]] = {}
+        self._versions: dict[tuple[str, str], int] = {}
+
+    def seed(self, scope_key: str, values: Mapping[str, JsonValue]) -> None:
+        """Values that are there before any run; what is there already stays."""
+        for key, value in values.items():
+            if key not in self._live(scope_key) and (scope_key, key) not in self._versions:
+                self._put(scope_key, key, value, None)
+
+    def snapshot(self, scope_key: str) -> JsonObject:
+        """All live values of one scope."""
+        return {key: held.value for key, held in self._live(scope_key).items()}
+
+    def get(self, scope_key: str, key: str) -> StateValue:
+        held = self._live(scope_key).get(key)
+        if held is None:
+            raise api_failure("not_found", f"no state {key}")
+        return held
+
+    def set(self, scope_key: str, request: StateSet) -> Written:
+        live = self._live(scope_key)
+        self._compare(live, request.key, request.if_version)
+        size = json_size(request.value)
+        if size > limits.STATE_VALUE_BYTES:
+            message = f"value: {size} bytes exceed {limits.STATE_VALUE_BYTES}"
+            raise api_failure("payload_too_large", message, {"field": "value"})
+        total = size + sum(json_size(held.value) for key, held in live.items() if key != request.key)
+        if total > limits.STATE_SCOPE_BYTES:
+            message = f"the scope would hold {total} bytes, {limits.STATE_SCOPE_BYTES} are allowed"
+            raise api_failure("payload_too_large", message, {"field": "value"})
+        existed = request.key in live
+        return Written(version=self._put(scope_key, request.key, request.value, request.ttl), existed=existed)
+
+    def delete(self, scope_key: str, request: StateDelete) -> Written:
+        live = self._live(scope_key)
+        self._compare(live, request.key, request.if_version)
+        return Written(existed=live.pop(request.key, None) is not None)
+
+    def list(self, scope_key: str, prefix: str, cursor: str | None, limit: int) -> KeyPage:
+        return page_of(list(self._live(scope_key)), prefix, cursor, limit)
+
+    def _live(self, scope_key: str) -> dict[str, StateValue]:
+        held = self._scopes.setdefault(scope_key, {})
+        now = self._clock.now()
+        for key in [key for key, value in held.items() if value.expires_at is not None and value.expires_at <= now]:
+            del held[key]
+        return held
+
+    def _put(self, scope_key: str, key: str, value: JsonValue, ttl: int | None) -> int:
+        version = self._versions.get((scope_key, key), 0) + 1
+        self._versions[scope_key, key] = version
+        expires_at = None if ttl is None else self._clock.now() + ttl
+        self._scopes.setdefault(scope_key, {})[key] = StateValue(value=value, version=version, expires_at=expires_at)
+        return version
+
+    def _compare(self, live: dict[str, StateValue], key: str, if_version: int | None) -> None:
+        current = live[key].version if key in live else 0
+        if if_version is not None and if_version != current:
+            message = f"if_version: {key} has version {current}, not {if_version}"
+            raise api_failure("invalid_argument", message, {"field": "if_version", "version": current})
+
+
+class Blobs:
+    """Bytes by key: a storage area, or the agent's files."""
+
+    def __init__(self, kind: str, contents: Mapping[str, bytes]) -> None:
+        self._kind = kind
+        self.contents = dict(contents)
+
+    def get(self, key: str, offset: int, length: int) -> BytesResult:
+        content = self._find(key)
+        piece = content[offset : offset + length]
+        return BytesResult(
+            content_base64=base64.b64encode(piece).decode(),
+            offset=offset,
+            size_bytes=len(content),
+            has_more=offset + len(piece) < len(content) and bool(piece),
+        )
+
+    def set(self, key: str, content_base64: str) -> Written:
+        existed = key in self.contents
+        self.contents[key] = base64.b64decode(content_base64)
+        return Written(existed=existed)
+
+    def delete(self, key: str) -> Written:
+        return Written(existed=self.contents.pop(key, None) is not None)
+
+    def list(self, prefix: str, cursor: str | None, limit: int) -> KeyPage:
+        return page_of(list(self.contents), prefix, cursor, limit)
+
+    def _find(self, key: str) -> bytes:
+        if key not in self.contents:
+            raise api_failure("not_found", f"no {self._kind} {key}")
+        return self.contents[key]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryArtifact:
+    """One artifact and its content."""
+
+    metadata: ArtifactMetadata
+    content: bytes
+
+
+@dataclass(slots=True)
+class _Upload:
+    begun: ArtifactsBegin
+    content: bytearray = field(default_factory=bytearray)
+
+
+class Artifacts:
+    """Artifacts by id, and uploads under way."""
+
+    def __init__(self, contents: Mapping[str, bytes], clock: Clock) -> None:
+        self._clock = clock
+        self._uploads: dict[str, _Upload] = {}
+        self.kept: dict[str, MemoryArtifact] = {}
+        for artifact_id, content in contents.items():
+            self._keep(artifact_id, "file", None, None, content, None, {})
+
+    def metadata(self, artifact_id: str) -> ArtifactMetadata:
+        return self._find(artifact_id).metadata
+
+    def read(self, request: ArtifactsRead) -> ArtifactReadResult:
+        found = self._find(request.artifact_id)
+        piece = found.content[request.offset : request.offset + request.length]
+        return ArtifactReadResult(
+            artifact_id=request.artifact_id,
+            mime_type=found.metadata.mime_type,
+            size_bytes=len(found.content),
+            offset=request.offset,
+            length=len(piece),
+            content_base64=base64.b64encode(piece).decode(),
+            has_more=request.offset + len(piece) < len(found.content) and bool(piece),
+        )
+
+    def begin(self, request: ArtifactsBegin) -> ArtifactUpload:
+        upload_id = f"upload-{len(self._uploads) + 1}"
+        self._uploads[upload_id] = _Upload(request)
+        return ArtifactUpload(upload_id=upload_id, offset=0)
+
+    def append(self, request: ArtifactsAppend) -> ArtifactUpload:
+        upload = self._upload(request.upload_id)
+        piece = base64.b64decode(request.content_base64)
+        if upload.content[request.offset : request.offset + len(piece)] != piece:
+            if request.offset != len(upload.content):
+                message = f"offset: the upload stands at {len(upload.content)}, not at {request.offset}"
+                raise api_failure("invalid_argument", message, {"field": "offset", "offset": len(upload.content)})
+            upload.content += piece
+        return ArtifactUpload(upload_id=request.upload_id, offset=len(upload.content))
+
+    def finish(self, request: ArtifactsFinish, run_id: str) -> ArtifactMetadata:
+        upload = self._upload(request.upload_id)
+        content = bytes(upload.content)
+        if hashlib.sha256(content).hexdigest() != request.sha256:
+            raise api_failure("invalid_argument", "sha256: is not the digest of what was sent", {"field": "sha256"})
+        del self._uploads[request.upload_id]
+        begun = upload.begun
+        artifact_id = f"artifact-{len(self.kept) + 1}"
+        return self._keep(artifact_id, begun.artifact_type, begun.name, begun.mime_type, content, run_id, {})
+
+    def create(self, created: ArtifactCreated, run_id: str) -> ArtifactMetadata:
+        """Keep what a result carried; raises `ValueError` that says why not."""
+        content = base64.b64decode(created.content_base64 or "", validate=True)
+        if len(content) > limits.INLINE_ARTIFACT_BYTES:
+            raise ValueError(f"content_base64: {len(content)} bytes exceed {limits.INLINE_ARTIFACT_BYTES}")
+        if created.content_base64 is not None:
+            if created.size_bytes not in (None, len(content)):
+                raise ValueError("size_bytes: is not the size of the content")
+            if created.sha256 not in (None, hashlib.sha256(content).hexdigest()):
+                raise ValueError("sha256: is not the digest of the content")
+        artifact_id = created.artifact_id or f"artifact-{len(self.kept) + 1}"
+        metadata = created.metadata or {}
+        if artifact_id in self.kept:  # a word about one that was written through the API
+            return self.kept[artifact_id].metadata
+        return self._keep(
+            artifact_id, created.artifact_type, created.name, created.mime_type, content, run_id, metadata
+        )
+
+    def _keep(
+        self,
+        artifact_id: str,
+        artifact_type: str,
+        name: str | None,
+        mime_type: str | None,
+        content: bytes,
+        run_id: str | None,
+        metadata: JsonObject,
+    ) -> ArtifactMetadata:
+        described = ArtifactMetadata(
+            artifact_id=artifact_id,
+            artifact_type=artifact_type,
+            mime_type=mime_type,
+            name=name,
+            size_bytes=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+            source="host" if run_id is None else "runner",
+            run_id=run_id,
+            created_at=self._clock.now(),
+            metadata=metadata,
+        )
+        self.kept[artifact_id] = MemoryArtifact(metadata=described, content=content)
+        return described
+
+    def _find(self, artifact_id: str) -> MemoryArtifact:
+        if artifact_id not in self.kept:
+            raise api_failure("not_found", f"no artifact {artifact_id}")
+        return self.kept[artifact_id]
+
+    def _upload(self, upload_id: str) -> _Upload:
+        if upload_id not in self._uploads:
+            raise api_failure("not_found", f"no upload {upload_id}")
+        return self._uploads[upload_id]
