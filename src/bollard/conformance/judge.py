@@ -112,6 +112,11 @@ class Judge:
         if run.terminal is None and not run.cancelled:
             self.violations.append("run/start was answered before a terminal result")
 
+    def is_open(self, call: CallSeen) -> bool:
+        """Whether somebody still waits for its answer."""
+        run = self.runs.get(call.run_id)
+        return not call.answered and not call.given_up and run is not None and not run.over
+
     def _shaped(self, what: str, shape: type[Shape], value: JsonValue) -> Shape | None:
         try:
             return shape.from_wire(value)

@@ -174,8 +174,8 @@ class Session:
         """The oldest call or stream of this action that was not answered yet."""
 
         def find() -> CallSeen | None:
-            open_calls = (seen for seen in self.judge.calls if seen.action == action and not seen.answered)
-            return next((seen for seen in open_calls if not seen.given_up), None)
+            of_action = (seen for seen in self.judge.calls if seen.action == action)
+            return next((seen for seen in of_action if self.judge.is_open(seen)), None)
 
         return await self.until(find, f"a call of {action}", within=within)
 
@@ -204,10 +204,11 @@ class Session:
             found = condition()
             if found:
                 return found
+            self.raise_violations()
             if self.closed is not None:
                 raise WorkerGone(what, f"the worker closed its channel ({self.closed}){self._last_words()}")
             if not await self._changed(end - loop.time()):
-                raise CaseFailed(what, f"nothing of it came within {within:g} s{self._said()}")
+                raise CaseFailed(what, f"nothing of it came within {within:g} s")
 
     async def never(self, condition: Callable[[], object], what: str, *, for_s: float = QUIET_S) -> None:
         """The condition must stay false for a while."""
@@ -215,7 +216,8 @@ class Session:
         end = loop.time() + for_s
         while True:
             if came := condition():
-                raise CaseFailed(what, f"it came all the same: {brief(came)}")
+                shown = "" if came is True else f": {brief(came)}"
+                raise CaseFailed(what, f"it came all the same{shown}")
             if self.closed is not None or not await self._changed(end - loop.time()):
                 return
 
@@ -246,10 +248,6 @@ class Session:
         if fresh:
             more = f" (and {len(fresh) - 1} more)" if len(fresh) > 1 else ""
             raise CaseFailed("only frames that the protocol allows", f"{fresh[0]}{more}")
-
-    def _said(self) -> str:
-        fresh = self.judge.violations[self._judged :]
-        return f"; meanwhile {fresh[0]}" if fresh else ""
 
     def _last_words(self) -> str:
         lines = [line for pipe, line in self.output if pipe == "stderr"]
@@ -370,9 +368,10 @@ async def _introduce(session: Session, command: Sequence[str], output: Iterable[
     try:
         answer = await session.request("initialize", params, within=START_S)
     except CaseFailed as error:
+        how = "it closed its channel" if isinstance(error, WorkerGone) else f"it was silent for {START_S:g} s"
         await session.process.kill()  # so that what it wrote is read to its end
         said = " | ".join(line for _, line in list(output)[-5:])
-        raise WorkerDidNotStart(shlex.join(command), str(error), brief(said)) from error
+        raise WorkerDidNotStart(shlex.join(command), f"{how} instead of answering initialize", brief(said)) from error
     if isinstance(answer, Failure):
         raise WorkerDidNotStart(shlex.join(command), f"it refused initialize: {answer.message}", "")
     session.introduction = answer.result if isinstance(answer.result, dict) else {}

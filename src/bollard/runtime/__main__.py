@@ -64,8 +64,9 @@ async def _connect(url: str | None) -> Transport:
 async def _watch_silence(worker: Worker) -> None:
     """A remote host that vanished without a word leaves a half-open connection behind."""
     loop = asyncio.get_running_loop()
-    while (silent_s := loop.time() - worker.heard_at) < HOST_SILENCE_S:
-        await asyncio.sleep(HOST_SILENCE_S - silent_s)  # noqa: ASYNC110 -- sleeps until the earliest possible moment
+    # Sleeps each time until the earliest moment at which the silence could be long enough.
+    while (silent_s := loop.time() - worker.heard_at) < HOST_SILENCE_S:  # noqa: ASYNC110
+        await asyncio.sleep(HOST_SILENCE_S - silent_s)
     worker.hang_up(f"the host was silent for {HOST_SILENCE_S:g} s")
 
 

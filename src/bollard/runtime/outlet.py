@@ -10,10 +10,11 @@ __all__ = ["ChannelOutlet"]
 class ChannelOutlet:
     """Results of one run. After the run is over, what a runner still sends goes nowhere."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_run", "offer_text")
 
     def __init__(self, run: WorkerRun) -> None:
         self._run = run
+        self.offer_text = run.offer_text
 
     async def emit(self, kind: str, data: JsonObject) -> None:
         try:

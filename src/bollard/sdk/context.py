@@ -35,7 +35,7 @@ from bollard.protocol import (
 )
 from bollard.sdk import results
 from bollard.sdk.api import ApiCaller, RunApi
-from bollard.sdk.results import Result
+from bollard.sdk.results import Result, TextDelta
 
 __all__ = ["LogSink", "RunContext"]
 
@@ -176,7 +176,7 @@ class RunContext(Generic[C]):
     ) -> Result:
         """An increment of the answer, never cumulative text."""
         if type(text) is str and reasoning is None and message_id is None:
-            return Result("message.delta", {"chunk": {"role": "assistant", "content": text}})
+            return TextDelta(text)
         return results.message_delta(text, reasoning=reasoning, message_id=message_id)
 
     def completed(self, message: str | Message | Mapping[str, Any], *, message_id: str | None = None) -> Result:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast
 from bollard.protocol import TERMINAL_TYPES, JsonObject, Message
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import BadYield
-from bollard.sdk.results import Result, message_completed, run_completed
+from bollard.sdk.results import Result, TextDelta, message_completed, run_completed
 from bollard.sdk.runnerobject import RunnerObject
 
 __all__ = ["Outlet", "drive", "sentence_of"]
@@ -29,6 +29,10 @@ class Outlet(Protocol):
 
     Raises `ResultTooLarge`; may wait for credit and be cancelled there. A terminal result is taken without waiting.
     """
+
+    def offer_text(self, text: str) -> bool:
+        """Send a plain text delta if it can leave at once; False leaves it to `emit`."""
+        ...
 
     async def emit(self, kind: str, data: JsonObject) -> None:
         """Send one result."""
@@ -61,13 +65,14 @@ async def drive(
 
 
 class _Run:
-    __slots__ = ("_cancel_reason", "_ctx", "_emit", "_interrupt", "_stopping", "_task")
+    __slots__ = ("_cancel_reason", "_ctx", "_emit", "_interrupt", "_offer_text", "_stopping", "_task")
 
     def __init__(
         self, ctx: RunContext[Any], outlet: Outlet, interrupt: bool, cancel_reason: Callable[[], str | None]
     ) -> None:
         self._ctx = ctx
         self._emit = outlet.emit
+        self._offer_text = outlet.offer_text
         self._interrupt = interrupt
         self._cancel_reason = cancel_reason
         self._task = asyncio.current_task()
@@ -77,15 +82,19 @@ class _Run:
         """Send what the generator yields; what cannot be sent is raised at the yield it came from."""
         refused: BaseException | None = None
         refusals = 0
+        step, offer_text = results.__anext__, self._offer_text
         while True:
             try:
-                value = await (results.__anext__() if refused is None else results.athrow(refused))
+                value = await (step() if refused is None else results.athrow(refused))
             except StopAsyncIteration:
                 await self.end(Result("run.completed", {"finish_reason": "end"}))
                 return
             except BaseException as error:  # noqa: BLE001 -- runner code: whatever it raises is the run's failure
                 await self.end_with(error)
                 return
+            if type(value) is TextDelta and self._may_send() and offer_text(value.text):
+                refused, refusals = None, 0
+                continue
             try:
                 if await self._send(value):
                     await self._close(results)
@@ -124,18 +133,21 @@ class _Run:
 
     async def _send(self, value: object) -> bool:
         """Send one yielded value; true when it ended the run."""
-        if type(value) is not Result:
+        if not isinstance(value, Result):
             value = _as_result(value)
         kind = value.type
         if kind in TERMINAL_TYPES:
             await self._emit(kind, value.data)
             return True
-        if not self._interrupt and self._is_stopping():
+        if not self._may_send():
             # Swallowed; the pause keeps a runner that ignores its cancellation from holding the loop.
             await asyncio.sleep(0)
             return False
         await self._emit(kind, value.data)
         return False
+
+    def _may_send(self) -> bool:
+        return self._interrupt or (self._cancel_reason() is None and not self._stopping)
 
     def _is_stopping(self) -> bool:
         return self._stopping or self._cancel_reason() is not None
@@ -208,9 +220,7 @@ class _Run:
 
 def _as_result(value: object) -> Result:
     if isinstance(value, str):
-        return Result("message.delta", {"chunk": {"role": "assistant", "content": str(value)}})
-    if isinstance(value, Result):
-        return value
+        return TextDelta(str(value))
     raise BadYield(type(value).__name__)
 
 

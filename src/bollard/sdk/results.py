@@ -28,6 +28,7 @@ from bollard.sdk.errors import InvalidResult, ResultTooLarge, first_problem
 
 __all__ = [
     "Result",
+    "TextDelta",
     "action_requested",
     "artifact_created",
     "json_bytes",
@@ -36,7 +37,6 @@ __all__ = [
     "run_completed",
     "run_failed",
     "state_updated",
-    "text_delta",
     "tool_call_completed",
     "tool_call_started",
 ]
@@ -65,6 +65,20 @@ class Result:
     __hash__ = None  # type: ignore[assignment]  # data is a dict
 
 
+class TextDelta(Result):
+    """A plain text delta, the one result that comes by the thousand: its payload is made only where it is looked at."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.type = "message.delta"
+        self.text = text
+
+    @property
+    def data(self) -> JsonObject:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return {"chunk": {"role": "assistant", "content": self.text}}
+
+
 def _checked(kind: str, data: Mapping[str, Any]) -> Result:
     try:
         payload = RESULT_PAYLOADS[kind].from_wire(cast("JsonValue", data))
@@ -81,11 +95,6 @@ def json_bytes(kind: str, value: JsonValue) -> int:
         return len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidResult(kind, "value", f"is not JSON: {error}") from error
-
-
-def text_delta(text: str) -> Result:
-    """An increment of the answer's text."""
-    return Result("message.delta", {"chunk": {"role": "assistant", "content": text}})
 
 
 def message_delta(

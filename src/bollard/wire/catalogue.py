@@ -3,7 +3,6 @@
 Pure: the host's end feeds the decoded answers of `runners/list` and `tools/list`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -75,35 +74,30 @@ def _read(
     return found, problems
 
 
-def _once(names: Sequence[str]) -> list[bool]:
-    """For each name, whether this is the first time it stands in the list."""
-    return [name not in names[:index] for index, name in enumerate(names)]
-
-
 def read_runners(answer: JsonValue, plugin: PluginIdentity) -> RunnerCatalogue:
     """The runners that are this plugin's own and well described."""
     found, problems = _read(answer, "runners", "runner_name", AgentRunnerDiscovery, limits.RUNNERS_PER_PLUGIN)
-    runners: list[AgentRunnerDiscovery] = []
-    for runner, first in zip(found, _once([runner.runner_name for runner in found]), strict=True):
+    runners: dict[str, AgentRunnerDiscovery] = {}
+    for runner in found:
         if (runner.plugin_author, runner.plugin_name) != (plugin.author, plugin.name):
             text = f"says it belongs to {runner.plugin_author}/{runner.plugin_name}, not to this channel's plugin"
             problems.append(CatalogueProblem(entry=runner.runner_name, field="plugin_name", problem=text))
-        elif not first:
+        elif runner.runner_name in runners:
             text = "a second runner of this name in one plugin"
             problems.append(CatalogueProblem(entry=runner.runner_name, field="runner_name", problem=text))
         else:
-            runners.append(runner)
-    return RunnerCatalogue(runners=tuple(runners), problems=tuple(problems))
+            runners[runner.runner_name] = runner
+    return RunnerCatalogue(runners=tuple(runners.values()), problems=tuple(problems))
 
 
 def read_tools(answer: JsonValue) -> ToolCatalogue:
     """The tools that are well described."""
     found, problems = _read(answer, "tools", "name", ToolDefinition, limits.TOOLS_PER_PLUGIN)
-    tools: list[ToolDefinition] = []
-    for tool, first in zip(found, _once([tool.name for tool in found]), strict=True):
-        if first:
-            tools.append(tool)
-        else:
+    tools: dict[str, ToolDefinition] = {}
+    for tool in found:
+        if tool.name in tools:
             text = "a second tool of this name in one plugin"
             problems.append(CatalogueProblem(entry=tool.name, field="name", problem=text))
-    return ToolCatalogue(tools=tuple(tools), problems=tuple(problems))
+        else:
+            tools[tool.name] = tool
+    return ToolCatalogue(tools=tuple(tools.values()), problems=tuple(problems))

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bollard.protocol import JsonObject, limits
+from bollard.wire.errors import FrameError
 
-__all__ = ["RESULT_ENVELOPE_BYTES", "RESULT_PREFIX", "Delta", "read_delta", "result_frame"]
+__all__ = ["RESULT_ENVELOPE_BYTES", "RESULT_PREFIX", "Delta", "delta_head", "read_delta", "result_frame"]
 
 
 class DeltaChunk(msgspec.Struct, gc=False):
@@ -73,9 +74,24 @@ def read_delta(frame: bytes) -> Delta | None:
     delta = read.params
     if _encode(read) != frame or not 1 <= delta.sequence <= limits.INTEGER_MAX:
         return None
+    if delta.timestamp is not UNSET and delta.timestamp < 0:
+        return None
     return delta
+
+
+def delta_head(run_id: str) -> bytes:
+    """A text delta of a run up to its text. The text follows, then `}},"sequence":N}}`."""
+    return b'%b{"run_id":%b,"type":"message.delta","data":{"chunk":{"role":"assistant","content":' % (
+        RESULT_PREFIX,
+        _encode(run_id),
+    )
 
 
 def result_frame(run_id: str, kind: str, data: JsonObject, sequence: int) -> bytes:
     """One `run/result` notification; `params` are all but `RESULT_ENVELOPE_BYTES` of it."""
-    return RESULT_PREFIX + _encode(_ResultParams(run_id, kind, data, sequence)) + b"}"
+    try:
+        return RESULT_PREFIX + _encode(_ResultParams(run_id, kind, data, sequence)) + b"}"
+    except UnicodeEncodeError:
+        raise FrameError("surrogate", "a string holds half of a surrogate pair") from None
+    except RecursionError:
+        raise FrameError("depth", f"nested deeper than {limits.FRAME_DEPTH}") from None

@@ -5,7 +5,8 @@ from typing import Final
 
 from bollard.protocol import JsonObject, JsonValue
 from bollard.wire.errors import FrameError
-from bollard.wire.strict_json import encode
+from bollard.wire.limits import CALL_ID_CHARACTERS
+from bollard.wire.strict_json import encode_frame
 
 __all__ = [
     "INTERNAL_ERROR",
@@ -94,6 +95,8 @@ def _id(value: JsonObject) -> CallId:
     given = value.get("id")
     if isinstance(given, bool) or not isinstance(given, int | str):
         raise FrameError("envelope", "an id is an integer or a string")
+    if isinstance(given, str) and len(given) > CALL_ID_CHARACTERS:
+        raise FrameError("envelope", f"an id has at most {CALL_ID_CHARACTERS} characters")
     return given
 
 
@@ -118,19 +121,19 @@ def _open_failure(value: JsonObject) -> Failure:
 
 
 def call_frame(call_id: CallId, method: str, params: JsonObject) -> bytes:
-    return encode({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+    return encode_frame({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
 
 def note_frame(method: str, params: JsonObject) -> bytes:
-    return encode({"jsonrpc": "2.0", "method": method, "params": params})
+    return encode_frame({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 def answer_frame(call_id: CallId, result: JsonValue) -> bytes:
-    return encode({"jsonrpc": "2.0", "id": call_id, "result": result})
+    return encode_frame({"jsonrpc": "2.0", "id": call_id, "result": result})
 
 
 def failure_frame(call_id: CallId | None, code: int, message: str, data: JsonValue = None) -> bytes:
     error: JsonObject = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
-    return encode({"jsonrpc": "2.0", "id": call_id, "error": error})
+    return encode_frame({"jsonrpc": "2.0", "id": call_id, "error": error})

@@ -9,7 +9,10 @@ WireError
 └── IncompatiblePeer    the peer speaks another protocol, or broke the handshake
 """
 
+import contextlib
 from typing import Literal
+
+from pydantic import ValidationError
 
 from bollard.protocol import AgentAPIError, JsonValue
 
@@ -92,8 +95,9 @@ class RemoteError(WireError):
     @property
     def api_error(self) -> AgentAPIError:
         """The error as the run API knows it; a peer that sent none gets `runtime_error`."""
-        if isinstance(self.data, dict) and isinstance(self.data.get("code"), str):
-            return AgentAPIError.from_wire({"message": self.message, **self.data})
+        with contextlib.suppress(ValidationError):
+            if isinstance(self.data, dict):
+                return AgentAPIError.from_wire({"message": self.message, **self.data})
         return AgentAPIError(code="runtime_error", message=self.message, details={"rpc_code": self.code})
 
 

@@ -55,17 +55,26 @@ class RunCall:
         return self.stream_id is not None
 
     def answer(self, result: JsonValue) -> None:
-        """The result of a call, or the end of a stream."""
+        """The result of a call, or the end of a stream. Dropped when it was given up or answered already."""
+        if self._incoming.answered:
+            return
         size = len(encode(result))
         if size > limits.CALL_BYTES:
             message = f"the answer is {size} bytes of JSON, the limit is {limits.CALL_BYTES}"
             self.refuse(AgentAPIError(code="payload_too_large", message=message))
             return
         self._incoming.answer(result)
-        self._settled(self)
+        self._settle()
 
     def refuse(self, error: AgentAPIError) -> None:
+        if self._incoming.answered:
+            return
         refuse(self._incoming, error)
+        self._settle()
+
+    def _settle(self) -> None:
+        # Once per call: the worker may use its id and its stream_id again from here on.
+        self._wake()
         self._settled(self)
 
     async def chunk(self, data: JsonValue) -> None:
@@ -74,10 +83,10 @@ class RunCall:
         frame = note_frame("api/chunk", {"stream_id": self.stream_id, "index": index, "data": data})
         if len(frame) > self._peer.frame_bytes:
             raise PayloadTooLarge(f"a chunk of {self.action}", len(frame), self._peer.frame_bytes)
-        while not self.given_up and not self._window.fits(len(frame)):
+        while not self._incoming.answered and not self._window.fits(len(frame)):
             self._credit_came = asyncio.get_running_loop().create_future()
             await self._credit_came
-        if self.given_up or self._incoming.answered:
+        if self._incoming.answered:
             raise ChannelClosed("the stream was given up")
         self._window.take(index, len(frame))
         self._peer.transport.send(frame)
@@ -93,12 +102,11 @@ class RunCall:
 
     def give_up(self) -> None:
         """Nobody waits for this call any more."""
-        if self.given_up:
+        if self._incoming.answered:
             return
         self.given_up = True
-        self._wake()
         refuse(self._incoming, AgentAPIError(code="cancelled", message="the call was given up"))
-        self._settled(self)
+        self._settle()
         if self.on_given_up is not None:
             self.on_given_up()
 

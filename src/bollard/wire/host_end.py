@@ -26,14 +26,16 @@ from bollard.protocol import (
     ToolCallParams,
     first_problem,
 )
+from bollard.protocol.limits import LOG_RECORDS_BURST, RESULT_BYTES
 from bollard.protocol.limits import PROTOCOL_VERSION as PROTOCOL
 from bollard.wire.catalogue import RunnerCatalogue, ToolCatalogue, read_runners, read_tools
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, read_delta
 from bollard.wire.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, Note
-from bollard.wire.errors import ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError
+from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError
 from bollard.wire.host_calls import RunCall, refuse
 from bollard.wire.host_run import HostRun, RunEnd, RunSink, answered, read_result
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S, REQUEST_TIMEOUT_S
+from bollard.wire.log_gate import LogGate
 from bollard.wire.peer import Incoming, Peer
 from bollard.wire.strikes import Strike, StrikeBook
 from bollard.wire.transport import Transport
@@ -72,6 +74,10 @@ class HostEnd:
         self._streams: dict[str, RunCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: InitializeResult | None = None
+        self._quick_bytes = min(self._limits.frame_bytes, RESULT_BYTES + RESULT_ENVELOPE_BYTES)
+        self._clock = asyncio.get_running_loop().time
+        # A worker keeps the rate itself. This is the second line, so a burst that was held up on its way still passes.
+        self._log_gate = LogGate(self._clock(), burst=2 * LOG_RECORDS_BURST)
         self._notes: dict[str, Callable[[JsonObject, int], None]] = {
             "run/result": self._result,
             "log": lambda params, _: self._logged(params),
@@ -111,6 +117,7 @@ class HostEnd:
             raise IncompatiblePeer(
                 f"the worker speaks protocol {theirs}, this host speaks {PROTOCOL}", f"upgrade the {older}"
             )
+        self._peer.frame_bytes = min(self._peer.frame_bytes, self._worker.limits.frame_bytes)
         return self._worker
 
     async def list_runners(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> RunnerCatalogue:
@@ -130,6 +137,8 @@ class HostEnd:
         """The same with a request that is JSON already."""
         if self._peer.closed_because is not None:
             raise ChannelClosed(self._peer.closed_because)
+        if run_id in self._runs:
+            raise ValueError(f"the run {run_id} is active on this channel already")
         run = HostRun(
             self._peer,
             run_id,
@@ -145,6 +154,8 @@ class HostEnd:
 
     async def _await_end(self, run: HostRun, params: JsonObject) -> None:
         try:
+            await self._room()
+            run.sending()
             end = answered(await self._peer.call("run/start", params))
         except ChannelClosed as error:
             end = RunEnd(how="lost", reason=error.reason)
@@ -155,19 +166,30 @@ class HostEnd:
         self._strikes.forget(run.run_id)
         run.end(end)
 
+    async def _room(self) -> None:
+        """Wait until a slow worker has read what was sent, so that large requests at once do not look like one that
+        never reads."""
+        if self._peer.transport.congested:
+            await self._peer.transport.drain()
+
     async def call_tool(self, params: ToolCallParams) -> ToolAnswer:
         """Call a tool of the plugin. Cancelling the waiter, or running out of time, sends `tool/cancel`."""
 
         def give_up(_: object) -> None:
             self._peer.note("tool/cancel", {"call_id": params.call_id})
 
-        answer = await self._peer.call(
-            "tool/call",
-            params.to_wire(),
-            timeout_s=params.timeout_ms / 1000 + _TOOL_ANSWER_MARGIN_S,
-            given_up=give_up,
-        )
-        return ToolAnswer.from_wire(answer)
+        timeout_s = params.timeout_ms / 1000 + _TOOL_ANSWER_MARGIN_S
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._room()
+        except TimeoutError as error:
+            raise CallTimeout("tool/call", timeout_s) from error
+        answer = await self._peer.call("tool/call", params.to_wire(), timeout_s=timeout_s, given_up=give_up)
+        try:
+            return ToolAnswer.from_wire(answer)
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            raise RemoteError(INVALID_PARAMS, f"tool/call was answered wrongly at {field}: {problem}") from error
 
     async def ping(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> None:
         """Raises `CallTimeout` when the worker's loop does not turn."""
@@ -183,6 +205,8 @@ class HostEnd:
     # --- what the peer tells (Service) ---
 
     def quick(self, frame: bytes) -> bool:
+        if len(frame) > self._quick_bytes:
+            return False  # over a limit; the general way says which
         delta = read_delta(frame)
         if delta is None:
             return False
@@ -215,7 +239,13 @@ class HostEnd:
             self._strike(result.run_id, "over_credit", "more results under way than the window allows")
 
     def _logged(self, params: JsonObject) -> None:
-        self._observer.logged(LogRecord.from_wire(params))
+        record = LogRecord.from_wire(params)
+        dropped = self._log_gate.admit(self._clock())
+        if dropped is None:
+            return
+        if dropped:
+            record = record.model_copy(update={"fields": {**record.fields, "dropped_by_host": dropped}})
+        self._observer.logged(record)
 
     def _api_credit(self, params: JsonObject) -> None:
         credit = ApiCredit.from_wire(params)
@@ -302,8 +332,6 @@ class HostEnd:
     def _carry_out(self, strike: Strike) -> None:
         run = self._runs.get(strike.run_id) if strike.run_id is not None else None
         if run is not None:
-            if strike.ends == "run":
-                run.cancel("runner.protocol")
             run.struck(strike)
             return
         self._observer.struck(strike)

@@ -76,12 +76,12 @@ def read_result(params: JsonObject, frame_size: int) -> WorkerResult:
         raise FrameError("envelope", "a result has a sequence of 1 or more")
     if timestamp is not None and (isinstance(timestamp, bool) or not isinstance(timestamp, int | float)):
         raise FrameError("envelope", "a timestamp is a number")
+    if timestamp is not None and timestamp < 0:
+        raise FrameError("envelope", "a timestamp is not negative")
     if unknown := params.keys() - _RESULT_FIELDS:
         raise FrameError("envelope", f"a result has no field {min(unknown)[:64]!r}")
     # What the sender counted: its params. A peer that writes spaces is judged by what it would be without them.
-    size = frame_size - RESULT_ENVELOPE_BYTES
-    if size > limits.RESULT_BYTES:
-        size = len(encode(params))
+    size = min(frame_size - RESULT_ENVELOPE_BYTES, len(encode(params)))
     return WorkerResult(run_id, kind, data, sequence, timestamp, size)
 
 
@@ -96,6 +96,10 @@ class HostRun:
         self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
         self._sequence = ResultSequence()
         self._calls: dict[int | str, RunCall] = {}
+        self._sent = False
+        self._early_cancel: str | None = None
+        self._struck_out = False
+        self._over = False
 
     # --- what the owner does ---
 
@@ -106,6 +110,9 @@ class HostRun:
 
     def cancel(self, reason: str) -> None:
         """Ask the worker to stop the run. The reason is a failure code."""
+        if not self._sent:
+            self._early_cancel = reason  # it must not overtake `run/start`: the worker would not know the run
+            return
         self._peer.note("run/cancel", {"run_id": self.run_id, "reason": reason})
 
     @property
@@ -115,13 +122,21 @@ class HostRun:
 
     # --- what the channel tells ---
 
+    def sending(self) -> None:
+        """`run/start` leaves in this step of the loop; a cancel that came before it follows it."""
+        self._sent = True
+        if self._early_cancel is not None:
+            asyncio.get_running_loop().call_soon(self.cancel, self._early_cancel)
+
     def take_delta(self, delta: Delta, size: int) -> bool:
         """False when it broke the window."""
+        if self._struck_out:
+            return True
         sequence = self._sequence
         if delta.sequence == sequence.last + 1 and not sequence.ended:
             sequence.last = delta.sequence
-        elif not self._judge(delta.sequence, terminal=False):
-            return True
+        elif (verdict := self._judge(delta.sequence, size, terminal=False)) is not None:
+            return verdict
         fits = self._window.fits(size)
         self._window.take(delta.sequence, size)
         self._sink.delta(delta, size)
@@ -129,9 +144,12 @@ class HostRun:
 
     def take_result(self, result: WorkerResult) -> bool:
         """False when it broke the window. The terminal result needs no credit."""
-        terminal = result.type in TERMINAL_TYPES
-        if not self._judge(result.sequence, terminal=terminal):
+        if self._struck_out:
             return True
+        # One that is too large has no effect, so it ends nothing either.
+        terminal = result.type in TERMINAL_TYPES and result.size_bytes <= limits.RESULT_BYTES
+        if (verdict := self._judge(result.sequence, result.size_bytes, terminal=terminal)) is not None:
+            return verdict
         fits = terminal or self._window.fits(result.size_bytes)
         self._window.take(result.sequence, result.size_bytes)
         if result.size_bytes > limits.RESULT_BYTES:
@@ -140,21 +158,28 @@ class HostRun:
             self._sink.result(result)
         return fits
 
-    def _judge(self, number: int, *, terminal: bool) -> bool:
+    def _judge(self, number: int, size: int, *, terminal: bool) -> bool | None:
+        """What to say of a result that is not accepted, or `None` for one that is."""
         first_missing = self._sequence.last + 1
         match self._sequence.judge(number, terminal=terminal):
             case "next":
-                return True
+                return None
             case "gap":
                 self._sink.gap(first_missing, number - 1)
-                return True
+                return None
             case "duplicate":
-                return False
+                return True
             case "late":
+                # It leaves a record, so it takes part in the window like any other.
+                fits = self._window.fits(size)
+                self._window.take(number, size)
                 self._sink.refused(number, "late")
-                return False
+                return fits
 
     def take_call(self, call: RunCall) -> None:
+        if self._struck_out:
+            call.refuse(AgentAPIError(code="cancelled", message="the run broke the protocol and is being ended"))
+            return
         if len(self._calls) >= limits.CALLS_IN_FLIGHT:
             message = f"{limits.CALLS_IN_FLIGHT} calls of this run are unanswered already"
             call.refuse(AgentAPIError(code="rate_limited", message=message, retryable=True))
@@ -171,14 +196,22 @@ class HostRun:
             call.give_up()
 
     def struck(self, strike: Strike) -> None:
+        """From the strike that ends the run nothing of it is told any more, whatever else the worker sends."""
+        if self._struck_out:
+            return
+        if strike.ends == "run":
+            self._struck_out = True
+            self.cancel("runner.protocol")
         self._sink.struck(strike)
 
     def end(self, end: RunEnd) -> None:
-        if self.ended.done():
+        if self._over:
             return
+        self._over = True
         for call in list(self._calls.values()):
             call.give_up()
-        self.ended.set_result(end)
+        if not self.ended.done():  # whoever awaited it may have cancelled it
+            self.ended.set_result(end)
         self._sink.ended(end)
 
 

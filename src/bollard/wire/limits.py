@@ -4,12 +4,16 @@ from typing import Final
 
 from bollard.protocol.limits import KIB, MIB
 
-WRITE_FLUSH_BYTES: Final = 32 * KIB
+WRITE_FLUSH_BYTES: Final = 8 * KIB
 """Frames waiting for the end of the loop's turn leave at once when they are this many bytes."""
 WRITE_HIGH_WATER_BYTES: Final = 256 * KIB
 """Unsent bytes above which producers wait."""
 WRITE_HARD_LIMIT_BYTES: Final = 16 * MIB
 """Unsent bytes above which the peer counts as not reading and the channel is closed."""
+CLOSE_FLUSH_S: Final = 1.0
+"""Time a closing channel has to send what is queued; a peer that does not read it must not keep the channel open."""
+CALL_ID_CHARACTERS: Final = 256
+"""The id of a call, when it is a string: it is remembered until the call is answered."""
 HEARTBEAT_S: Final = 10.0
 """Time between two pings of a worker."""
 HEARTBEAT_TIMEOUT_S: Final = 10.0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bollard.protocol import limits
 from bollard.wire.errors import FrameError
-from bollard.wire.limits import WRITE_HIGH_WATER_BYTES
+from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
 from bollard.wire.outbox import Outbox
 from bollard.wire.transport import Receiver
 
@@ -26,6 +26,7 @@ class MemoryTransport:
         self._scheduled = False
         self._paused = False
         self._lost: str | None = None
+        self._closed_here = False
         self._told = False
 
     def join(self, other: "MemoryTransport") -> None:
@@ -57,6 +58,7 @@ class MemoryTransport:
 
     def close(self, reason: str) -> None:
         self._outbox.flush()
+        self._closed_here = True
         self.lose(reason)
         if self._other is not None:
             self._other.lose(f"the peer closed: {reason}")
@@ -84,6 +86,9 @@ class MemoryTransport:
                 self._inbox_bytes += len(frame)
         if self._inbox_bytes > WRITE_HIGH_WATER_BYTES and self._other is not None:
             self._other.hold_back()
+        if self._inbox_bytes > WRITE_HARD_LIMIT_BYTES and self._other is not None:
+            self._other.lose("the peer does not read")
+            self.lose("the peer closed: the peer does not read")
         self._schedule()
 
     def hold_back(self) -> None:
@@ -101,14 +106,20 @@ class MemoryTransport:
 
     def _deliver(self) -> None:
         self._scheduled = False
-        if self._receiver is None or self._paused or self._told:
+        if self._receiver is None or self._told:
+            return
+        if self._closed_here:
+            self._inbox.clear()
+        elif self._paused:
             return
         frames, self._inbox, self._inbox_bytes = self._inbox, [], 0
         if frames:
             self._receiver.frames_received(frames)
-        if self._other is not None:
-            self._other.go_on()
-        if self._lost is not None:
+            if self._other is not None:
+                self._other.go_on()
+            if self._lost is not None:
+                self._schedule()  # the loss is told in a turn of its own, as a socket would
+        elif self._lost is not None:
             self._told = True
             self._receiver.connection_lost(self._lost)
 

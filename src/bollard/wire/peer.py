@@ -44,15 +44,26 @@ class Incoming:
     def answer(self, result: JsonValue) -> None:
         if self.answered:
             return
-        frame = answer_frame(self.id, result)
+        try:
+            frame = answer_frame(self.id, result)
+        except FrameError as error:
+            self.fail(INTERNAL_ERROR, f"the answer to {self.method[:64]} cannot be sent: {error}")
+            return
         if len(frame) > self._peer.frame_bytes:
-            self.fail(INTERNAL_ERROR, f"the answer to {self.method} is larger than a frame ({len(frame)} bytes)")
+            self.fail(INTERNAL_ERROR, f"the answer to {self.method[:64]} is larger than a frame ({len(frame)} bytes)")
             return
         self._settle(frame)
 
     def fail(self, code: int, message: str, data: JsonValue = None) -> None:
-        if not self.answered:
-            self._settle(failure_frame(self.id, code, message, data))
+        if self.answered:
+            return
+        try:
+            frame = failure_frame(self.id, code, message, data)
+        except FrameError:
+            frame = b""
+        if not frame or len(frame) > self._peer.frame_bytes:
+            frame = failure_frame(self.id, code, "the error's own sentence cannot be sent in a frame")
+        self._settle(frame)
 
     def _settle(self, frame: bytes) -> None:
         self.answered = True
@@ -89,6 +100,7 @@ class Peer:
     def __init__(self, transport: Transport, service: Service, *, frame_bytes: int = limits.FRAME_BYTES) -> None:
         self.transport = transport
         self.frame_bytes = frame_bytes
+        """The largest frame to send; the other side may state less than this side takes."""
         self._service = service
         self._loop = asyncio.get_running_loop()
         self._next_id = 0
@@ -96,6 +108,8 @@ class Peer:
         self._given_up: set[CallId] = set()
         self._unanswered: set[CallId] = set()
         self._closed: str | None = None
+        self._closing = False
+        self._receive_bytes = frame_bytes
 
     def start(self) -> None:
         self.transport.start(self)
@@ -155,6 +169,8 @@ class Peer:
             self.transport.send(frame)
 
     def close(self, reason: str) -> None:
+        """Hear nothing more, send what is queued, and go."""
+        self._closing = True
         self.transport.close(reason)
 
     # --- receiving ---
@@ -162,7 +178,7 @@ class Peer:
     def frames_received(self, frames: list[bytes | FrameError]) -> None:
         service = self._service
         for frame in frames:
-            if self._closed is not None:
+            if self._closing or self._closed is not None:
                 return
             if isinstance(frame, FrameError):
                 service.faulted(frame)
@@ -173,7 +189,7 @@ class Peer:
 
     def _receive(self, frame: bytes) -> None:
         try:
-            envelope = open_envelope(decode(frame, frame_bytes=self.frame_bytes))
+            envelope = open_envelope(decode(frame, frame_bytes=self._receive_bytes))
         except FrameError as fault:
             self._service.faulted(fault)
             return

@@ -100,7 +100,12 @@ async def spawn_worker(
         raise
     finally:
         theirs.close()
-    transport = await connect_socket(ours)
+    try:
+        transport = await connect_socket(ours)
+    except BaseException:
+        ours.close()
+        process.kill()
+        raise
     readers = [
         asyncio.create_task(_read_lines(process.stdout, "stdout", output)),
         asyncio.create_task(_read_lines(process.stderr, "stderr", output)),

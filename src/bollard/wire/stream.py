@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from bollard.protocol import limits
 from bollard.wire.errors import FrameError
 from bollard.wire.framing import LineFramer
-from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
+from bollard.wire.limits import CLOSE_FLUSH_S, WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
 from bollard.wire.outbox import Outbox
 from bollard.wire.transport import Receiver
 
@@ -73,19 +73,22 @@ class StreamTransport(asyncio.Protocol):
         self._early: list[bytes | FrameError] = []
         self._lost: str | None = None
         self._closing: str | None = None
+        self._reading = False
+        self._abort_timer: asyncio.TimerHandle | None = None
 
     # --- what asyncio calls ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._stream = cast("asyncio.Transport", transport)
         self._stream.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        if self._receiver is None:
+        if not self._reading:
             self._stream.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         frames, answer = self._codec.decode(data)
         if answer and self._stream is not None:
             self._stream.write(answer)
+            self._cut_if_it_does_not_read(self._stream)
         if self._receiver is None:
             self._early.extend(frames)  # what came with the end of a handshake
         elif frames:
@@ -99,6 +102,8 @@ class StreamTransport(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         reason = self._closing or ("the peer closed" if exc is None else f"{type(exc).__name__}: {exc}")
         self._lost = reason
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
         self._outbox.close(reason)
         cut_off = self._codec.end()
         if self._receiver is None:
@@ -138,10 +143,12 @@ class StreamTransport(asyncio.Protocol):
         await self._outbox.drain()
 
     def pause_reading(self) -> None:
+        self._reading = False
         if self._stream is not None and not self._stream.is_closing():
             self._stream.pause_reading()
 
     def resume_reading(self) -> None:
+        self._reading = True
         if self._stream is not None and not self._stream.is_closing():
             self._stream.resume_reading()
 
@@ -154,16 +161,21 @@ class StreamTransport(asyncio.Protocol):
         if farewell := self._codec.farewell(reason):
             self._stream.write(farewell)
         self._stream.close()
+        if self._lost is None:
+            self._abort_timer = asyncio.get_running_loop().call_later(CLOSE_FLUSH_S, self._stream.abort)
 
     def _write(self, frames: Sequence[bytes]) -> None:
         if self._stream is None or self._stream.is_closing():
             return
         self._stream.write(self._codec.encode(frames))
-        if self._stream.get_write_buffer_size() > WRITE_HARD_LIMIT_BYTES:
+        self._cut_if_it_does_not_read(self._stream)
+
+    def _cut_if_it_does_not_read(self, stream: asyncio.Transport) -> None:
+        if stream.get_write_buffer_size() > WRITE_HARD_LIMIT_BYTES:
             # Only answers and control frames get here, since producers wait: a peer that asks and never reads.
-            self._closing = "the peer does not read"
+            self._closing = self._closing or "the peer does not read"
             self._outbox.close(self._closing)
-            self._stream.abort()
+            stream.abort()
 
 
 async def connect_socket(sock: socket.socket, frame_bytes: int = limits.FRAME_BYTES) -> StreamTransport:

@@ -6,6 +6,7 @@ escapes), so it is parsed again by a careful parser that says what is wrong. Not
 """
 
 import json
+import math
 import re
 from typing import Final, cast
 
@@ -14,16 +15,17 @@ import msgspec
 from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.wire.errors import FrameError
 
-__all__ = ["check_written", "decode", "encode"]
+__all__ = ["check_written", "decode", "encode", "encode_frame"]
 
 _decode_quick: Final = msgspec.json.Decoder().decode
 encode: Final = msgspec.json.Encoder().encode
 """One JSON document as compact UTF-8. Takes only what our own code built."""
 
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")  # 2**53 has 16 digits: shorter integers are within range
+_LONG_NUMBER: Final = re.compile(rb"[:,\[-][0-9]{16}")  # 2**53 has 16 digits: shorter integers are within range
 _LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can hide a
 # key of more than 256 characters
 _DIGITS_MAX: Final = 32
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
@@ -35,18 +37,35 @@ def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
         value = cast("JsonValue", _decode_quick(frame))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_carefully(frame)
-    if encode(value) != frame or _LONG_NUMBER.search(frame):
+    if encode(value) != frame or _LONG_NUMBER.search(frame) or type(value) is int:
         return _decode_carefully(frame)
     if b'\\"' in frame or _LONG_STRING.search(frame):
         _check_keys(value)
     return value
 
 
-def check_written(frame: bytes) -> None:
-    """Whether a frame of our own would be accepted: raises the `FrameError` that the peer would count as a strike."""
+def encode_frame(value: JsonValue) -> bytes:
+    """`encode` and `check_written`; the size is checked by whoever knows the peer's limit."""
+    try:
+        frame = encode(value)
+    except UnicodeEncodeError:
+        raise FrameError("surrogate", "a string holds half of a surrogate pair") from None
+    except RecursionError:
+        raise FrameError("depth", f"nested deeper than {limits.FRAME_DEPTH}") from None
+    check_written(frame, value)
+    return frame
+
+
+def check_written(frame: bytes, value: JsonValue) -> None:
+    """Whether a frame of our own would be accepted: raises the `FrameError` that the peer would count as a strike.
+
+    `value` is what was written: the encoder makes null of NaN, which must not happen silently.
+    """
     _check_shape(frame)
     if _LONG_NUMBER.search(frame) or b'\\"' in frame or _LONG_STRING.search(frame):
-        decode(frame)
+        decode(frame, frame_bytes=len(frame))
+    if b"null" in frame:
+        _refuse_not_finite(value)
 
 
 def _check_shape(frame: bytes) -> None:
@@ -62,13 +81,25 @@ def _check_shape(frame: bytes) -> None:
     if nodes > limits.FRAME_NODES or openers > limits.FRAME_NODES:
         raise FrameError("nodes", f"more than {limits.FRAME_NODES} JSON values")
     depth = 0
-    for byte in skeleton:
+    for byte in skeleton.translate(None, _NO_BRACKETS):
         if byte in b"{[":
             depth += 1
             if depth > limits.FRAME_DEPTH:
                 raise FrameError("depth", f"nested deeper than {limits.FRAME_DEPTH}")
-        elif byte in b"}]":
+        else:
             depth -= 1
+
+
+def _refuse_not_finite(value: JsonValue) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise FrameError("number", "NaN and Infinity are not JSON")
+    elif isinstance(value, dict):
+        for inner in value.values():
+            _refuse_not_finite(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _refuse_not_finite(inner)
 
 
 def _check_keys(value: JsonValue) -> None:

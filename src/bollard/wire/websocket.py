@@ -36,13 +36,18 @@ class WebSocketCodec:
 
     def __init__(self, protocol: ClientProtocol | ServerProtocol) -> None:
         self._protocol = protocol
-        self._parts: list[bytes] = []
+        self._message = bytearray()  # of fragments; it grows by content only, however many empty ones there are
+        self._skipping = False
         self._finished: str | None = None
         self.opened: asyncio.Future[Request | None] = asyncio.get_running_loop().create_future()
 
     @property
     def finished(self) -> str | None:
         return self._finished
+
+    @property
+    def subprotocol(self) -> str | None:
+        return self._protocol.subprotocol
 
     def hello(self, headers: Sequence[tuple[str, str]]) -> bytes:
         """The first bytes of a client: its opening request."""
@@ -80,7 +85,7 @@ class WebSocketCodec:
     def end(self) -> FrameError | None:
         if not self.opened.done():
             self.opened.set_exception(ChannelClosed("the connection ended during the handshake"))
-        return FrameError("half_frame", "the stream ended inside a message") if self._parts else None
+        return FrameError("half_frame", "the stream ended inside a message") if self._message else None
 
     def farewell(self, reason: str) -> bytes:
         if self._protocol.state is OPEN:
@@ -94,11 +99,17 @@ class WebSocketCodec:
     def _take(self, frame: Frame, frames: list[bytes | FrameError]) -> None:
         if frame.opcode is Opcode.BINARY:
             frames.append(FrameError("binary", "the channel carries text messages only"))
+            self._skipping = not frame.fin
+        elif frame.opcode is Opcode.CONT and self._skipping:
+            self._skipping = not frame.fin
         elif frame.opcode in (Opcode.TEXT, Opcode.CONT):
-            self._parts.append(bytes(frame.data))
+            if frame.fin and not self._message:
+                frames.append(bytes(frame.data))
+                return
+            self._message += frame.data
             if frame.fin:
-                frames.append(b"".join(self._parts))
-                self._parts.clear()
+                frames.append(bytes(self._message))
+                self._message.clear()
 
     def _why_closed(self) -> str:
         received = self._protocol.close_rcvd
@@ -124,7 +135,7 @@ async def connect_websocket(
     """Dial a host. `wss` verifies certificates with the system's trust unless `tls` says otherwise."""
     try:
         uri = parse_uri(url)
-    except InvalidURI as error:
+    except (InvalidURI, ValueError) as error:
         raise IncompatiblePeer(f"{url!r} is not a WebSocket address", "use ws://host:port/path or wss://…") from error
     codec = WebSocketCodec(
         ClientProtocol(uri, subprotocols=[CHANNEL_SUBPROTOCOL], max_size=limits.FRAME_BYTES, extensions=None)
@@ -142,6 +153,11 @@ async def connect_websocket(
         raise ChannelClosed(f"{uri.host}:{uri.port} cannot be reached: {error.strerror or error}") from error
     stream.write(codec.hello(headers))
     await _opened(transport, codec)
+    if codec.subprotocol != CHANNEL_SUBPROTOCOL:
+        transport.close("the peer does not speak this protocol")
+        raise IncompatiblePeer(
+            f"the peer does not speak {CHANNEL_SUBPROTOCOL}", "check the address and that a Bollard host answers there"
+        )
     return transport
 
 

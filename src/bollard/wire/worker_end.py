@@ -17,7 +17,6 @@ from bollard.protocol import (
     InitializeResult,
     JsonObject,
     LogLevel,
-    LogRecord,
     PluginIdentity,
     RunCancel,
     RunCredit,
@@ -29,7 +28,15 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.wire.envelope import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Note, failure_frame
+from bollard.wire.envelope import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    Note,
+    failure_frame,
+    note_frame,
+)
 from bollard.wire.errors import FrameError
 from bollard.wire.limits import DEAD_RUNS_REMEMBERED
 from bollard.wire.log_gate import LogGate
@@ -152,7 +159,17 @@ class WorkerEnd:
         if len(message) > limits.LOG_MESSAGE_CHARACTERS:
             sent["cut_characters"] = len(message) - limits.LOG_MESSAGE_CHARACTERS
             message = message[: limits.LOG_MESSAGE_CHARACTERS]
-        self._peer.note("log", LogRecord(level=level, message=message, fields=sent, run_id=run_id).to_wire())
+        message = message.encode("utf-8", "replace").decode()  # a log record never fails, whatever was printed
+        record: JsonObject = {"level": level, "message": message, "fields": sent}
+        if run_id is not None:
+            record["run_id"] = run_id
+        try:
+            frame = note_frame("log", record)
+        except FrameError as error:
+            frame = note_frame("log", {**record, "fields": {"fields_refused": error.fault}})
+        if len(frame) > self._peer.frame_bytes:
+            frame = note_frame("log", {**record, "fields": {"fields_refused": "oversized"}})
+        self._peer.transport.send(frame)
 
     # --- what the peer tells (Service) ---
 
@@ -269,8 +286,9 @@ class WorkerEnd:
         self._handler.tool_called(ToolRequest(call, ToolCallParams.from_wire(call.params)))
 
     def _shut_down(self, call: Incoming) -> None:
+        grace_s = Shutdown.from_wire(call.params).grace_s
         self._stopping = True
-        self._handler.shutdown(Shutdown.from_wire(call.params).grace_s, lambda: call.answer({}))
+        self._handler.shutdown(grace_s, lambda: call.answer({}))
 
     def _credit(self, params: JsonObject) -> None:
         credit = RunCredit.from_wire(params)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, RunStarted, limits
 from bollard.wire.credit import Window
-from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, result_frame
+from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, delta_head, result_frame
 from bollard.wire.envelope import INVALID_PARAMS, CallId
 from bollard.wire.errors import ChannelClosed, PayloadTooLarge
 from bollard.wire.peer import Incoming, Peer
-from bollard.wire.strict_json import check_written, encode
+from bollard.wire.strict_json import check_written, encode, encode_frame
 
 __all__ = ["IncomingStream", "WorkerRun"]
 
@@ -87,13 +87,35 @@ class WorkerRun:
         self._sequence = 0
         self._stream_count = 0
         self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
+        self._window_bytes = window_bytes
+        self._turn = asyncio.Lock()
         self._credit_came: asyncio.Future[None] | None = None
         self._over: str | None = None
+        self._delta_head = delta_head(run_id)
 
     @property
     def over(self) -> bool:
         """Whether `run/start` was answered, or the channel is gone."""
         return self._over is not None
+
+    def offer_text(self, text: str) -> bool:
+        """Send a plain text delta if it can leave at once; False leaves it to `emit`.
+
+        The hot path: no coroutine, and only the text is encoded; the rest of the frame is always the same.
+        """
+        if self._over is not None or self._peer.transport.congested:
+            return False
+        try:
+            frame = b'%b%b}},"sequence":%d}}' % (self._delta_head, encode(text), self._sequence + 1)
+        except UnicodeEncodeError:
+            return False  # `emit` says what is wrong
+        size = len(frame) - RESULT_ENVELOPE_BYTES
+        if size > limits.RESULT_BYTES or not self._window.fits(size):
+            return False
+        self._sequence += 1
+        self._window.take(self._sequence, size)
+        self._peer.transport.send(frame)
+        return True
 
     async def emit(self, kind: str, data: JsonObject) -> None:
         """Send one result, in order; waits for credit and for a slow socket.
@@ -107,23 +129,33 @@ class WorkerRun:
         size = len(frame) - RESULT_ENVELOPE_BYTES
         if size > limits.RESULT_BYTES:
             raise PayloadTooLarge(kind, size, limits.RESULT_BYTES)
-        check_written(frame)
+        if len(frame) > self._peer.frame_bytes:
+            raise PayloadTooLarge(kind, len(frame), self._peer.frame_bytes)
+        check_written(frame, data)
         if kind in TERMINAL_TYPES:
             self.terminal_sent = True
-        elif not self._window.fits(size):
-            await self._wait_for_credit(size)
+        elif not self._window.fits(size) or self._turn.locked():
+            if size > self._window_bytes:
+                raise PayloadTooLarge(kind, size, self._window_bytes)
+            frame = await self._wait_for_credit(kind, data)
+            size = len(frame) - RESULT_ENVELOPE_BYTES
         self._sequence += 1
         self._window.take(self._sequence, size)
         self._peer.transport.send(frame)
         if self._peer.transport.congested:
             await self._peer.transport.drain()
 
-    async def _wait_for_credit(self, size: int) -> None:
-        while not self._window.fits(size):
-            self._credit_came = asyncio.get_running_loop().create_future()
-            await self._credit_came
-            if self._over is not None:
-                raise ChannelClosed(self._over)
+    async def _wait_for_credit(self, kind: str, data: JsonObject) -> bytes:
+        """First come, first served. The frame is written anew, since others took its number while it waited."""
+        async with self._turn:
+            while True:
+                if self._over is not None or self.terminal_sent:
+                    raise ChannelClosed(self._over or "the run has sent its last result")
+                frame = result_frame(self.run_id, kind, data, self._sequence + 1)
+                if self._window.fits(len(frame) - RESULT_ENVELOPE_BYTES):
+                    return frame
+                self._credit_came = asyncio.get_running_loop().create_future()
+                await self._credit_came
 
     def credited(self, sequence: int) -> None:
         """The host committed results through `sequence`."""
@@ -155,14 +187,14 @@ class WorkerRun:
 
     async def call(self, action: str, params: JsonObject) -> JsonValue:
         """One API call. Cancelling the waiter tells the host that nobody waits."""
-        self._check_call(action, params)
+        await self._check_call(action, params)
         return await self._peer.call(
             "api/call", {"run_id": self.run_id, "action": action, "params": params}, given_up=self._give_up
         )
 
     async def stream(self, action: str, params: JsonObject) -> AsyncIterator[JsonValue]:
         """One streamed call; closing the iterator early tells the host that nobody reads."""
-        self._check_call(action, params)
+        await self._check_call(action, params)
         self._stream_count += 1
         stream_id = f"{self.run_id}/{self._stream_count}"
         incoming = self._streams[stream_id] = IncomingStream(self._peer, stream_id)
@@ -188,13 +220,15 @@ class WorkerRun:
             elif not answer.cancelled():
                 answer.exception()  # retrieved, so that asyncio does not complain of it
 
-    def _check_call(self, action: str, params: JsonObject) -> None:
+    async def _check_call(self, action: str, params: JsonObject) -> None:
+        """Whether a call may leave; waits for a slow socket. Nothing may be awaited between this and the sending."""
+        size = len(encode_frame(params))
+        if size > limits.CALL_BYTES:
+            raise PayloadTooLarge(f"{action}'s parameters", size, limits.CALL_BYTES)
+        if self._peer.transport.congested:
+            await self._peer.transport.drain()
         if self._over is not None:
             raise ChannelClosed(self._over)
-        written = encode(params)
-        if len(written) > limits.CALL_BYTES:
-            raise PayloadTooLarge(f"{action}'s parameters", len(written), limits.CALL_BYTES)
-        check_written(written)
 
     def _give_up(self, call_id: CallId) -> None:
         self._peer.note("api/cancel", {"run_id": self.run_id, "id": call_id})

@@ -5,7 +5,7 @@ from bollard.sdk.errors import SdkError
 __all__ = ["RecordingError", "ReplayMismatch", "ResultNeverCame"]
 
 
-class ReplayMismatch(SdkError):  # noqa: N818 -- says what happened
+class ReplayMismatch(SdkError):
     """The runner asked something else than it did when it was recorded."""
 
     def __init__(self, expected: str | None, got: str | None, position: int) -> None:
@@ -27,7 +27,7 @@ class RecordingError(SdkError):
         self.problem = problem
 
 
-class ResultNeverCame(SdkError):  # noqa: N818 -- says what happened
+class ResultNeverCame(SdkError):
     """A live run ended before the awaited result."""
 
     def __init__(self, kind: str, status: str) -> None:

@@ -64,12 +64,15 @@ class Tools:
     """Tools by name. A plain callable takes its arguments by name and may raise `AgentAPIException`."""
 
     def __init__(self, tools: Iterable[Callback] | Mapping[str, Callback], clock: Clock) -> None:
-        named = tools if isinstance(tools, Mapping) else {None: None}
         self._clock = clock
         self._outcomes: dict[str, tuple[JsonObject, ToolResult]] = {}
         self.offered: dict[str, _Tool] = {}
-        for name, function in named.items() if isinstance(tools, Mapping) else ((None, item) for item in tools):
-            self._offer(name, cast("Callback", function))
+        if isinstance(tools, Mapping):
+            for name, function in cast("Mapping[str, Callback]", tools).items():
+                self._offer(name, function)
+        else:
+            for function in tools:
+                self._offer(None, function)
 
     def _offer(self, name: str | None, function: Callback) -> None:
         declared = tool_declaration_of(function)

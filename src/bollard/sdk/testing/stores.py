@@ -192,7 +192,7 @@ class Artifacts:
     def append(self, request: ArtifactsAppend) -> ArtifactUpload:
         upload = self._upload(request.upload_id)
         piece = base64.b64decode(request.content_base64)
-        if upload.content[request.offset : request.offset + len(piece)] != piece:
+        if bytes(upload.content[request.offset : request.offset + len(piece)]) != piece:
             if request.offset != len(upload.content):
                 message = f"offset: the upload stands at {len(upload.content)}, not at {request.offset}"
                 raise api_failure("invalid_argument", message, {"field": "offset", "offset": len(upload.content)})

@@ -1,0 +1,48 @@
+"""Everything a command tells a person who cannot go on: a sentence and a hint by their keys, and an exit code.
+
+CliError
+├── CheckFailed        1  what was checked is not in order
+├── UsageProblem       2  the command line asks for something that cannot be done
+├── PluginUnusable     3  the plugin cannot be loaded
+└── WorkerProblem      4  the worker, or the channel to it, does not work
+"""
+
+from typing import ClassVar, Final
+
+__all__ = ["EXIT_INTERRUPTED", "CheckFailed", "CliError", "PluginUnusable", "UsageProblem", "WorkerProblem"]
+
+EXIT_INTERRUPTED: Final = 130
+
+
+class CliError(Exception):
+    """Root of the tree. `key` and `hint` are keys of the catalogue; both sentences are filled from `fields`."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, key: str, hint: str, **fields: object) -> None:
+        super().__init__(key)
+        self.key = key
+        self.hint = hint
+        self.fields = fields
+
+
+class CheckFailed(CliError):
+    """What was checked is not in order."""
+
+
+class UsageProblem(CliError):
+    """The command line asks for something that cannot be done."""
+
+    exit_code = 2
+
+
+class PluginUnusable(CliError):
+    """The plugin cannot be loaded."""
+
+    exit_code = 3
+
+
+class WorkerProblem(CliError):
+    """The worker, or the channel to it, does not work."""
+
+    exit_code = 4

@@ -1,0 +1,269 @@
+"""`MemoryHost`: a host without processes, wire or disk, answered from plain values.
+
+It checks parameters, permissions and caps as a real host does, so that a runner that passes here asks for nothing it
+was not granted. It promises nothing about time or load.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from bollard.protocol import (
+    AgentEventRecord,
+    AgentRunContext,
+    AgentRunnerCapabilities,
+    AgentRunnerPermissions,
+    AgentRunResult,
+    ArtifactCreated,
+    ChildRunResult,
+    ErrorCode,
+    JsonObject,
+    JsonValue,
+    KnowledgeChunk,
+    StateSet,
+    StateUpdated,
+    runner_id,
+)
+from bollard.sdk.declare import RunnerDeclaration, declaration_of
+from bollard.sdk.errors import AgentAPIException, DeclarationError
+from bollard.sdk.runnerobject import RunnerObject
+from bollard.sdk.testing.answers import Answers
+from bollard.sdk.testing.clock import Clock, SystemClock
+from bollard.sdk.testing.grant import EVERYTHING, Denials, Grant
+from bollard.sdk.testing.ledger import RunLedger
+from bollard.sdk.testing.live import HostCaller, LiveRun
+from bollard.sdk.testing.models import ScriptedModel
+from bollard.sdk.testing.occasion import CONVERSATION_ID, Occasion, context_of, event_record_of, granted, scope_keys
+from bollard.sdk.testing.outcome import RunOutcome
+from bollard.sdk.testing.recording import Recording
+from bollard.sdk.testing.steering import Steer, SteeringQueue
+from bollard.sdk.testing.transcript import HistoryEntry
+from bollard.sdk.testing.world import World
+
+__all__ = ["MemoryHost", "declared"]
+
+
+class MemoryHost:
+    """A host in memory. Everything scripted is granted, within the runner's own manifest; `deny` refuses."""
+
+    def __init__(
+        self,
+        *,
+        models: Mapping[str, ScriptedModel] | None = None,
+        tools: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]] = (),
+        knowledge: Mapping[str, Iterable[str | KnowledgeChunk]] | None = None,
+        history: Iterable[HistoryEntry] = (),
+        events: Iterable[AgentEventRecord] = (),
+        state: Mapping[str, Mapping[str, JsonValue]] | None = None,
+        storage: Mapping[str, Mapping[str, bytes]] | None = None,
+        artifacts: Mapping[str, bytes] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        agents: Mapping[str, str | ChildRunResult | Callable[..., Any]] | None = None,
+        platform: Mapping[str, Any] | None = None,
+        steering: Iterable[str | Steer] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.world = World(
+            models=models or {},
+            tools=tools,
+            knowledge=knowledge or {},
+            history=history,
+            events=events,
+            state=state or {},
+            storage=storage or {},
+            artifacts=artifacts or {},
+            files=files or {},
+            agents=agents or {},
+            platform=platform or {},
+            conversation_id=CONVERSATION_ID,
+            clock=self.clock,
+        )
+        self._steering = tuple(steering)
+        self._denials = Denials()
+        self._ledgers: dict[str, RunLedger] = {}
+        self._answers = Answers(self.world, self._denials)
+        self._instances: dict[Callable[..., Any], RunnerObject] = {}
+
+    # --- what is allowed ---
+
+    def deny(
+        self,
+        action: str,
+        code: ErrorCode = "capability_denied",
+        message: str | None = None,
+        *,
+        retryable: bool = False,
+    ) -> None:
+        """Refuse every call of an action from now on."""
+        self._denials.deny(action, code, message, retryable)
+
+    def allow(self, action: str) -> None:
+        """Take a denial back."""
+        self._denials.allow(action)
+
+    # --- runs ---
+
+    async def run(
+        self,
+        runner: object,
+        text: str | None = None,
+        *,
+        config: JsonObject | None = None,
+        timeout_s: float | None = None,
+        record: Path | str | None = None,
+        **occasion: Unpack[Occasion],
+    ) -> RunOutcome:
+        """Run a decorated runner on one event, to its end; `record` keeps a recording in a file."""
+        live = self.start(runner, text, config=config, timeout_s=timeout_s, record=record, **occasion)
+        try:
+            return await live.outcome()
+        finally:
+            live.cancel()
+
+    def start(
+        self,
+        runner: object,
+        text: str | None = None,
+        *,
+        config: JsonObject | None = None,
+        timeout_s: float | None = None,
+        record: Path | str | None = None,
+        **occasion: Unpack[Occasion],
+    ) -> LiveRun:
+        """The same, to be watched, steered and cancelled while it runs."""
+        declaration = declared(runner)
+        context = context_of(
+            f"run-{len(self._ledgers) + 1}",
+            text,
+            occasion,
+            config=config or {},
+            now=self.clock.now(),
+            timeout_s=timeout_s,
+        )
+        ledger = self.open(
+            context,
+            permissions=declaration.permissions,
+            capabilities=declaration.capabilities,
+            runner_name=declaration.name,
+        )
+        recording = None if record is None else Recording.begin(ledger.context, declaration)
+        return LiveRun(self, declaration, ledger, HostCaller(self, ledger.context.run_id), recording, record)
+
+    def open(
+        self,
+        context: AgentRunContext,
+        *,
+        permissions: AgentRunnerPermissions = EVERYTHING,
+        capabilities: AgentRunnerCapabilities | None = None,
+        runner_name: str = "default",
+    ) -> RunLedger:
+        """Begin a run: grant what is scripted, within the permissions. The ledger's context is the one to send."""
+        steerable = capabilities is None or capabilities.steering
+        grant = Grant(permissions=permissions, steering=steerable and context.conversation is not None)
+        keys = scope_keys(context, runner_name)
+        access, state = self.world.projection(context, grant, keys)
+        whole = granted(context, self.world.resources(grant), access, state)
+        own_id = runner_id("local", "test", runner_name)
+        queue = SteeringQueue(whole, own_id)
+        ledger = RunLedger(context=whole, grant=grant, runner_id=own_id, scope_keys=keys, steering=queue)
+        if steerable:
+            queue.schedule(self._steering)
+        self.world.events.add(event_record_of(whole))
+        self._ledgers[context.run_id] = ledger
+        return ledger
+
+    def take(self, result: AgentRunResult) -> None:
+        """One result of an open run, with its effects. A result of no active run changes nothing."""
+        ledger = self._ledgers.get(result.run_id)
+        payload = None if ledger is None else ledger.take(result)
+        if ledger is None or payload is None:
+            return
+        try:
+            if isinstance(payload, StateUpdated):
+                self._set_state(ledger, payload)
+            elif isinstance(payload, ArtifactCreated):
+                self._create_artifact(ledger, payload)
+        except AgentAPIException as error:
+            ledger.reject(result, "result.rejected", error.error.message)
+        except ValueError as error:
+            ledger.reject(result, "result.rejected", str(error))
+
+    def _set_state(self, ledger: RunLedger, update: StateUpdated) -> None:
+        request = StateSet(scope=update.scope, key=update.key, value=update.value)
+        ledger.grant.check("state.set", request)
+        self.world.state.set(ledger.scope_keys[update.scope], request)
+
+    def _create_artifact(self, ledger: RunLedger, created: ArtifactCreated) -> None:
+        if "write" not in ledger.grant.permissions.artifacts:
+            raise ValueError('artifact.created needs permissions={"artifacts": ["write"]} in @runner')
+        kept = self.world.artifacts.create(created, ledger.context.run_id)
+        ledger.artifact_ids.append(kept.artifact_id)
+
+    def end(self, run_id: str, cancel_reason: str | None = None) -> RunOutcome:
+        """Close an open run and say how it ended."""
+        ledger = self._ledgers[run_id]
+        ledger.closed = True
+        status, code, error = ledger.verdict(cancel_reason)
+        kept = self.world.artifacts.kept
+        mine = [name for name, held in kept.items() if held.metadata.run_id == run_id]
+        return RunOutcome(
+            run_id=run_id,
+            status=status,
+            code=code,
+            error=error,
+            text=ledger.assembly.text,
+            messages=ledger.assembly.messages,
+            results=tuple(ledger.results),
+            calls=tuple(ledger.calls),
+            state={scope: self.world.state.snapshot(key) for scope, key in ledger.scope_keys.items()},
+            artifacts={name: kept[name] for name in dict.fromkeys(mine + ledger.artifact_ids)},
+            actions=tuple(ledger.actions),
+            rejected=tuple(ledger.rejected),
+            logs=tuple(ledger.logs),
+            steering=ledger.steering.end(completed=status == "completed"),
+        )
+
+    # --- the run API ---
+
+    async def answer(self, run_id: str, action: str, params: JsonObject) -> JsonValue:
+        """Answer one call of a run; raises `AgentAPIException`."""
+        return await self._answers.one(self._ledgers.get(run_id), action, params)
+
+    def answer_stream(self, run_id: str, action: str, params: JsonObject) -> AsyncGenerator[JsonValue, None]:
+        """Answer one streamed call of a run; raises `AgentAPIException`."""
+        return self._answers.stream(self._ledgers.get(run_id), action, params)
+
+    # --- runners that are classes ---
+
+    async def instance_of(self, declaration: RunnerDeclaration) -> RunnerObject:
+        """The runner to call; a class is made and started once."""
+        if declaration.target not in self._instances:
+            made = declaration.instantiate()
+            self._instances[declaration.target] = made
+            await made.start()
+        return self._instances[declaration.target]
+
+    async def close(self) -> None:
+        """Close what was started."""
+        while self._instances:
+            _, made = self._instances.popitem()
+            await made.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def declared(runner: object) -> RunnerDeclaration:
+    """The declaration behind what a test hands in; raises where there is none."""
+    declaration = runner if isinstance(runner, RunnerDeclaration) else declaration_of(runner)
+    if declaration is None:
+        described = getattr(runner, "__name__", type(runner).__name__)
+        raise DeclarationError(described, "it is not a runner", "decorate it with @runner(…)")
+    return declaration

@@ -1,0 +1,85 @@
+"""The front door is a list, and everything behind it is documented."""
+
+import importlib
+import inspect
+import pkgutil
+import typing
+
+import pytest
+from pydantic import BaseModel
+
+import bollard.protocol as front_door
+from bollard.protocol import Shape, limits
+from bollard.protocol.export import LIMITS, SHAPES
+
+MODULES = sorted(
+    found.name
+    for found in pkgutil.iter_modules(front_door.__path__, "bollard.protocol.")
+    if found.name != "bollard.protocol.export"
+)
+
+
+def test_the_list_is_sorted_and_names_nothing_twice() -> None:
+    constants = [name for name in front_door.__all__ if name.isupper()]
+    classes = [name for name in front_door.__all__ if name[0].isupper() and not name.isupper()]
+    rest = [name for name in front_door.__all__ if name[0].islower()]
+    assert front_door.__all__ == [*sorted(constants), *sorted(classes), *sorted(rest)]
+    assert len(set(front_door.__all__)) == len(front_door.__all__)
+
+
+def test_every_listed_name_exists() -> None:
+    assert [name for name in front_door.__all__ if not hasattr(front_door, name)] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_a_module_lists_is_in_the_front_door(module) -> None:
+    loaded = importlib.import_module(module)
+    assert set(getattr(loaded, "__all__", ())) <= set(front_door.__all__)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_class_of_a_module_is_in_the_front_door(module) -> None:
+    loaded = importlib.import_module(module)
+    public = {
+        name
+        for name, thing in vars(loaded).items()
+        if inspect.isclass(thing) and thing.__module__ == module and not name.startswith("_")
+    }
+    assert public <= set(front_door.__all__)
+
+
+def test_the_shapes_are_those_of_the_front_door() -> None:
+    assert set(SHAPES) < set(front_door.__all__)
+    assert {"AgentRunContext", "AgentRunResult", "PluginManifest"} < set(SHAPES)
+    assert not {"Shape", "Strict", "Tolerant"} & set(SHAPES)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_says_what_it_is(name) -> None:
+    own = vars(SHAPES[name]).get("__doc__")
+    assert own
+    assert own != Shape.__doc__
+    assert own.rstrip().endswith((".", "…", ":"))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_a_field_refers_to_is_public(name) -> None:
+    referred = {inner.__name__ for info in SHAPES[name].model_fields.values() for inner in models_in(info.annotation)}
+    assert referred <= set(SHAPES)
+
+
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in typing.get_args(annotation) for model in models_in(argument)]
+
+
+def test_every_limit_has_its_meaning_beside_it() -> None:
+    constants = {name for name in vars(limits) if name.isupper()}
+    assert constants - {"KIB", "MIB", "PROTOCOL_VERSION"} == set(LIMITS)
+    assert all(getattr(limits, name) > 0 for name in LIMITS)
+
+
+@pytest.mark.parametrize("module", [*MODULES, "bollard.protocol", "bollard.protocol.export"])
+def test_every_module_says_its_job(module) -> None:
+    assert importlib.import_module(module).__doc__
