@@ -162,4 +162,4 @@ def test_a_delta_with_half_a_surrogate_pair_is_refused_before_it_is_sent(content
 
 
 def test_the_prefix_is_the_start_of_a_result_and_of_nothing_else() -> None:
-    assert RESULT_PREFIX + b"{}}" == encode({"jsonrpc": "2.0", "method": "run/result", "params": {}})
+    assert encode({"jsonrpc": "2.0", "method": "run/result", "params": {}}) == RESULT_PREFIX + b"{}}"

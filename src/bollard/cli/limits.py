@@ -16,8 +16,6 @@ HELP_COLUMNS: Final = 100
 """Widest help page; longer lines are hard to read."""
 LINE_CHARACTERS: Final = 300
 """One side line of a run (a log record, a tool's parameters); the rest is cut and said to be cut."""
-OUTPUT_LINES: Final = 20
-"""Last lines of a child's output that are shown when it failed."""
 SOURCE_BYTES: Final = 1024 * 1024
 """A module larger than this is not read by `plugin check`."""
 PLUGIN_FILES: Final = 10_000

@@ -4,9 +4,11 @@ import asyncio
 
 from bollard.conformance.errors import CaseFailed
 from bollard.conformance.limits import GRACE_EARLY_S, GRACE_LATE_S
+from bollard.conformance.line import brief
 from bollard.conformance.registry import Cases
 from bollard.conformance.script import step
-from bollard.conformance.session import Run, Session, brief
+from bollard.conformance.scripted_run import Run
+from bollard.conformance.session import Session
 from bollard.protocol import JsonObject, limits
 
 CASES = Cases()

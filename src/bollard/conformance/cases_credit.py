@@ -3,7 +3,8 @@
 from bollard.conformance.errors import CaseFailed
 from bollard.conformance.registry import Cases, Launcher
 from bollard.conformance.script import step
-from bollard.conformance.session import Run, Session
+from bollard.conformance.scripted_run import Run
+from bollard.conformance.session import Session
 from bollard.protocol import ChannelLimits, limits
 
 CASES = Cases()

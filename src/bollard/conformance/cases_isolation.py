@@ -5,9 +5,10 @@ import tempfile
 from typing import cast
 
 from bollard.conformance.errors import CaseFailed
+from bollard.conformance.line import brief
 from bollard.conformance.registry import Cases, Launcher
 from bollard.conformance.script import step
-from bollard.conformance.session import Session, brief
+from bollard.conformance.session import Session
 from bollard.protocol import CHANNEL_FD_VARIABLE, JsonObject
 from bollard.wire.process import ENVIRONMENT_ALLOWED
 

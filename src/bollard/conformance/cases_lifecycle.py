@@ -6,9 +6,10 @@ from pydantic import ValidationError
 
 from bollard.conformance.errors import CaseFailed
 from bollard.conformance.limits import EXIT_BUSY_S, START_S
+from bollard.conformance.line import brief
 from bollard.conformance.registry import Cases, Launcher
 from bollard.conformance.script import AUTHOR, PLUGIN, RUNNERS, TOOLS, run_request, step
-from bollard.conformance.session import Session, brief
+from bollard.conformance.session import Session
 from bollard.protocol import (
     InitializeResult,
     JsonObject,

@@ -3,9 +3,10 @@
 from typing import cast
 
 from bollard.conformance.errors import CaseFailed
+from bollard.conformance.line import brief
 from bollard.conformance.registry import Cases
 from bollard.conformance.script import step
-from bollard.conformance.session import Session, brief
+from bollard.conformance.session import Session
 from bollard.protocol import JsonObject, limits
 
 CASES = Cases()

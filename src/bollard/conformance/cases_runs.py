@@ -1,9 +1,10 @@
 """Starting runs: what the runner sees, which ids are refused, and many at once."""
 
 from bollard.conformance.errors import CaseFailed
+from bollard.conformance.line import brief
 from bollard.conformance.registry import Cases
 from bollard.conformance.script import run_request, step
-from bollard.conformance.session import Session, brief
+from bollard.conformance.session import Session
 from bollard.protocol import JsonObject, JsonValue
 from bollard.wire.envelope import Failure
 

@@ -2,9 +2,10 @@
 
 from bollard.conformance.errors import CaseFailed
 from bollard.conformance.judge import CallSeen
+from bollard.conformance.line import brief
 from bollard.conformance.registry import Cases
 from bollard.conformance.script import step
-from bollard.conformance.session import Session, brief
+from bollard.conformance.session import Session
 from bollard.protocol import JsonObject, JsonValue, limits
 
 CASES = Cases()

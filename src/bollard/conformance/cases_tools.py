@@ -5,9 +5,10 @@ import asyncio
 from pydantic import ValidationError
 
 from bollard.conformance.errors import CaseFailed
+from bollard.conformance.line import brief
 from bollard.conformance.registry import Cases
 from bollard.conformance.script import step, tool_call
-from bollard.conformance.session import Session, brief
+from bollard.conformance.session import Session
 from bollard.protocol import JsonObject, ToolAnswer
 from bollard.wire.envelope import Answer, Failure
 

@@ -50,6 +50,9 @@ class RunBook:
     sizes: list[int] = field(default_factory=list[int])
     committed: int = 0
     cancelled: bool = False
+    credit_at_once: bool = False
+    """Whether the kit commits every result as it comes."""
+    start_id: CallId | None = None
     answer: Answer | Failure | None = None
 
     @property

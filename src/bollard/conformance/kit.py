@@ -20,10 +20,11 @@ from bollard.conformance import (
     cases_tools,
 )
 from bollard.conformance.errors import CaseFailed, NothingSelected, WorkerDidNotStart
+from bollard.conformance.launch import open_session
 from bollard.conformance.limits import CASE_S, WORKERS_AT_ONCE
 from bollard.conformance.registry import Case, Launcher
 from bollard.conformance.report import CaseResult, KitReport
-from bollard.conformance.session import Session, open_session
+from bollard.conformance.session import Session
 from bollard.protocol import ChannelLimits, JsonObject
 
 __all__ = ["CASES", "run_kit"]

@@ -24,3 +24,5 @@ WORKERS_AT_ONCE: Final = 3
 """Workers of their own that run beside the shared one."""
 OUTPUT_LINES: Final = 1000
 """Lines of a worker's output that are kept."""
+BRIEF_CHARACTERS: Final = 300
+"""Of a frame that a sentence quotes."""

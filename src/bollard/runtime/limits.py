@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from bollard.protocol.limits import KIB
+
 WATCHDOG_TICK_S: Final = 0.5
 """How often the loop shows that it turns."""
 WATCHDOG_REPORT_S: Final = 2.0
@@ -14,3 +16,13 @@ HOST_SILENCE_S: Final = 60.0
 """Time a remote host may be silent before the runtime gives the connection up."""
 REPORT_FRAMES: Final = 40
 """Stack frames of a watchdog report."""
+OUTPUT_LINES_WAITING: Final = 1000
+"""Lines of threads that wait for the loop; more are counted and dropped."""
+OPEN_LINES: Final = 1024
+"""Runs with a line that they began and did not end; of more, the oldest line is sent as it is."""
+LOG_FIELDS_BYTES: Final = 64 * KIB
+"""Fields of one log record, as JSON; larger ones are left out and said to be."""
+CLOSE_GRACE_S: Final = 0.5
+"""Time that runners have to close after their runs, when those used up the rest."""
+SILENCED_PAUSE_S: Final = 0.01
+"""Pause of a runner that goes on sending after its run has ended, so that it cannot hold the loop."""

@@ -1,6 +1,9 @@
 """Results over the channel: `Outlet` of the SDK on a `WorkerRun` of the wire."""
 
+import asyncio
+
 from bollard.protocol import JsonObject
+from bollard.runtime.limits import SILENCED_PAUSE_S
 from bollard.sdk import InvalidResult, ResultTooLarge
 from bollard.wire import ChannelClosed, FrameError, PayloadTooLarge, WorkerRun
 
@@ -10,11 +13,10 @@ __all__ = ["ChannelOutlet"]
 class ChannelOutlet:
     """Results of one run. After the run is over, what a runner still sends goes nowhere."""
 
-    __slots__ = ("_run", "offer_text")
+    __slots__ = ("_run",)
 
     def __init__(self, run: WorkerRun) -> None:
         self._run = run
-        self.offer_text = run.offer_text
 
     async def emit(self, kind: str, data: JsonObject) -> None:
         try:
@@ -24,6 +26,8 @@ class ChannelOutlet:
         except FrameError as error:
             raise InvalidResult(kind, "data", error.detail) from error
         except ChannelClosed:
-            return  # abandoned, or the host is gone: the worker stays silent
+            # Abandoned, or the host is gone: the worker stays silent. A runner that never awaits anything else would
+            # keep every other run from its turn.
+            await asyncio.sleep(SILENCED_PAUSE_S)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidResult(kind, "data", f"is not JSON: {error}") from error

@@ -1,6 +1,7 @@
 """Notices that the loop is blocked, says by what while it is, and reports it on the channel once it turns again."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -60,4 +61,5 @@ class Watchdog:
             stack = "".join(traceback.format_stack(frame)[-REPORT_FRAMES:]) if frame is not None else ""
             self._blocked_stack = stack
             text = f"bollard: the worker's loop has been blocked for {blocked_s:.1f} s by:\n{stack}"
-            os.write(self._stderr_fd, text.encode("utf-8", "replace"))
+            with contextlib.suppress(OSError):  # nobody reads; the report on the channel will follow
+                os.write(self._stderr_fd, text.encode("utf-8", "replace"))

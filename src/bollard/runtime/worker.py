@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -17,12 +18,14 @@ from bollard.protocol import (
     limits,
 )
 from bollard.runtime.api_caller import ChannelCaller
-from bollard.runtime.limits import EXIT_GRACE_S
+from bollard.runtime.limits import CLOSE_GRACE_S, EXIT_GRACE_S
 from bollard.runtime.loading import LoadedPlugin, LoadedRunner
 from bollard.runtime.outlet import ChannelOutlet
-from bollard.runtime.output import CURRENT_RUN
+from bollard.runtime.output import CURRENT_RUN, StreamName, end_lines
+from bollard.runtime.sendable import sendable_fields, unsendable_result
 from bollard.runtime.watchdog import BlockReport
 from bollard.sdk import ConfigError, RunContext, RunnerObject, TextContent, drive
+from bollard.sdk.drive import sentence_of
 from bollard.wire import ToolRequest, Transport, WorkerEnd, WorkerRun
 
 __all__ = ["Worker"]
@@ -62,8 +65,10 @@ class _ReadyRunner:
         return self._object
 
     async def close(self) -> None:
-        if self._object is not None:
-            await self._object.close()
+        # Plugin code at the very end: nobody is left to be told, and not even SystemExit may keep others from closing.
+        with contextlib.suppress(BaseException):
+            if self._object is not None:
+                await self._object.close()
 
 
 class Worker:
@@ -73,6 +78,7 @@ class Worker:
         self._plugin: Final = plugin
         self._end: Final = WorkerEnd(transport, self, worker=identity, plugin=plugin.identity)
         self._loop: Final = asyncio.get_running_loop()
+        self._thread: Final = threading.get_ident()
         self._runners: Final = {name: _ReadyRunner(loaded) for name, loaded in plugin.runners.items()}
         self._active: dict[str, _ActiveRun] = {}
         self._tools: dict[str, asyncio.Task[None]] = {}
@@ -81,18 +87,20 @@ class Worker:
         self._gone: Final[asyncio.Future[str]] = self._loop.create_future()
 
     async def serve(self) -> str:
-        """Work until the channel is gone or the host said shutdown; returns why it ended."""
+        """Work until the channel is gone or the host said shutdown; returns why it ended.
+
+        Plugin code that does not end within `EXIT_GRACE_S` is left where it is: the process ends without it.
+        """
         self._end.start()
         reason = await self._gone
+        give_up_at = self._loop.time() + EXIT_GRACE_S
         for active in list(self._active.values()):
             self._cancel(active, "host.lost")
-        for task in self._tools.values():
+        for task in list(self._tools.values()):
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=EXIT_GRACE_S)
-        for runner in self._runners.values():
-            with contextlib.suppress(Exception):  # plugin code at the very end: nobody is left to be told
-                await asyncio.wait_for(runner.close(), EXIT_GRACE_S)
+        await _settled(self._tasks, EXIT_GRACE_S)
+        closing = [self._spawn(runner.close()) for runner in self._runners.values()]
+        await _settled(closing, max(CLOSE_GRACE_S, give_up_at - self._loop.time()))
         return reason
 
     @property
@@ -101,16 +109,25 @@ class Worker:
         return self._end.heard_at
 
     def hang_up(self, reason: str) -> None:
+        """Close the channel and leave, also when the host does not read what is still to be sent."""
         self._end.close(reason)
+        self._loop.call_later(EXIT_GRACE_S, self.closed, reason)
 
     # --- logs ---
 
     def log(self, level: LogLevel, message: str, fields: JsonObject, run_id: str | None = None) -> None:
-        self._end.log(level, message, fields, run_id=run_id)
+        """Send one log record. Plugin code calls this from any thread and with anything; it never raises."""
+        if threading.get_ident() != self._thread:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                self._loop.call_soon_threadsafe(self.log, level, message, fields, run_id)
+            return
+        text = _clean(message if isinstance(message, str) else repr(message))  # pyright: ignore[reportUnnecessaryIsInstance]
+        self._end.log(level, text, sendable_fields(fields), run_id=run_id)
 
-    def printed(self, stream: str, line: str, run_id: str | None) -> None:
+    def printed(self, stream: StreamName, line: str, cut: int, run_id: str | None) -> None:
         """A line of the plugin's stdout or stderr."""
-        self.log("info" if stream == "stdout" else "warning", line, {"stream": stream}, run_id)
+        fields: JsonObject = {"stream": stream, "cut_characters": cut} if cut else {"stream": stream}
+        self.log("info" if stream == "stdout" else "warning", line, fields, run_id)
 
     def blocked(self, report: BlockReport) -> None:
         """The loop was blocked; told by the watchdog."""
@@ -124,7 +141,7 @@ class Worker:
             self._problems_told = True
             for problem in self._plugin.problems:
                 fields: JsonObject = {"rule": problem.rule, "field": problem.field, "hint": problem.hint}
-                self.log("warning", f"{problem.where}: {problem.problem}"[: limits.LOG_MESSAGE_CHARACTERS], fields)
+                self.log("warning", f"{problem.where}: {problem.problem}", fields)
         return [loaded.discovery.to_wire() for loaded in self._plugin.runners.values()]
 
     def tools(self) -> list[JsonObject]:
@@ -156,7 +173,9 @@ class Worker:
         elif params.call_id in self._tools:
             request.refuse("tool/call: call_id: a call with this id is under way")
         else:
-            self._tools[params.call_id] = self._spawn(self._call_tool(request))
+            task = self._tools[params.call_id] = self._spawn(self._call_tool(request))
+            # Not in the task itself: one that is cancelled before its first step never runs.
+            task.add_done_callback(lambda _: self._end_tool(request))
 
     def tool_cancelled(self, call_id: str) -> None:
         if task := self._tools.get(call_id):
@@ -183,7 +202,7 @@ class Worker:
         CURRENT_RUN.set(run.run_id)
         try:
             if active.reason is None:
-                ctx = await self._context(run, runner, request, outlet)
+                ctx = await self._context(run, runner, request)
                 if ctx is not None:
                     await drive(
                         await runner.get(),
@@ -194,17 +213,18 @@ class Worker:
                     )
         except asyncio.CancelledError:
             pass  # before the runner was reached: the reason below is all there is to say
-        except Exception as error:  # noqa: BLE001 -- plugin code: its constructor or start() failed
-            await _fail(run, "runner.error", f"the runner could not start: {type(error).__name__}: {error}")
+        except BaseException as error:  # noqa: BLE001 -- plugin code: its constructor or start() failed
+            await _fail(run, "runner.error", f"the runner could not start: {sentence_of(error)}")
         finally:
             if active.grace is not None:
                 active.grace.cancel()
         if not run.terminal_sent:
             await _fail(run, active.reason or "runner.error", "the run was cancelled before it began")
+        end_lines(run.run_id)
         self._end_run(active, "the run has ended")
 
     async def _context(
-        self, run: WorkerRun, runner: _ReadyRunner, request: AgentRunRequest, outlet: ChannelOutlet
+        self, run: WorkerRun, runner: _ReadyRunner, request: AgentRunRequest
     ) -> RunContext[Any] | None:
         def log(level: LogLevel, message: str, fields: JsonObject) -> None:
             self.log(level, message, fields, run.run_id)
@@ -212,7 +232,7 @@ class Worker:
         try:
             config = runner.loaded.declaration.read_config(request.context.config)
         except ConfigError as error:
-            await outlet.emit("run.failed", {"code": "runner.error", "error": str(error), "retryable": False})
+            await _fail(run, "runner.error", str(error))
             return None
         return RunContext(request.context, ChannelCaller(run), config, log=log)
 
@@ -248,24 +268,38 @@ class Worker:
             answer = _tool_error(f"the tool did not answer within {params.timeout_ms} ms")
         except asyncio.CancelledError:
             answer = _tool_error("the call was cancelled")
-        finally:
-            self._tools.pop(params.call_id, None)
+        if (problem := unsendable_result(answer.to_wire())) is not None:
+            answer = _tool_error(f"the answer of {params.tool} cannot be sent: {problem}")
         request.answer(answer)
+
+    def _end_tool(self, request: ToolRequest) -> None:
+        self._tools.pop(request.params.call_id, None)
+        end_lines(request.params.context.run_id)
+        request.answer(_tool_error("the call was cancelled"))  # dropped when it was answered
 
     # --- the end ---
 
     async def _shut_down(self, grace_s: float, done: Callable[[], None]) -> None:
         current = asyncio.current_task()
-        busy = [task for task in self._tasks if task is not current]
-        if busy:
-            await asyncio.wait(busy, timeout=grace_s)
+        await _settled([task for task in self._tasks if task is not current], grace_s)
         for active in list(self._active.values()):
             self._cancel(active, "cancelled")
+        for task in list(self._tools.values()):
+            task.cancel()
         busy = [active.task for active in self._active.values() if active.task is not None]
-        if busy:
-            await asyncio.wait(busy, timeout=limits.CANCEL_GRACE_S)
+        await _settled([*busy, *self._tools.values()], limits.CANCEL_GRACE_S)
         done()
-        self._end.close("the host asked this worker to shut down")
+        self.hang_up("the host asked this worker to shut down")
+
+
+async def _settled(tasks: Iterable[asyncio.Task[None]], timeout_s: float) -> None:
+    waited_for = set(tasks)
+    if waited_for:
+        await asyncio.wait(waited_for, timeout=timeout_s)
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _tool_error(text: str) -> ToolAnswer:
@@ -274,4 +308,4 @@ def _tool_error(text: str) -> ToolAnswer:
 
 async def _fail(run: WorkerRun, code: str, error: str) -> None:
     outlet = ChannelOutlet(run)
-    await outlet.emit("run.failed", {"code": code, "error": error[:2000], "retryable": False})
+    await outlet.emit("run.failed", {"code": code, "error": _clean(error[:2000]), "retryable": False})

@@ -20,8 +20,6 @@ ERROR_CHARACTERS: Final = 2000
 """The sentence of a `run.failed`."""
 REFUSALS: Final = 16
 """Yields in a row that were refused, after which a runner that does not give up is given up."""
-CLOSE_ATTEMPTS: Final = 8
-"""Times a generator that yields while it is closed is closed again."""
 
 
 class Outlet(Protocol):
@@ -194,21 +192,15 @@ class _Run:
 
     async def _close(self, results: AsyncGenerator[object, None]) -> None:
         """Close a generator whose run has ended; what it raises or yields now changes nothing."""
-        for _ in range(CLOSE_ATTEMPTS):
-            try:
-                await results.aclose()
-            except asyncio.CancelledError:
-                continue
-            except BaseException as error:
-                if isinstance(error, GeneratorExit) and self._is_torn_down():
-                    raise
-                self._ctx.log(
-                    "the runner did not end cleanly after its terminal result", "warning", error=sentence_of(error)
-                )
-                if not isinstance(error, RuntimeError):
-                    return
-            else:
-                return
+        try:
+            await results.aclose()
+        except asyncio.CancelledError:
+            return  # its clean-up was cut short; the run has ended all the same
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and self._is_torn_down():
+                raise
+            message = "the runner did not end cleanly after its terminal result"
+            self._ctx.log(message, "warning", error=sentence_of(error))
 
     def _is_torn_down(self) -> bool:
         """Whether this coroutine itself is being closed, as at the end of a loop, so that nothing may be awaited."""

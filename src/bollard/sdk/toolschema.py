@@ -121,10 +121,27 @@ def output_schema(subject: str, annotation: Any) -> JsonObject | None:
     if not is_object or bare is ToolAnswer:
         return None
     try:
+        if typing.is_typeddict(cast("object", bare)):  # pydantic reads those of `typing` from Python 3.12 on
+            return _typed_dict(cast("type", bare)).model_json_schema(mode="serialization")
         return cast("JsonObject", TypeAdapter(annotation).json_schema(mode="serialization"))
     except (PydanticUserError, TypeError) as error:
         problem = f"its return type has no schema ({_first_line(error)})"
         raise DeclarationError(subject, problem, "return a dict, a pydantic model, or text") from error
+
+
+def _typed_dict(cls: type) -> type[BaseModel]:
+    required = cast("frozenset[str]", cls.__required_keys__)  # pyright: ignore[reportAttributeAccessIssue]
+    hints = get_type_hints(cls)
+    # An absent key has no default in the schema: None stands in for it and is never written.
+    fields: dict[str, Any] = {
+        name: (hint, ... if name in required else Field(default=None, json_schema_extra=_without_default))
+        for name, hint in hints.items()
+    }
+    return create_model(cls.__name__, **fields)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,172 @@
+"""One real worker process and the channel to it: started, introduced, asked what it offers, stopped.
+
+What happens in its runs is `turn`'s business; when to start another is `session`'s.
+"""
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+from bollard import __version__
+from bollard.cli.errors import PluginUnusable, WorkerProblem
+from bollard.cli.language import Text
+from bollard.cli.limits import LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
+from bollard.cli.plugincheck import declared_environment, told
+from bollard.protocol import (
+    AgentRunnerDiscovery,
+    JsonObject,
+    LogRecord,
+    PluginIdentity,
+    ToolAnswer,
+    ToolCallContext,
+    ToolCallParams,
+    ToolDefinition,
+)
+from bollard.runtime import PluginLoadError
+from bollard.wire import (
+    CallTimeout,
+    CatalogueProblem,
+    HostEnd,
+    Strike,
+    WireError,
+    WorkerProcess,
+    spawn_worker,
+    worker_environment,
+)
+
+__all__ = ["LinkEvents", "WorkerLink", "start_worker"]
+
+_LAST_LINES: Final = 20
+_EXIT_PLUGIN: Final = 3
+"""The runtime's exit code for a plugin that cannot be loaded."""
+
+
+class LinkEvents:
+    """What the channel tells beside its runs; a session points these at its own methods."""
+
+    def __init__(self, logged: Callable[[LogRecord], None], committed: Callable[[], None]) -> None:
+        self.logged = logged
+        self.batch_ended = committed
+        self.closed_because: str | None = None
+        self.strikes: list[Strike] = []
+
+    def struck(self, strike: Strike) -> None:
+        self.strikes.append(strike)
+
+    def closed(self, reason: str) -> None:
+        self.closed_because = reason
+
+
+class WorkerLink:
+    """A worker that has introduced itself."""
+
+    def __init__(
+        self,
+        process: WorkerProcess,
+        end: HostEnd,
+        events: LinkEvents,
+        runners: tuple[AgentRunnerDiscovery, ...],
+        tools: tuple[ToolDefinition, ...],
+        problems: tuple[CatalogueProblem, ...],
+    ) -> None:
+        self.end = end
+        self.runners = runners
+        self.tools = tools
+        self.problems = problems
+        self._process = process
+        self._events = events
+        self._calls = 0
+
+    @property
+    def plugin(self) -> PluginIdentity:
+        return self.end.peer.plugin
+
+    @property
+    def alive(self) -> bool:
+        return self._events.closed_because is None
+
+    @property
+    def strikes(self) -> list[Strike]:
+        return self._events.strikes
+
+    async def exit_code(self) -> int:
+        """How the process ended; it is ended if it has not."""
+        return await self._process.stop(STOP_GRACE_S)
+
+    async def call_tool(self, name: str, arguments: JsonObject, context: ToolCallContext) -> ToolAnswer:
+        """Call a tool of the plugin."""
+        self._calls += 1
+        params = ToolCallParams(
+            call_id=f"call-{self._calls}",
+            tool=name,
+            arguments=arguments,
+            timeout_ms=TOOL_TIMEOUT_MS,
+            context=context,
+        )
+        return await self.end.call_tool(params)
+
+    async def stop(self) -> None:
+        """End the worker and everything it started."""
+        await self._process.stop(STOP_GRACE_S)
+
+    async def kill(self) -> None:
+        """The same, without waiting for a worker that does not listen."""
+        await self._process.kill()
+
+
+async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink:
+    """Start `python -m bollard.runtime PATH`, with the environment its manifest asks for."""
+    try:
+        _, environment = declared_environment(path)
+    except PluginLoadError as error:
+        raise _unusable(told(error.problem, text).problem, error.problem.rule, path, error.problem.where) from error
+    printed: deque[str] = deque(maxlen=_LAST_LINES)
+    ready = asyncio.Event()  # until then, what the worker writes says why it does not start
+
+    def output(stream: Literal["stdout", "stderr"], line: str) -> None:
+        printed.append(line)
+        if ready.is_set():  # native code, or a process of the plugin: not seen by the runtime
+            events.logged(LogRecord(level="info" if stream == "stdout" else "warning", message=line[:8000]))
+
+    folder = path.resolve() if path.is_dir() else path.resolve().parent
+    process = await spawn_worker(
+        [sys.executable, "-B", "-P", "-m", "bollard.runtime", str(path.resolve())],
+        environment=worker_environment(os.environ, environment),
+        output=output,
+        cwd=folder,
+    )
+    end = HostEnd(process.transport, events)
+    try:
+        async with asyncio.timeout(LOAD_TIMEOUT_S):
+            await end.initialize(__version__, timeout_s=LOAD_TIMEOUT_S)
+            runners, tools = await end.list_runners(), await end.list_tools()
+    except (WireError, TimeoutError) as error:
+        late = isinstance(error, CallTimeout | TimeoutError)
+        code = await (process.kill() if late else process.stop(STOP_GRACE_S))
+        if late:
+            raise PluginUnusable("error.load_slow", "fix.PC08", path=path, seconds=f"{LOAD_TIMEOUT_S:g}") from error
+        raise _did_not_start(path, code, list(printed), error) from error
+    except BaseException:
+        await process.kill()
+        raise
+    ready.set()
+    return WorkerLink(process, end, events, runners.runners, tools.tools, (*runners.problems, *tools.problems))
+
+
+def _unusable(problem: str, rule: str, path: Path, where: str) -> PluginUnusable:
+    return PluginUnusable("error.unusable", f"fix.{rule}", path=path, rule=rule, where=where, problem=problem)
+
+
+def _did_not_start(path: Path, code: int, lines: list[str], error: Exception) -> PluginUnusable | WorkerProblem:
+    said = [line for line in lines if line.strip()]
+    if code == _EXIT_PLUGIN:
+        # The runtime writes `bollard: RULE where: field: problem` and `hint: …`.
+        told_by = next((line for line in said if line.startswith("bollard: ")), "bollard: PL01 ?: ?")
+        rule, _, rest = told_by.removeprefix("bollard: ").partition(" ")
+        return PluginUnusable("error.unloadable", "hint.check", path=path, rule=rule, problem=rest)
+    detail = said[-1] if said else str(error)
+    return WorkerProblem("error.worker", "hint.check", path=path, code=code, detail=detail)

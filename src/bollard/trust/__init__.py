@@ -1,0 +1,36 @@
+"""Keys, canonical JSON, the hash chain over the log and its verifier, signed heads and cursors. Decides, never stores."""
+
+from bollard.trust.canonical import canonical_json, canonical_sha256
+from bollard.trust.chain import ChainedRecord, Fault, Header, Report, genesis, link, sha256_of, verify_chain
+from bollard.trust.cursor import open_cursor, seal_cursor
+from bollard.trust.errors import BadCursor, BadSignature, KeyFileError, NotCanonical, TrustError
+from bollard.trust.heads import Head, SignedHead, sign_head, verify_head
+from bollard.trust.keys import SigningKey, VerifyKey, load_or_make_secret, load_or_make_signing_key
+
+__all__ = [
+    "BadCursor",
+    "BadSignature",
+    "ChainedRecord",
+    "Fault",
+    "Head",
+    "Header",
+    "KeyFileError",
+    "NotCanonical",
+    "Report",
+    "SignedHead",
+    "SigningKey",
+    "TrustError",
+    "VerifyKey",
+    "canonical_json",
+    "canonical_sha256",
+    "genesis",
+    "link",
+    "load_or_make_secret",
+    "load_or_make_signing_key",
+    "open_cursor",
+    "seal_cursor",
+    "sha256_of",
+    "sign_head",
+    "verify_chain",
+    "verify_head",
+]
