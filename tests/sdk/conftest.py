@@ -39,16 +39,18 @@ class RememberingCaller:
 
 @dataclass
 class Collected:
-    """An outlet without limits; a test may make one of its results fail, or wait."""
+    """An outlet without limits; a test may make one of its results fail, wait, or text leave at once."""
 
     sent: list[tuple[str, JsonObject]] = field(default_factory=list)
-    refuse: dict[str, Exception] = field(default_factory=dict)
+    refuse: dict[str, BaseException] = field(default_factory=dict)
+    at_once: bool = False
     gate: asyncio.Event | None = None
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
 
     def offer_text(self, text: str) -> bool:
-        del text
-        return False
+        if self.at_once:
+            self.sent.append(("message.delta", {"chunk": {"content": text}}))
+        return self.at_once
 
     async def emit(self, kind: str, data: JsonObject) -> None:
         if kind in self.refuse:

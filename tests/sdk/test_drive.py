@@ -533,3 +533,83 @@ async def test_a_call_that_raises_at_once_fails_the_run(driven):
             raise LookupError("no way in")
 
     assert (await driven(Refusing())).terminal[1]["error"] == "LookupError: no way in"
+
+
+async def test_text_that_can_leave_at_once_does_and_nothing_after_a_cancel(start, outlet):
+    outlet.at_once = True
+
+    @runner()
+    async def quick(ctx: RunContext):
+        yield ctx.delta("a")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            yield ctx.delta("b")
+
+    run = start(quick)
+    await until(lambda: run.outlet.sent)
+    run.cancel()
+    await run.task
+    assert run.outlet.text == "a"
+    assert run.outlet.terminal[1]["code"] == "cancelled"
+
+
+async def test_a_coroutine_runner_may_return_a_result_that_does_not_end_the_run(driven):
+    @runner()
+    async def whole(ctx: RunContext):
+        return ctx.completed("hello")
+
+    assert (await driven(whole)).types == ["message.completed", "run.completed"]
+
+
+async def test_a_returned_result_that_cannot_be_sent_fails_the_run(driven, outlet):
+    outlet.refuse["message.completed"] = ResultTooLarge("message.completed", 9, 8)
+
+    @runner()
+    async def whole(ctx: RunContext):
+        return ctx.completed("hello")
+
+    assert (await driven(whole)).terminal[1]["code"] == "runner.error"
+
+
+@pytest.mark.parametrize("kind", ["run.completed", "run.failed"])
+async def test_a_cancel_that_meets_the_terminal_result_still_leaves_one(driven, outlet, kind):
+    outlet.refuse[kind] = asyncio.CancelledError()
+
+    @runner()
+    async def ends(ctx: RunContext):
+        yield "a"
+        if kind == "run.failed":
+            raise ValueError("no")
+
+    assert (await driven(ends)).terminal[0] == "run.failed"
+
+
+@pytest.mark.parametrize("refusal", [ResultTooLarge("message.completed", 9, 8), asyncio.CancelledError()])
+async def test_a_last_answer_that_cannot_be_sent_still_ends_with_the_reason(start, outlet, refusal):
+    outlet.refuse["message.completed"] = refusal
+    started = asyncio.Event()
+
+    @runner()
+    async def quiet(ctx: RunContext):
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "so far"
+
+    run = start(quiet, interrupt=True)
+    await started.wait()
+    run.cancel("revoked")
+    await run.task
+    assert run.outlet.terminal[1]["code"] == "revoked"
+
+
+async def test_a_run_that_is_torn_down_with_its_loop_awaits_nothing_more(start):
+    run = start(waiting)
+    await until(lambda: run.outlet.sent)
+    run.task.get_coro().close()
+    assert run.outlet.types == ["message.delta"]
+    run.task.cancel()
+    with pytest.raises(RuntimeError):
+        await run.task

@@ -262,10 +262,10 @@ class RawSide(Told, Receiver):
         for value in values:
             self.transport.send(value if isinstance(value, bytes) else encode(value))
 
-    def note(self, method: str, **params: Any) -> None:
+    def note(self, method: str, /, **params: Any) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def call(self, call_id: int | str, method: str, **params: Any) -> None:
+    def call(self, call_id: int | str, method: str, /, **params: Any) -> None:
         self.send({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
     def answer(self, call_id: int | str, result: Any) -> None:
@@ -274,7 +274,7 @@ class RawSide(Told, Receiver):
     def delta(self, run_id: str, sequence: int, text: str = "x") -> None:
         self.result(run_id, sequence, "message.delta", chunk={"role": "assistant", "content": text})
 
-    def result(self, run_id: str, sequence: int, kind: str, **data: Any) -> None:
+    def result(self, run_id: str, sequence: int, kind: str, /, **data: Any) -> None:
         self.note("run/result", run_id=run_id, type=kind, data=data, sequence=sequence)
 
     def heard(self, method: str) -> list[Any]:

@@ -4,6 +4,7 @@ import { RpcError } from './channel.mjs';
 import { LIMITS, encode } from './frames.mjs';
 
 const CREDIT_EVERY = 32;
+let streamsOpened = 0; // a stream's id is unique on its channel, and a process has one channel
 
 /** Why the host refused a call. Programs decide by `code`. */
 export class ApiError extends Error {
@@ -50,10 +51,11 @@ export class ApiCalls {
   /** The chunks of a streamed call, one by one. Leaving the loop gives the stream up. */
   async *stream(action, params = {}) {
     this.#mayCall(action, params);
-    const streamId = `${this.#run.id}:${Math.random().toString(36).slice(2)}`;
-    const stream = new Stream((index) => this.#run.live && this.#channel.notify('api/credit', { stream_id: streamId, index }));
+    const streamId = `stream-${(streamsOpened += 1)}`;
+    const named = { stream_id: streamId };
+    const stream = new Stream((index) => this.#run.live && this.#channel.notify('api/credit', { ...named, index }));
     this.#streams.set(streamId, stream);
-    const { id, answer } = this.#channel.request('api/stream', { run_id: this.#run.id, stream_id: streamId, action, params });
+    const { id, answer } = this.#channel.request('api/stream', { run_id: this.#run.id, ...named, action, params });
     this.#open.add(id);
     answer.then(
       () => stream.close(null),
@@ -98,10 +100,13 @@ export class ApiCalls {
   }
 
   #mayCall(action, params) {
-    if (!this.#run.live) throw new ApiError({ code: 'not_found', message: `the run has ended: ${action} was not sent` });
+    const refuse = (code, why) => {
+      throw new ApiError({ code, message: `${action} was not sent: ${why}` });
+    };
+    if (!this.#run.live) refuse('not_found', 'the run has ended');
     const bytes = Buffer.byteLength(encode(params));
     if (bytes > LIMITS.callBytes) {
-      throw new ApiError({ code: 'payload_too_large', message: `the parameters of ${action} are ${bytes} bytes, at most ${LIMITS.callBytes}` });
+      refuse('payload_too_large', `its parameters are ${bytes} bytes, at most ${LIMITS.callBytes} are allowed`);
     }
   }
 }

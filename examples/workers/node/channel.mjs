@@ -119,7 +119,7 @@ export class Channel {
       return;
     }
     if (!isObject(message) || message.jsonrpc !== '2.0') {
-      this.#reply(null, new RpcError(RPC.invalidRequest, 'this is no JSON-RPC 2.0 message, and batches are not spoken'));
+      this.#reply(null, new RpcError(RPC.invalidRequest, 'this is no JSON-RPC 2.0 message; batches are not spoken'));
     } else if (typeof message.method === 'string') {
       this.#dispatch(message);
     } else if (isId(message.id)) {

@@ -25,6 +25,7 @@ export class BadFrame extends Error {}
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const STRING_END = /["\\]/g;
 const SCALAR = /[^\s,\]}:[{"]+/y;
+const INTEGER_DIGITS = 20;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Strict JSON from the bytes of one frame. */
@@ -133,7 +134,7 @@ function rememberKey(keys, key) {
 
 function checkNumber(token) {
   if (/^-?\d+$/.test(token)) {
-    const value = BigInt(token);
+    const value = token.length <= INTEGER_DIGITS ? BigInt(token) : Infinity; // a long one is not worth converting
     if (value > LIMITS.integerMax || value < -LIMITS.integerMax) {
       throw new BadFrame(`the integer ${token.slice(0, 40)} is outside ±2^53`);
     }
@@ -142,7 +143,7 @@ function checkNumber(token) {
   }
 }
 
-/** Cuts a byte stream into lines. A line over the limit is skipped to its end, so that one bad frame costs one frame. */
+/** Cuts a byte stream into lines. One over the limit is skipped to its end, so that a bad frame costs one frame. */
 export class LineSplitter {
   #pieces = [];
   #held = 0;

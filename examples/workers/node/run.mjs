@@ -1,4 +1,4 @@
-// One run: drives the runner's generator, numbers its results, honours credit, ends exactly once.
+// One run: drives the runner's generator, numbers its results, honours credit, sends one terminal result.
 
 import { BadFrame, encode, LIMITS } from './frames.mjs';
 import { ApiCalls } from './calls.mjs';
@@ -117,7 +117,7 @@ export class Run {
     let terminal;
     try {
       terminal = await this.#pump(this.#runner.run(this.context));
-      terminal ??= this.signal.aborted ? failure(this.signal.reason) : { type: 'run.completed', data: { finish_reason: 'end' } };
+      terminal ??= this.signal.aborted ? failure(this.signal.reason) : completion();
     } catch (error) {
       terminal = failure(this.signal.aborted ? this.signal.reason : error);
     }
@@ -145,7 +145,7 @@ export class Run {
     return undefined;
   }
 
-  /** Returns what the runner must hear at its `yield` instead of going on: its cancel, or why the result was refused. */
+  /** Returns what the runner must hear at its `yield` instead of going on: its cancel, or why this was refused. */
   async #send(result) {
     let text;
     try {
@@ -214,10 +214,14 @@ function assertResult(result) {
   }
 }
 
+const completion = (reason = 'end') => ({ type: 'run.completed', data: { finish_reason: reason } });
+
 function failure(error) {
   const code = error instanceof Cancelled ? error.reason : 'runner.error';
-  const sentence = error instanceof BadFrame ? `a result cannot be sent: ${error.message}` : String(error?.message ?? error);
-  return { type: 'run.failed', data: { code, error: sentence.slice(0, 4096).replace(/[\uD800-\uDBFF]$/, ''), retryable: false } };
+  const said = String(error?.message ?? error);
+  const sentence = error instanceof BadFrame ? `a result cannot be sent: ${said}` : said;
+  const short = sentence.slice(0, 4096).replace(/[\uD800-\uDBFF]$/, '');
+  return { type: 'run.failed', data: { code, error: short, retryable: false } };
 }
 
 /** What the runner sees. */
@@ -241,8 +245,11 @@ function contextOf(run, request, logs) {
       data: { message: { role: 'assistant', content: text }, ...named(messageId) },
     }),
     result: (type, data) => ({ type, data }),
-    finish: (reason = 'end') => ({ type: 'run.completed', data: { finish_reason: reason } }),
-    fail: (error, code = 'runner.error', retryable = false) => ({ type: 'run.failed', data: { code, error, retryable } }),
+    finish: completion,
+    fail: (error, code = 'runner.error', retryable = false) => ({
+      type: 'run.failed',
+      data: { code, error, retryable },
+    }),
     call: (action, params, options) => run.interruptible(run.calls.call(action, params, options)),
     stream: (action, params) => run.calls.stream(action, params),
     sleep: (ms) => run.interruptible(new Promise((resolve) => setTimeout(resolve, ms))),

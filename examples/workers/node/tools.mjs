@@ -33,7 +33,8 @@ export class Tools {
     const timer = setTimeout(() => abort.abort(new Error(`${name} took longer than ${timeout} ms`)), timeout);
     this.#active.set(id, abort);
     try {
-      return answerOf(await Promise.race([tool.call(given, { signal: abort.signal, context }), whenAborted(abort.signal)]));
+      const { signal } = abort;
+      return answerOf(await Promise.race([tool.call(given, { signal, context }), whenAborted(signal)]));
     } catch (error) {
       return failed(String(error?.message ?? error));
     } finally {

@@ -114,7 +114,8 @@ class Worker {
     const id = request.context.run_id;
     const runner = this.#runners.get(request.runner_id);
     if (!runner || runner.name !== request.runner_name) {
-      throw new RpcError(RPC.invalidParams, `this plugin has no runner ${request.runner_id} named ${request.runner_name}`);
+      const { runner_id: wanted, runner_name: name } = request;
+      throw new RpcError(RPC.invalidParams, `this plugin has no runner ${wanted} named ${name}`);
     }
     if (this.#closing) throw new RpcError(RPC.invalidRequest, 'this worker is shutting down');
     if (this.#runs.has(id)) throw new RpcError(RPC.invalidRequest, `run ${id} is active already`);
@@ -169,6 +170,7 @@ function assertRequest({ runner_id: id, runner_name: name, context }) {
   if (typeof context !== 'object' || context === null) throw wrong('context must be an object');
   if (typeof context.run_id !== 'string') throw wrong('context.run_id must be a string');
   for (const field of ['trigger', 'event', 'delivery']) {
-    if (typeof context[field] !== 'object' || context[field] === null) throw wrong(`context.${field} must be an object`);
+    const value = context[field];
+    if (typeof value !== 'object' || value === null) throw wrong(`context.${field} must be an object`);
   }
 }

@@ -1,1 +1,1 @@
-"""The `bollard` command. It may import anything, nobody imports it, and a command imports what it needs when it runs."""
+"""The `bollard` command. It may import anything and nobody imports it; commands import what they need when they run."""

@@ -45,11 +45,20 @@ def _shell(ctx: Any) -> Shell:
     return ctx.find_root().obj
 
 
+def _explained(option: Any, ctx: Any) -> Any:
+    if option is not None:
+        option.help = _shell(ctx).text("option.help")
+    return option
+
+
 class Command(TyperCommand):
     """A command with our help page."""
 
     def get_help(self, ctx: Any) -> str:
         return help_page(self, ctx, _shell(ctx).text)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _explained(super().get_help_option(ctx), ctx)
 
 
 class Group(TyperGroup):
@@ -57,6 +66,9 @@ class Group(TyperGroup):
 
     def get_help(self, ctx: Any) -> str:
         return help_page(self, ctx, _shell(ctx).text)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return _explained(super().get_help_option(ctx), ctx)
 
     def summaries(self, ctx: Any) -> list[tuple[str, str]]:
         """Each command and the first sentence about it."""
@@ -79,6 +91,7 @@ class Root(Group):
     lazy: ClassVar[Mapping[str, LazyCommand]] = COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
         return list(self.lazy)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -109,9 +122,6 @@ def localize(command: Any, text: Text) -> None:
         key = param.help if param.help in text else f"option.{param.name}"
         if key in text:
             param.help = text(key)
-    # The help option is made when it is asked for, and kept.
-    if (option := command.get_help_option(typer.Context(command))) is not None:
-        option.help = text("option.help")
     for child in getattr(command, "commands", {}).values():
         localize(child, text)
 

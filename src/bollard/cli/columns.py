@@ -7,7 +7,9 @@ from typing import Final
 __all__ = ["printable", "shorten", "width_of", "wrap"]
 
 # A word, or one wide character: a line may break before and after each of those.
-_TOKENS: Final = re.compile(r"\s+|[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]|[^\s\u2e80-\uffef]+|.")
+_TOKENS: Final = re.compile(
+    r"\s+|[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]|[^\s\u2e80-\uffef]+|."
+)
 _CLOSING: Final = frozenset("，。：；、！？）」』】》”’")
 _UNSAFE: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 

@@ -17,7 +17,17 @@ __all__ = ["check_calls", "check_descriptions", "check_folder", "check_labels"]
 _SECRETS: Final = (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*", ".netrc", ".pypirc")
 _EXAMPLES: Final = (".env.example", ".env.sample", ".env.template", "*.pub")
 _LEFTOVERS: Final = frozenset(
-    {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".venv", "venv", "node_modules", ".DS_Store", ".idea"}
+    {
+        "__pycache__",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".mypy_cache",
+        ".venv",
+        "venv",
+        "node_modules",
+        ".DS_Store",
+        ".idea",
+    }
 )
 _CALLS: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("models", "invoke"): ("models", "invoke"),
@@ -105,7 +115,7 @@ def _options(where: str, item: FormItem) -> list[tuple[str, str, dict[str, str]]
     return [
         (where, f"config_schema.{item.name}.options.{option.value}", option.label)
         for option in item.options or ()
-        if option.label.get("en_US") != str(option.value)
+        if option.label is not None and option.label.get("en_US") != str(option.value)
     ]
 
 
@@ -127,7 +137,9 @@ def check_descriptions(
 # --- what its code calls ---
 
 
-def check_calls(sources: Sequence[Path], root: Path, runners: Sequence[AgentRunnerManifest], text: Text) -> list[Finding]:
+def check_calls(
+    sources: Sequence[Path], root: Path, runners: Sequence[AgentRunnerManifest], text: Text
+) -> list[Finding]:
     """API calls in the code that no runner of the plugin asks to be permitted.
 
     Only what is written out (`ctx.api.models.stream`) is seen, so silence proves nothing; what is seen is certain to

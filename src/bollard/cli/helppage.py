@@ -54,14 +54,9 @@ def _argument(param: Any) -> str:
 
 def _option_row(param: Any, text: Text) -> tuple[str, str]:
     left = ", ".join(sorted(param.opts, key=len)) + (f" {param.metavar}" if param.metavar else "")
-    # `show_default` is set on the few options whose default says something.
-    shown = param.show_default and param.default is not None and not param.is_flag
-    default = text("help.default", value=_plain(param.default)) if shown else ""
+    # Of the defaults only the numbers say something; the sentences tell the others.
+    default = text("help.default", value=f"{param.default:g}") if isinstance(param.default, float) else ""
     return left, f"{param.help or ''}{default}"
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _table(title: str, rows: Rows, columns: int) -> list[str]:

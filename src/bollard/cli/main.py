@@ -68,7 +68,11 @@ def _usage_error(error: Any, text: Text) -> int:
     match type(error).__name__:
         case "NoSuchOption":
             problem = UsageProblem(
-                "error.option", "hint.option_near" if near else "hint.help", word=error.option_name, near=near, path=path
+                "error.option",
+                "hint.option_near" if near else "hint.help",
+                word=error.option_name,
+                near=near,
+                path=path,
             )
         case "MissingParameter":
             problem = UsageProblem("error.missing", "hint.help", word=named, path=path)

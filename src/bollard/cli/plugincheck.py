@@ -111,7 +111,7 @@ def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s:
     # Files, not pipes: a process that the plugin left behind may hold them, and nobody has to wait for it.
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as printed:
         # The child leads a session of its own, so that whatever it started ends with it.
-        with subprocess.Popen(
+        with subprocess.Popen(  # noqa: S603 -- our own interpreter, with a path the person gave
             [sys.executable, *_ISOLATED, "-m", "bollard.cli.inspection", str(answers.fileno()), str(path.resolve())],
             stdin=subprocess.DEVNULL,
             stdout=printed,

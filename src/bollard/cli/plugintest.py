@@ -1,4 +1,4 @@
-"""`bollard plugin test`: pytest on a plugin's own tests, in a process of its own with the plugin's folder on the path."""
+"""`bollard plugin test`: pytest on a plugin's own tests, in a child process with the plugin's folder on its path."""
 
 import ast
 import importlib.util
@@ -32,7 +32,7 @@ def run_tests(path: Path, arguments: Sequence[str], *, output_to_stderr: bool) -
         # Neither bytecode nor pytest's cache belongs into a plugin that will be shipped.
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    code = subprocess.run(
+    code = subprocess.run(  # noqa: S603 -- our own interpreter, with arguments the person gave
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *targets, *arguments],
         cwd=folder,
         env=environment,

@@ -87,16 +87,13 @@ class Session:
 
     def _choose(self, runners: tuple[AgentRunnerDiscovery, ...]) -> AgentRunnerDiscovery:
         names = [runner.runner_name for runner in runners]
-        wanted = self._options.runner
-        if not runners:
+        if not names:
             raise UsageProblem("error.no_runner", "hint.check", path=self._options.path)
-        if wanted is None:
-            if len(runners) > 1 and "default" not in names:
-                raise UsageProblem("error.which_runner", "hint.which_runner", names=", ".join(names))
-            return next((runner for runner in runners if runner.runner_name == "default"), runners[0])
-        if wanted not in names:
-            raise UsageProblem("error.runner", "hint.which_runner", name=wanted, names=", ".join(names))
-        return runners[names.index(wanted)]
+        wanted = self._options.runner or (names[0] if len(names) == 1 else "default")
+        if wanted in names:
+            return runners[names.index(wanted)]
+        problem = "error.which_runner" if self._options.runner is None else "error.runner"
+        raise UsageProblem(problem, "hint.which_runner", name=wanted, names=", ".join(names))
 
     def _tell_problem(self, record: LogRecord) -> None:
         where, _, problem = record.message.partition(": ")

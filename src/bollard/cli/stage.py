@@ -15,7 +15,6 @@ from bollard.protocol import (
     FormItem,
     JsonObject,
     JsonValue,
-    Message,
     ModelsInvoke,
     ToolAnswer,
     ToolDefinition,
@@ -140,8 +139,3 @@ def recording_of(ledger: RunLedger, runner: AgentRunnerManifest) -> Recording:
     secret = {item.name for item in runner.config_schema if item.type == "secret"}
     config = {name: BLANK if name in secret else value for name, value in ledger.context.config.items()}
     return Recording(ledger.context.model_copy(update={"config": config}))
-
-
-def spoken(message: Message) -> str:
-    """The text of a message."""
-    return text_of(message.content)

@@ -152,7 +152,11 @@ class Turn:
         task = self._loop.create_task(self._answer(call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        call.on_given_up = task.cancel
+
+        def give_up() -> None:
+            task.cancel()
+
+        call.on_given_up = give_up
 
     def struck(self, strike: Strike) -> None:
         self._renderer.rejected(f"strike {strike.count}", f"{strike.fault}: {strike.detail}")

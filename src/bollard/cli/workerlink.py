@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bollard import __version__
+from bollard.cli.columns import shorten
 from bollard.cli.errors import PluginUnusable, WorkerProblem
 from bollard.cli.language import Text
-from bollard.cli.limits import LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
-from bollard.cli.plugincheck import declared_environment, told
+from bollard.cli.limits import LINE_CHARACTERS, LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
+from bollard.cli.plugincheck import declared_environment
 from bollard.protocol import (
     AgentRunnerDiscovery,
     JsonObject,
@@ -26,7 +27,7 @@ from bollard.protocol import (
     ToolCallParams,
     ToolDefinition,
 )
-from bollard.runtime import PluginLoadError
+from bollard.runtime import RULES, PluginLoadError
 from bollard.wire import (
     CallTimeout,
     CatalogueProblem,
@@ -49,10 +50,16 @@ class LinkEvents:
     """What the channel tells beside its runs; a session points these at its own methods."""
 
     def __init__(self, logged: Callable[[LogRecord], None], committed: Callable[[], None]) -> None:
-        self.logged = logged
-        self.batch_ended = committed
+        self._logged = logged
+        self._committed = committed
         self.closed_because: str | None = None
         self.strikes: list[Strike] = []
+
+    def logged(self, record: LogRecord) -> None:
+        self._logged(record)
+
+    def batch_ended(self) -> None:
+        self._committed()
 
     def struck(self, strike: Strike) -> None:
         self.strikes.append(strike)
@@ -123,18 +130,20 @@ async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink
     try:
         _, environment = declared_environment(path)
     except PluginLoadError as error:
-        raise _unusable(told(error.problem, text).problem, error.problem.rule, path, error.problem.where) from error
+        problem = error.problem
+        raise _unusable(path, problem.rule, f"{problem.where}: {problem.field}: {problem.problem}", text) from error
     printed: deque[str] = deque(maxlen=_LAST_LINES)
     ready = asyncio.Event()  # until then, what the worker writes says why it does not start
 
     def output(stream: Literal["stdout", "stderr"], line: str) -> None:
         printed.append(line)
         if ready.is_set():  # native code, or a process of the plugin: not seen by the runtime
-            events.logged(LogRecord(level="info" if stream == "stdout" else "warning", message=line[:8000]))
+            events.logged(LogRecord(level="info", message=line, fields={"stream": stream}))
 
-    folder = path.resolve() if path.is_dir() else path.resolve().parent
+    plugin, folder = _located(path)
     process = await spawn_worker(
-        [sys.executable, "-B", "-P", "-m", "bollard.runtime", str(path.resolve())],
+        # No bytecode into the plugin's folder, nothing imported from the current one.
+        [sys.executable, "-B", "-P", "-m", "bollard.runtime", str(plugin)],
         environment=worker_environment(os.environ, environment),
         output=output,
         cwd=folder,
@@ -149,7 +158,7 @@ async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink
         code = await (process.kill() if late else process.stop(STOP_GRACE_S))
         if late:
             raise PluginUnusable("error.load_slow", "fix.PC08", path=path, seconds=f"{LOAD_TIMEOUT_S:g}") from error
-        raise _did_not_start(path, code, list(printed), error) from error
+        raise _did_not_start(path, code, list(printed), error, text) from error
     except BaseException:
         await process.kill()
         raise
@@ -157,16 +166,26 @@ async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink
     return WorkerLink(process, end, events, runners.runners, tools.tools, (*runners.problems, *tools.problems))
 
 
-def _unusable(problem: str, rule: str, path: Path, where: str) -> PluginUnusable:
-    return PluginUnusable("error.unusable", f"fix.{rule}", path=path, rule=rule, where=where, problem=problem)
+def _located(path: Path) -> tuple[Path, Path]:
+    """The plugin, and the folder its worker stands in."""
+    whole = path.resolve()
+    return whole, whole if whole.is_dir() else whole.parent
 
 
-def _did_not_start(path: Path, code: int, lines: list[str], error: Exception) -> PluginUnusable | WorkerProblem:
+def _unusable(path: Path, rule: str, problem: str, text: Text) -> PluginUnusable:
+    if text.language != "en_US":
+        problem = text("rule.detail", rule=text(f"rule.{rule}"), detail=problem)
+    return PluginUnusable("error.unusable", f"fix.{rule}", path=path, rule=rule, problem=problem)
+
+
+def _did_not_start(
+    path: Path, code: int, lines: list[str], error: Exception, text: Text
+) -> PluginUnusable | WorkerProblem:
     said = [line for line in lines if line.strip()]
-    if code == _EXIT_PLUGIN:
-        # The runtime writes `bollard: RULE where: field: problem` and `hint: …`.
-        told_by = next((line for line in said if line.startswith("bollard: ")), "bollard: PL01 ?: ?")
-        rule, _, rest = told_by.removeprefix("bollard: ").partition(" ")
-        return PluginUnusable("error.unloadable", "hint.check", path=path, rule=rule, problem=rest)
-    detail = said[-1] if said else str(error)
+    # The runtime writes `bollard: RULE where: field: problem`, then `hint: …`.
+    reason = next((line for line in said if line.startswith("bollard: ")), "").removeprefix("bollard: ")
+    rule, _, problem = reason.partition(" ")
+    if code == _EXIT_PLUGIN and rule in RULES:
+        return _unusable(path, rule, shorten(problem, LINE_CHARACTERS), text)
+    detail = shorten(said[-1] if said else str(error), LINE_CHARACTERS)
     return WorkerProblem("error.worker", "hint.check", path=path, code=code, detail=detail)

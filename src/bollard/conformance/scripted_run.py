@@ -1,6 +1,7 @@
 """One run of the scripted runner, as a case sees it: wait for its results, cancel it, read how it ended."""
 
 import json
+from collections.abc import Callable
 from typing import cast
 
 from bollard.conformance.errors import CaseFailed
@@ -47,7 +48,14 @@ class Run:
 
     async def has(self, count: int, *, within: float = ANSWER_S) -> None:
         """Wait for that many results."""
-        await self._line.until(lambda: self.count >= count, f"{count} results of {self.id}", within=within)
+        await self._before_its_end(lambda: self.count >= count, f"{count} results of {self.id}", within)
+
+    async def _before_its_end(self, condition: Callable[[], bool], what: str, within: float) -> None:
+        """A run that is over gives nothing more, so there is nothing to wait for."""
+        await self._line.until(lambda: condition() or self.book.over, what, within=within)
+        if not condition():
+            how = self.book.terminal if self.book.terminal is not None else self.book.answer
+            raise CaseFailed(what, f"the run is over with {brief(how)} after {self.count} results")
 
     async def answered(self, *, within: float = ANSWER_S) -> Answer | Failure:
         """The answer to `run/start`."""
@@ -79,7 +87,7 @@ class Run:
 
     async def said(self, *, within: float = ANSWER_S) -> JsonObject:
         """The first delta as the JSON object that a step emits."""
-        await self._line.until(lambda: self.texts, f"what a step of {self.id} emits", within=within)
+        await self._before_its_end(lambda: bool(self.texts), f"what a step of {self.id} emits", within)
         try:
             value: object = json.loads(self.texts[0])
         except ValueError:

@@ -5,25 +5,31 @@ import asyncio
 import contextlib
 import faulthandler
 import gc
+import io
 import os
 import signal
 import socket
 import sys
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any, NoReturn, cast
 
 from bollard import __version__
 from bollard.protocol import CHANNEL_FD_VARIABLE, WorkerIdentity
+from bollard.runtime.forked import part_children
 from bollard.runtime.limits import HOST_SILENCE_S
 from bollard.runtime.loading import LoadedPlugin, load_plugin
 from bollard.runtime.output import captured_output
 from bollard.runtime.problems import PluginLoadError
 from bollard.runtime.watchdog import Watchdog
 from bollard.runtime.worker import Worker
-from bollard.wire import IncompatiblePeer, Transport, WireError, connect_socket
+from bollard.wire import ChannelClosed, IncompatiblePeer, Transport, WireError, connect_socket
 
 EXIT_USAGE = 2
 EXIT_PLUGIN = 3
 EXIT_CHANNEL = 4
+
+Dial = Callable[[], Awaitable[Transport]]
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -33,9 +39,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _inherited_socket() -> socket.socket:
+def _inherited_socket(number: str | None) -> socket.socket:
     """The channel the host left for us; nothing that this process starts may inherit it."""
-    number = os.environ.pop(CHANNEL_FD_VARIABLE, None)
     if number is None:
         raise IncompatiblePeer(
             f"{CHANNEL_FD_VARIABLE} is not set, so there is no host to talk to",
@@ -43,42 +48,60 @@ def _inherited_socket() -> socket.socket:
         )
     try:
         channel = socket.socket(fileno=int(number))
-    except (ValueError, OSError) as error:
+        channel.getpeername()
+    except (ValueError, OverflowError, OSError) as error:
         raise IncompatiblePeer(
-            f"{CHANNEL_FD_VARIABLE}={number} is not an open socket", "start this from a host"
+            f"{CHANNEL_FD_VARIABLE}={number} is not a connected socket", "start this from a host"
         ) from error
+    if channel.type != socket.SOCK_STREAM:
+        raise IncompatiblePeer(f"{CHANNEL_FD_VARIABLE}={number} is not a stream socket", "start this from a host")
     channel.set_inheritable(False)
     return channel
 
 
-async def _connect(url: str | None) -> Transport:
+def _dial(url: str | None) -> Dial:
+    """The way to the host, taken before plugin code can see that there is one."""
+    number = os.environ.pop(CHANNEL_FD_VARIABLE, None)
     if url is None:
-        return await connect_socket(_inherited_socket())
+        channel = _inherited_socket(number)
+        part_children(channel.fileno())
+        return lambda: connect_socket(channel)
     try:
         from bollard.wire.websocket import connect_websocket  # noqa: PLC0415 -- an extra, only needed here
     except ImportError as error:
         raise IncompatiblePeer("--connect needs the extra `remote`", "pip install 'bollard[remote]'") from error
-    return await connect_websocket(url)
+    part_children(None)
+
+    async def connect() -> Transport:
+        try:
+            return await connect_websocket(url)
+        except (ChannelClosed, UnicodeError) as error:
+            raise IncompatiblePeer(
+                f"{url} cannot be reached: {error}", "check the address, and that the host listens there"
+            ) from error
+
+    return connect
 
 
 async def _watch_silence(worker: Worker) -> None:
     """A remote host that vanished without a word leaves a half-open connection behind."""
     loop = asyncio.get_running_loop()
-    # Sleeps each time until the earliest moment at which the silence could be long enough.
+    # Sleeps until the earliest possible moment.
     while (silent_s := loop.time() - worker.heard_at) < HOST_SILENCE_S:  # noqa: ASYNC110
         await asyncio.sleep(HOST_SILENCE_S - silent_s)
     worker.hang_up(f"the host was silent for {HOST_SILENCE_S:g} s")
 
 
-async def _serve(plugin: LoadedPlugin, url: str | None) -> None:
-    transport = await _connect(url)
+async def _serve(plugin: LoadedPlugin, dial: Dial, *, remote: bool) -> None:
+    transport = await dial()
     identity = WorkerIdentity(name="bollard.runtime", version=__version__, language="python")
     worker = Worker(transport, plugin, identity)
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, worker.hang_up, "the worker was asked to end")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.hang_up, "the worker was asked to end")
     watchdog = Watchdog(worker.blocked)
     watchdog.start()
-    silence = loop.create_task(_watch_silence(worker)) if url is not None else None
+    silence = loop.create_task(_watch_silence(worker)) if remote else None
     # What is loaded by now lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -89,27 +112,57 @@ async def _serve(plugin: LoadedPlugin, url: str | None) -> None:
         silence.cancel()
 
 
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end. Not `asyncio.run`: that waits for tasks and threads of plugin code that do not end."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    serving = loop.create_task(work)
+    while not serving.done():
+        try:
+            loop.run_until_complete(serving)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # Raised by a task of plugin code, asyncio lets these two stop the loop. Real signals do not come this way.
+            if not serving.done():
+                sys.stderr.write(f"{type(error).__name__} in a task of the plugin was ignored\n")
+    serving.result()
+
+
 def main(argv: list[str]) -> int:
     """Serve until the host is done; the exit code says what kept it from that."""
     arguments = _arguments(argv)
     faulthandler.enable()
+    if hasattr(sys.stdout, "reconfigure"):  # what a plugin prints while it loads is a log line too
+        cast("io.TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
     try:
+        dial = _dial(arguments.connect)
         plugin = load_plugin(arguments.plugin)
+        _run(_serve(plugin, dial, remote=arguments.connect is not None))
     except PluginLoadError as error:
         sys.stderr.write(f"bollard: {error}\n")
         return EXIT_PLUGIN
-    try:
-        asyncio.run(_serve(plugin, arguments.connect))
     except WireError as error:
         sys.stderr.write(f"bollard: {error}\n")
         return EXIT_CHANNEL
     return 0
 
 
-if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    with contextlib.suppress(OSError):
+def _process(argv: list[str]) -> NoReturn:
+    code = 1
+    try:
+        # `python -m` looks for modules in the current folder first; a plugin's are in the plugin's.
+        if not sys.flags.safe_path:
+            del sys.path[0]
+        code = main(argv)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException as error:  # noqa: BLE001 -- the last line of defence: said, and never a process that stays
+        sys.excepthook(type(error), error, error.__traceback__)
+    with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
     # Threads that plugin code left behind must not keep the process alive.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    _process(sys.argv[1:])

@@ -1,34 +1,35 @@
 """Loads one plugin into this process: a folder with a manifest, or one Python file. One bad entry hides no other."""
 
 import dataclasses
-import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Final
 
 from pydantic import ValidationError
 
 from bollard.protocol import (
     AgentRunnerDiscovery,
     FlowBits,
+    JsonObject,
     PluginIdentity,
     PluginRunner,
     PluginTool,
     ToolDefinition,
     first_problem,
+    limits,
 )
 from bollard.runtime.manifest_file import ManifestReading, read_manifest
+from bollard.runtime.plugin_files import digest_of, is_from, make_importable
 from bollard.runtime.problems import PluginLoadError, Problem
-from bollard.sdk import RunnerDeclaration, SdkError, ToolDeclaration, declaration_of, runner, tool, tool_declaration_of
+from bollard.runtime.sendable import unsendable_result
+from bollard.sdk import RunnerDeclaration, ToolDeclaration, declaration_of, runner, tool, tool_declaration_of
+from bollard.sdk.drive import sentence_of
 
-__all__ = ["LoadedPlugin", "LoadedRunner", "LoadedTool", "digest_of", "load_plugin"]
-
-_LEFT_OUT: Final = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
+__all__ = ["LoadedPlugin", "LoadedRunner", "LoadedTool", "load_plugin"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,12 @@ class LoadedPlugin:
 
 def load_plugin(path: Path) -> LoadedPlugin:
     """Load what can be loaded. Raises `PluginLoadError` when nothing of the plugin can be used."""
-    path = path.resolve()
+    try:
+        path = path.resolve()
+    except (OSError, RuntimeError) as error:  # a link that leads to itself
+        hint = "name a plugin folder or a .py file"
+        problem = Problem(rule="PL01", where=path.name, field="path", problem="cannot be followed", hint=hint)
+        raise PluginLoadError(problem) from error
     if path.is_dir():
         plugin = _load_folder(path)
     elif path.is_file() and path.suffix == ".py":
@@ -78,33 +84,12 @@ def load_plugin(path: Path) -> LoadedPlugin:
     return plugin
 
 
-def digest_of(path: Path) -> str:
-    """SHA-256 over names and contents of a plugin's files: what a plugin is pinned by."""
-    digest = hashlib.sha256()
-    for name, file in sorted(_files(path)):
-        content = file.read_bytes()
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _files(path: Path) -> Iterator[tuple[str, Path]]:
-    if path.is_file():
-        yield path.name, path
-        return
-    for file in path.rglob("*"):
-        inside = file.relative_to(path)
-        hidden = any(part in _LEFT_OUT or part.startswith(".") for part in inside.parts)
-        if file.is_file() and not hidden and file.suffix != ".pyc":
-            yield inside.as_posix(), file
-
-
 # --- a folder with a manifest ---
 
 
 def _load_folder(folder: Path) -> LoadedPlugin:
     reading = read_manifest(folder)
-    sys.path.insert(0, str(folder))
+    make_importable(folder)
     problems = list(reading.problems)
     identity = PluginIdentity(
         author=reading.metadata.author,
@@ -114,78 +99,94 @@ def _load_folder(folder: Path) -> LoadedPlugin:
     )
     runners: dict[str, LoadedRunner] = {}
     for entry in reading.runners:
-        if (declaration := _declared_runner(entry, problems)) is not None:
+        if (declaration := _declared_runner(folder, entry, problems)) is not None:
             _offer_runner(runners, identity, declaration, problems)
-    return LoadedPlugin(
-        identity=identity, runners=runners, tools=_folder_tools(reading, problems), problems=tuple(problems)
-    )
+    return _plugin(identity, runners, _folder_tools(folder, reading, problems), problems)
 
 
-def _folder_tools(reading: ManifestReading, problems: list[Problem]) -> dict[str, LoadedTool]:
+def _folder_tools(folder: Path, reading: ManifestReading, problems: list[Problem]) -> dict[str, LoadedTool]:
     tools: dict[str, LoadedTool] = {}
     for entry in reading.tools:
-        found = _resolve(entry.name, entry.entry, problems)
+        found = _resolve(folder, entry.name, entry.entry, problems)
         if found is not None and (declaration := _declared_tool(entry, found, problems)) is not None:
             tools[entry.name] = LoadedTool(definition=_definition(declaration, entry), declaration=declaration)
     return tools
 
 
-def _resolve(where: str, entry: str, problems: list[Problem]) -> object | None:
+def _resolve(folder: Path, where: str, entry: str, problems: list[Problem]) -> object | None:
+    def broken(rule: str, problem: str, hint: str) -> None:
+        problems.append(Problem(rule=rule, where=where, field="entry", problem=problem, hint=hint))
+
     module_name, _, attribute = entry.partition(":")
     try:
         module = importlib.import_module(module_name)
+        ours = is_from(folder, module)
+        found = getattr(module, attribute, None)
     except BaseException as error:  # noqa: BLE001 -- plugin code runs here: whatever it raises is its problem
-        problem = f"{module_name} cannot be imported: {type(error).__name__}: {error}"
-        hint = "fix the module; its other entries are still offered"
-        problems.append(Problem(rule="PL11", where=where, field="entry", problem=problem, hint=hint))
+        problem = f"{module_name} cannot be imported: {sentence_of(error)}"
+        broken("PL11", problem, "fix the module; its other entries are still offered")
         return None
-    if not hasattr(module, attribute):
-        hint = f"define it, or correct the entry {entry!r}"
-        problem = f"{module_name} has no {attribute}"
-        problems.append(Problem(rule="PL12", where=where, field="entry", problem=problem, hint=hint))
+    if not ours:
+        problem = f"{module_name} is a module of Python or of a package, not of this plugin"
+        broken("PL11", problem, "give the plugin's module another name")
         return None
-    return getattr(module, attribute)
+    if found is None:
+        broken("PL12", f"{module_name} has no {attribute}", f"define it, or correct the entry {entry!r}")
+    return found
 
 
-def _declared_runner(entry: PluginRunner, problems: list[Problem]) -> RunnerDeclaration | None:
-    """The manifest's word stands; the decorator adds the configuration model and, where that is silent, its form."""
-    found = _resolve(entry.name, entry.entry, problems)
+def _declared_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> RunnerDeclaration | None:
+    """The manifest's word stands. Where it is silent the decorator's does, except that it never adds a permission."""
+    found = _resolve(folder, entry.name, entry.entry, problems)
     if found is None:
         return None
-    declaration = declaration_of(found)
-    if declaration is None:
-        try:
-            declaration = declaration_of(runner(name=entry.name, label=entry.label)(found))
-        except SdkError as error:
-            hint = "write `async def run(ctx: RunContext)` and yield results, decorated with @runner"
-            problems.append(Problem(rule="PL13", where=entry.name, field="entry", problem=str(error), hint=hint))
-            return None
+    try:
+        declaration = declaration_of(found) or declaration_of(runner(name=entry.name, label=entry.label)(found))
+    except Exception as error:  # noqa: BLE001 -- an SdkError, or whatever an odd object of the plugin raises
+        hint = "write `async def run(ctx: RunContext)` and yield results, decorated with @runner"
+        problem = sentence_of(error)
+        problems.append(Problem(rule="PL13", where=entry.name, field="entry", problem=problem, hint=hint))
+        return None
     if declaration is None:
         return None
-    if declaration.permissions.model_fields_set and declaration.permissions != entry.permissions:
-        problem = "the decorator declares other permissions than the manifest"
-        hint = "the manifest's hold; write them once, in manifest.yaml"
-        problems.append(Problem(rule="PL15", where=entry.name, field="permissions", problem=problem, hint=hint))
+    _compare(declaration, entry, problems)
+    silent = "capabilities" not in entry.model_fields_set
     return dataclasses.replace(
         declaration,
         name=entry.name,
         label=entry.label,
-        description=entry.description,
-        capabilities=entry.capabilities,
+        description=entry.description or declaration.description,
+        capabilities=declaration.capabilities if silent else entry.capabilities,
         permissions=entry.permissions,
         config_schema=entry.config_schema or declaration.config_schema,
     )
 
 
+def _compare(declaration: RunnerDeclaration, entry: PluginRunner, problems: list[Problem]) -> None:
+    if declaration.permissions.model_fields_set and declaration.permissions != entry.permissions:
+        problem = "the decorator declares other permissions than the manifest"
+        hint = "the manifest's hold; write them once, in manifest.yaml"
+        problems.append(Problem(rule="PL15", where=entry.name, field="permissions", problem=problem, hint=hint))
+    added = {
+        name
+        for name in declaration.capabilities.model_fields_set - {"streaming"}  # that one follows from yielding
+        if getattr(declaration.capabilities, name) and not getattr(entry.capabilities, name)
+    }
+    if added and "capabilities" in entry.model_fields_set:
+        problem = f"the decorator declares {min(added)}, the manifest does not"
+        hint = "the manifest's hold; write them once, in manifest.yaml"
+        problems.append(Problem(rule="PL15", where=entry.name, field="capabilities", problem=problem, hint=hint))
+
+
 def _declared_tool(entry: PluginTool, found: object, problems: list[Problem]) -> ToolDeclaration | None:
-    declaration = tool_declaration_of(found)
-    if declaration is not None:
-        return declaration
     try:
-        return tool_declaration_of(tool(name=entry.name, description=entry.description)(found))  # pyright: ignore[reportArgumentType]
-    except SdkError as error:
+        return tool_declaration_of(found) or tool_declaration_of(
+            tool(name=entry.name, description=entry.description)(found)
+        )
+    except Exception as error:  # noqa: BLE001 -- an SdkError, or whatever an odd object of the plugin raises
         hint = "a tool is a function with typed parameters, decorated with @tool"
-        problems.append(Problem(rule="PL23", where=entry.name, field="entry", problem=str(error), hint=hint))
+        problem = sentence_of(error)
+        problems.append(Problem(rule="PL23", where=entry.name, field="entry", problem=problem, hint=hint))
         return None
 
 
@@ -206,7 +207,8 @@ def _definition(declaration: ToolDeclaration, entry: PluginTool) -> ToolDefiniti
 
 
 def _load_file(file: Path) -> LoadedPlugin:
-    name = file.stem.lower()
+    # Only ASCII has lower-case letters that no other character turns into.
+    name = file.stem.lower() if file.stem.isascii() else file.stem
     problems: list[Problem] = []
     try:
         identity = PluginIdentity(author="local", name=name, version="0", digest=digest_of(file))
@@ -219,12 +221,16 @@ def _load_file(file: Path) -> LoadedPlugin:
     module = _import_file(file)
     runners: dict[str, LoadedRunner] = {}
     tools: dict[str, LoadedTool] = {}
-    for found in vars(module).values():
-        if (declared := declaration_of(found)) is not None:
+    for found in list(vars(module).values()):
+        try:
+            declared, offered = declaration_of(found), tool_declaration_of(found)
+        except Exception:  # noqa: BLE001, S112 -- an object that cannot be asked, such as a proxy of a library
+            continue
+        if declared is not None:
             _offer_runner(runners, identity, declared, problems)
-        elif (offered := tool_declaration_of(found)) is not None:
-            tools[offered.name] = LoadedTool(definition=offered.definition(), declaration=offered)
-    return LoadedPlugin(identity=identity, runners=runners, tools=tools, problems=tuple(problems))
+        elif offered is not None:
+            _offer_tool(tools, offered, problems)
+    return _plugin(identity, runners, tools, problems)
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -234,11 +240,11 @@ def _import_file(file: Path) -> ModuleType:
         raise PluginLoadError(problem)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(file.parent))
+    make_importable(file.parent)
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
-        text = f"cannot be imported: {type(error).__name__}: {error}"
+        text = f"cannot be imported: {sentence_of(error)}"
         raise PluginLoadError(
             Problem(rule="PL11", where=file.name, field="module", problem=text, hint="fix the error it names")
         ) from error
@@ -266,3 +272,48 @@ def _offer_runner(
         manifest=declaration.manifest(identity.author, identity.name),
     )
     runners[declaration.name] = LoadedRunner(discovery=discovery, declaration=declaration)
+
+
+def _offer_tool(tools: dict[str, LoadedTool], declaration: ToolDeclaration, problems: list[Problem]) -> None:
+    known = tools.setdefault(declaration.name, LoadedTool(definition=declaration.definition(), declaration=declaration))
+    if known.declaration is not declaration:
+        problem = "a second tool has this name"
+        hint = "give each @tool its own name"
+        problems.append(Problem(rule="PL14", where=declaration.name, field="name", problem=problem, hint=hint))
+
+
+# --- what can be listed ---
+
+
+def _plugin(
+    identity: PluginIdentity, runners: dict[str, LoadedRunner], tools: dict[str, LoadedTool], problems: list[Problem]
+) -> LoadedPlugin:
+    """The plugin without the entries whose description the channel could not carry: they would hide the others."""
+    runner_texts = {name: loaded.discovery.to_wire() for name, loaded in runners.items()}
+    tool_texts = {name: loaded.definition.to_wire() for name, loaded in tools.items()}
+    listed_runners = _listable("runners", "PL10", runner_texts, limits.RUNNERS_PER_PLUGIN, problems)
+    listed_tools = _listable("tools", "PL20", tool_texts, limits.TOOLS_PER_PLUGIN, problems)
+    return LoadedPlugin(
+        identity=identity,
+        runners={name: runners[name] for name in listed_runners},
+        tools={name: tools[name] for name in listed_tools},
+        problems=tuple(problems),
+    )
+
+
+def _listable(
+    key: str, rule: str, texts: Mapping[str, JsonObject], most: int, problems: list[Problem]
+) -> Iterable[str]:
+    if len(texts) <= most and unsendable_result({key: [*texts.values()]}) is None:
+        return texts
+    listed: dict[str, JsonObject] = {}
+    for name, text in texts.items():
+        refusal = f"{most} {key} are listed already" if len(listed) >= most else None
+        refusal = refusal or unsendable_result({key: [*listed.values(), text]})
+        if refusal is None:
+            listed[name] = text
+        else:
+            problem = f"cannot be listed: {refusal}"
+            hint = "describe it with less, or move it to a plugin of its own"
+            problems.append(Problem(rule=rule, where=name, field="(whole)", problem=problem, hint=hint))
+    return listed

@@ -17,6 +17,7 @@ from bollard.protocol import (
     PluginTool,
     Shape,
     first_problem,
+    limits,
 )
 from bollard.protocol.limits import KIB
 from bollard.runtime.plain_yaml import YamlError, load_plain_yaml
@@ -46,13 +47,16 @@ def _fatal(rule: str, field: str, problem: str, hint: str) -> PluginLoadError:
 
 
 def _load_yaml(path: Path) -> JsonObject:
+    hint = "write one, or let `bollard plugin new` make one"
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise _fatal("PL02", MANIFEST_NAME, "is not a file", hint)
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MANIFEST_BYTES + 1)
     except OSError as error:
-        hint = "write one, or let `bollard plugin new` make one"
         raise _fatal("PL02", MANIFEST_NAME, f"cannot be read: {error.strerror}", hint) from error
     if len(data) > MANIFEST_BYTES:
-        raise _fatal("PL03", MANIFEST_NAME, f"is {len(data)} bytes, the limit is {MANIFEST_BYTES}", "make it smaller")
+        raise _fatal("PL03", MANIFEST_NAME, f"is larger than {MANIFEST_BYTES} bytes", "make it smaller")
     try:
         value = load_plain_yaml(data)
     except YamlError as error:
@@ -77,11 +81,12 @@ def read_manifest(folder: Path) -> ManifestReading:
         field, problem = first_problem(error)
         raise _fatal("PL04", field, problem, "see docs/reference/plugin-manifest.md") from error
     if plugin.spec.python is not None and not fits_python(plugin.spec.python, sys.version_info[:3]):
+        hint = "run it on that Python; a range is written as in >=3.11,<4"
         running = ".".join(str(part) for part in sys.version_info[:3])
-        raise _fatal("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", "run it on that Python")
+        raise _fatal("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", hint)
     problems: list[Problem] = []
-    runners = _entries(lists["runners"], "runners", "PL10", PluginRunner, problems)
-    tools = _entries(lists["tools"], "tools", "PL20", PluginTool, problems)
+    runners = _entries(lists["runners"], "runners", "PL10", PluginRunner, limits.RUNNERS_PER_PLUGIN, problems)
+    tools = _entries(lists["tools"], "tools", "PL20", PluginTool, limits.TOOLS_PER_PLUGIN, problems)
     return ManifestReading(
         metadata=plugin.metadata,
         runners=_unique(runners, "runners", problems),
@@ -91,7 +96,7 @@ def read_manifest(folder: Path) -> ManifestReading:
     )
 
 
-def _entries(value: JsonValue, key: str, rule: str, shape: type[S], problems: list[Problem]) -> list[S]:
+def _entries(value: JsonValue, key: str, rule: str, shape: type[S], most: int, problems: list[Problem]) -> list[S]:
     def broken(where: str, field: str, problem: str) -> None:
         hint = "see docs/reference/plugin-manifest.md"
         problems.append(Problem(rule=rule, where=where, field=field, problem=problem, hint=hint))
@@ -99,8 +104,10 @@ def _entries(value: JsonValue, key: str, rule: str, shape: type[S], problems: li
     if not isinstance(value, list):
         broken(MANIFEST_NAME, f"spec.{key}", "is not a list")
         return []
+    if len(value) > most:
+        broken(MANIFEST_NAME, f"spec.{key}", f"{len(value)} entries, only the first {most} are used")
     found: list[S] = []
-    for index, entry in enumerate(value):
+    for index, entry in enumerate(value[:most]):
         try:
             found.append(shape.from_wire(entry))
         except ValidationError as error:
@@ -123,7 +130,7 @@ def _unique(entries: list[Any], key: str, problems: list[Problem]) -> tuple[Any,
     return tuple(kept.values())
 
 
-_SPECIFIER: Final = re.compile(r"^(>=|<=|==|!=|>|<)\s*([0-9]+(?:\.[0-9]+){0,2})$")
+_SPECIFIER: Final = re.compile(r"^(>=|<=|==|!=|>|<)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,2})$")
 
 
 def fits_python(specifiers: str, version: tuple[int, int, int]) -> bool:

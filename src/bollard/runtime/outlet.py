@@ -13,12 +13,15 @@ __all__ = ["ChannelOutlet"]
 class ChannelOutlet:
     """Results of one run. After the run is over, what a runner still sends goes nowhere."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_run", "offer_text")
 
     def __init__(self, run: WorkerRun) -> None:
         self._run = run
+        self.offer_text = run.offer_text
 
     async def emit(self, kind: str, data: JsonObject) -> None:
+        if not isinstance(kind, str) or not isinstance(data, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidResult(str(kind), "data", "a result has the name of its type and an object of data")
         try:
             await self._run.emit(kind, data)
         except PayloadTooLarge as error:

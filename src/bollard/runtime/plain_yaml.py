@@ -1,4 +1,4 @@
-"""YAML that is JSON in nicer clothes: no aliases, no duplicate keys, no dates, text keys only."""
+"""YAML that is JSON in nicer clothes: UTF-8, no aliases, no tags, no duplicate keys, no dates, text keys only."""
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 # PyYAML's composer and constructor are untyped where they are extended here.
 
@@ -25,6 +25,8 @@ class _PlainLoader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise ConstructorError(None, None, "aliases are not allowed", self.peek_event().start_mark)
+        if self.peek_event().tag is not None:  # the constructors behind them make bytes, dates and worse
+            raise ConstructorError(None, None, "tags are not allowed", self.peek_event().start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -48,9 +50,13 @@ _PlainLoader.yaml_implicit_resolvers = {
 def load_plain_yaml(data: bytes) -> object:
     """The one document in `data`; raises `YamlError`."""
     try:
-        return cast("object", yaml.load(data, Loader=_PlainLoader))  # noqa: S506 -- a SafeLoader with fewer features
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise YamlError(f"byte {error.start}", "not UTF-8") from error
+    try:
+        return cast("object", yaml.load(text, Loader=_PlainLoader))  # noqa: S506 -- a SafeLoader with fewer features
     except yaml.MarkedYAMLError as error:
         place = f"line {error.problem_mark.line + 1}" if error.problem_mark else "the file"
         raise YamlError(place, error.problem or "not YAML") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise YamlError("the file", f"not YAML: {type(error).__name__}") from error

@@ -11,7 +11,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "PL01": "the path is a plugin folder or one Python file",
         "PL02": "a plugin folder has a manifest.yaml",
-        "PL03": "manifest.yaml is plain YAML: one mapping, no aliases, no duplicate keys, at most 256 KiB",
+        "PL03": "manifest.yaml is plain YAML: one mapping, no aliases, tags or duplicate keys, at most 256 KiB",
         "PL04": "the plugin's own fields are complete and valid",
         "PL05": "the plugin runs on this Python",
         "PL06": "the plugin offers at least one runner or tool",

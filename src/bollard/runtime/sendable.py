@@ -13,13 +13,13 @@ def unsendable_result(result: JsonObject) -> str | None:
 
 
 def sendable_fields(fields: JsonObject) -> JsonObject:
-    """The fields of a log record, or one field that says why they are left out."""
+    """The fields of a log record, or one field that says why they were refused."""
     if not fields:
         return fields
     # The members that the channel adds count too.
     params: JsonObject = {"level": "", "message": "", "run_id": "", "fields": {**fields, "cut_characters": 0}}
     problem = _refusal({"jsonrpc": "2.0", "method": "log", "params": params}, LOG_FIELDS_BYTES)
-    return fields if problem is None else {"fields_left_out": problem}
+    return fields if problem is None else {"fields_refused": problem}
 
 
 def _refusal(frame: JsonObject, most_bytes: int | None = None) -> str | None:

@@ -45,9 +45,10 @@ class Watchdog:
 
     def _turn(self) -> None:
         now = time.monotonic()
-        if self._blocked_stack is not None:
-            stack, self._blocked_stack = self._blocked_stack, None
-            self._report(BlockReport(seconds=now - self._turned_at, stack=stack))
+        stack, self._blocked_stack = self._blocked_stack, None
+        if stack is not None or now - self._turned_at >= WATCHDOG_REPORT_S:
+            # Code that holds the interpreter's lock stops the watching thread too, so there may be no stack.
+            self._report(BlockReport(seconds=now - self._turned_at, stack=stack or "(unknown)"))
         self._turned_at = now
         if not self._stop.is_set():
             self._loop.call_later(WATCHDOG_TICK_S, self._turn)

@@ -140,7 +140,7 @@ class Worker:
         if not self._problems_told:
             self._problems_told = True
             for problem in self._plugin.problems:
-                fields: JsonObject = {"rule": problem.rule, "field": problem.field, "hint": problem.hint}
+                fields: JsonObject = {"rule": problem.rule, "field": _clean(problem.field), "hint": problem.hint}
                 self.log("warning", f"{problem.where}: {problem.problem}", fields)
         return [loaded.discovery.to_wire() for loaded in self._plugin.runners.values()]
 
@@ -223,9 +223,7 @@ class Worker:
         end_lines(run.run_id)
         self._end_run(active, "the run has ended")
 
-    async def _context(
-        self, run: WorkerRun, runner: _ReadyRunner, request: AgentRunRequest
-    ) -> RunContext[Any] | None:
+    async def _context(self, run: WorkerRun, runner: _ReadyRunner, request: AgentRunRequest) -> RunContext[Any] | None:
         def log(level: LogLevel, message: str, fields: JsonObject) -> None:
             self.log(level, message, fields, run.run_id)
 

@@ -156,7 +156,7 @@ class _Run:
             last = message_completed(value, message_id=None)
             try:
                 await self._emit(last.type, last.data)
-            except Exception as error:  # noqa: BLE001 -- it is the last word either way
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- it is the last word either way
                 await self.end_with(error)
                 return
         await self.end_with(asyncio.CancelledError())

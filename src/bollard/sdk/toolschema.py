@@ -130,7 +130,7 @@ def output_schema(subject: str, annotation: Any) -> JsonObject | None:
 
 
 def _typed_dict(cls: type) -> type[BaseModel]:
-    required = cast("frozenset[str]", cls.__required_keys__)  # pyright: ignore[reportAttributeAccessIssue]
+    required = cast("frozenset[str]", vars(cls)["__required_keys__"])
     hints = get_type_hints(cls)
     # An absent key has no default in the schema: None stands in for it and is never written.
     fields: dict[str, Any] = {

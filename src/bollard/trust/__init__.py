@@ -1,4 +1,4 @@
-"""Keys, canonical JSON, the hash chain over the log and its verifier, signed heads and cursors. Decides, never stores."""
+"""Keys, canonical JSON, the hash chain and its verifier, signed heads and cursors. Decides, never stores."""
 
 from bollard.trust.canonical import canonical_json, canonical_sha256
 from bollard.trust.chain import ChainedRecord, Fault, Header, Report, genesis, link, sha256_of, verify_chain

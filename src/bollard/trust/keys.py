@@ -93,5 +93,5 @@ def _load(path: Path) -> bytes:
     except ValueError:
         secret = b""
     if len(secret) != SECRET_BYTES:
-        raise KeyFileError(str(path), "does not hold a key", "restore it from a backup; a new one cannot verify the log")
+        raise KeyFileError(str(path), "does not hold a key", "restore it from a backup: a new one verifies nothing old")
     return secret

@@ -24,6 +24,7 @@ encode: Final = msgspec.json.Encoder().encode
 _LONG_NUMBER: Final = re.compile(rb"[:,\[-][0-9]{16}")  # 2**53 has 16 digits: shorter integers are within range
 _LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can hide a
 # key of more than 256 characters
+_SEARCHED_BYTES: Final = 512
 _DIGITS_MAX: Final = 32
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
@@ -37,11 +38,18 @@ def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
         value = cast("JsonValue", _decode_quick(frame))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_carefully(frame)
-    if encode(value) != frame or _LONG_NUMBER.search(frame) or type(value) is int:
+    if encode(value) != frame:
         return _decode_carefully(frame)
-    if b'\\"' in frame or _LONG_STRING.search(frame):
-        _check_keys(value)
+    if _is_suspect(frame) or type(value) is int:
+        _check_values(value)
     return value
+
+
+def _is_suspect(frame: bytes) -> bool:
+    """Whether a frame may hold a large integer or a long key. In a large one it is quicker to look at the values."""
+    return bool(
+        len(frame) > _SEARCHED_BYTES or _LONG_NUMBER.search(frame) or b'\\"' in frame or _LONG_STRING.search(frame)
+    )
 
 
 def encode_frame(value: JsonValue) -> bytes:
@@ -62,10 +70,8 @@ def check_written(frame: bytes, value: JsonValue) -> None:
     `value` is what was written: the encoder makes null of NaN, which must not happen silently.
     """
     _check_shape(frame)
-    if _LONG_NUMBER.search(frame) or b'\\"' in frame or _LONG_STRING.search(frame):
-        decode(frame, frame_bytes=len(frame))
-    if b"null" in frame:
-        _refuse_not_finite(value)
+    if _is_suspect(frame) or b"null" in frame:
+        _check_values(value)
 
 
 def _check_shape(frame: bytes) -> None:
@@ -90,26 +96,19 @@ def _check_shape(frame: bytes) -> None:
             depth -= 1
 
 
-def _refuse_not_finite(value: JsonValue) -> None:
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise FrameError("number", "NaN and Infinity are not JSON")
-    elif isinstance(value, dict):
-        for inner in value.values():
-            _refuse_not_finite(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _refuse_not_finite(inner)
-
-
-def _check_keys(value: JsonValue) -> None:
+def _check_values(value: JsonValue) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             _check_key(key)
-            _check_keys(inner)
-    elif isinstance(value, list):
+            _check_values(inner)
+    elif isinstance(value, list | tuple):
         for inner in value:
-            _check_keys(inner)
+            _check_values(inner)
+    elif isinstance(value, int):
+        if abs(value) > limits.INTEGER_MAX:
+            raise FrameError("number", "an integer is beyond ±2^53")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise FrameError("number", "NaN and Infinity are not JSON")
 
 
 def _check_key(key: str) -> None:

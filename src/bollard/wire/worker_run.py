@@ -88,6 +88,7 @@ class WorkerRun:
         self._stream_count = 0
         self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
         self._window_bytes = window_bytes
+        self._result_bytes = min(limits.RESULT_BYTES, peer.frame_bytes - RESULT_ENVELOPE_BYTES)
         self._turn = asyncio.Lock()
         self._credit_came: asyncio.Future[None] | None = None
         self._over: str | None = None
@@ -110,7 +111,7 @@ class WorkerRun:
         except UnicodeEncodeError:
             return False  # `emit` says what is wrong
         size = len(frame) - RESULT_ENVELOPE_BYTES
-        if size > limits.RESULT_BYTES or not self._window.fits(size):
+        if size > self._result_bytes or not self._window.fits(size) or self._turn.locked():
             return False
         self._sequence += 1
         self._window.take(self._sequence, size)
@@ -127,10 +128,8 @@ class WorkerRun:
             raise ChannelClosed(self._over)
         frame = result_frame(self.run_id, kind, data, self._sequence + 1)
         size = len(frame) - RESULT_ENVELOPE_BYTES
-        if size > limits.RESULT_BYTES:
-            raise PayloadTooLarge(kind, size, limits.RESULT_BYTES)
-        if len(frame) > self._peer.frame_bytes:
-            raise PayloadTooLarge(kind, len(frame), self._peer.frame_bytes)
+        if size > self._result_bytes:
+            raise PayloadTooLarge(kind, size, self._result_bytes)
         check_written(frame, data)
         if kind in TERMINAL_TYPES:
             self.terminal_sent = True
@@ -142,7 +141,8 @@ class WorkerRun:
         self._sequence += 1
         self._window.take(self._sequence, size)
         self._peer.transport.send(frame)
-        if self._peer.transport.congested:
+        # Not after the last result: a sender that is cancelled while it waits would take it for unsent.
+        if self._peer.transport.congested and not self.terminal_sent:
             await self._peer.transport.drain()
 
     async def _wait_for_credit(self, kind: str, data: JsonObject) -> bytes:

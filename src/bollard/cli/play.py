@@ -1,0 +1,144 @@
+"""Feeds a session: from `--message`, from lines of stdin, or from a person who types, interrupts and steers."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final
+
+from bollard.cli.errors import EXIT_INTERRUPTED
+from bollard.cli.language import Text
+from bollard.cli.render import Renderer
+from bollard.cli.session import Session
+from bollard.cli.turn import TurnEnd
+
+__all__ = ["MESSAGE", "LineSource", "converse", "play_all"]
+
+MESSAGE: Final = "message.received"
+
+LineSource = Callable[[], str | None]
+"""The next line, without its end; `None` when there are no more. May block: nothing runs meanwhile."""
+
+
+class _Interrupts:
+    """What Ctrl-C means while a run is under way: first stop the run, then leave."""
+
+    def __init__(self, session: Session, renderer: Renderer, text: Text) -> None:
+        self._session = session
+        self._renderer = renderer
+        self._text = text
+        self.cancelled = False
+        self.leave = asyncio.Event()
+
+    def __call__(self) -> None:
+        if self._session.cancel():
+            self.cancelled = True
+            self._renderer.note(self._text("run.cancelling"))
+        else:
+            self.leave.set()
+
+
+@contextmanager
+def _sigint(handler: Callable[[], None]) -> Generator[None]:
+    """Ctrl-C goes to `handler` while the loop turns."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+async def _run(session: Session, text: str | None, event_type: str, interrupts: _Interrupts) -> TurnEnd | None:
+    """How the run ended; `None` when the person left in the middle of it."""
+    run = asyncio.create_task(session.run(text, event_type))
+    leave = asyncio.create_task(interrupts.leave.wait())
+    with _sigint(interrupts):
+        await asyncio.wait({run, leave}, return_when=asyncio.FIRST_COMPLETED)
+    leave.cancel()
+    if run.done():
+        return await run
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    return None
+
+
+async def play_all(session: Session, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
+    """One run for each line, one after the other; 1 when one of them did not complete."""
+    worst = 0
+    while (line := lines()) is not None:
+        interrupts = _Interrupts(session, renderer, text)
+        end = await _run(session, line or None, event_type, interrupts)
+        if end is None or interrupts.cancelled:
+            return EXIT_INTERRUPTED
+        worst = worst if end.outcome.status == "completed" else 1
+    return worst
+
+
+async def converse(session: Session, renderer: Renderer, text: Text, ask: LineSource) -> int:
+    """A prompt, a run, a prompt …; what is typed during a run steers it, or is the next message."""
+    waiting: deque[str] = deque()
+    typed = _TypedLines()
+
+    def during(line: str) -> None:
+        if session.steer(line):
+            renderer.note(text("run.steered"))
+        else:
+            waiting.append(line)
+            renderer.note(text("run.queued"))
+
+    while True:
+        message: str | None
+        if waiting:
+            message = waiting.popleft()
+            renderer.note(text("run.next", message=message))
+        else:
+            message = None if typed.closed else ask()
+        if message is None:
+            return 0
+        interrupts = _Interrupts(session, renderer, text)
+        with typed.reading(during):
+            end = await _run(session, message, MESSAGE, interrupts)
+        if end is None:
+            return EXIT_INTERRUPTED
+        dropped = [line for line, status in end.outcome.steering if status == "dropped"]
+        if not interrupts.cancelled:  # nobody's message is swallowed: what the run did not take is the next one
+            waiting.extendleft(reversed(dropped))
+        elif dropped or waiting:
+            renderer.note(text("run.dropped", count=len(dropped) + len(waiting)))
+            waiting.clear()
+
+
+class _TypedLines:
+    """Lines typed while a run is under way, straight from the terminal; the prompt has its own line editor."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._rest = b""
+
+    @contextmanager
+    def reading(self, take: Callable[[str], None]) -> Generator[None]:
+        """Tell `take` every whole line."""
+        loop = asyncio.get_running_loop()
+        descriptor = sys.stdin.fileno()
+
+        def readable() -> None:
+            data = os.read(descriptor, 4096)
+            if not data:  # Ctrl-D: leave when the run has ended
+                self.closed = True
+                loop.remove_reader(descriptor)
+                return
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    take(line.decode("utf-8", "replace").strip())
+
+        loop.add_reader(descriptor, readable)
+        try:
+            yield
+        finally:
+            loop.remove_reader(descriptor)

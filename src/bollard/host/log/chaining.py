@@ -1,0 +1,127 @@
+"""Gives records their place in their workspace's chain and signs heads. One chain per workspace and incarnation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bollard.host.clock import Clock
+from bollard.host.log.records import NewRecord
+from bollard.host.store.rows import HeadRow, RecordRow
+from bollard.trust import Head, Header, SigningKey, genesis, link, sha256_of, sign_head
+
+__all__ = ["Chains"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tip:
+    position: int
+    hash: str
+    signed_position: int
+    signed_at: float
+
+
+class Chains:
+    """The tips of this incarnation's chains. A commit works on a fork, adopted when it is on disk."""
+
+    def __init__(self, incarnation: str, key: SigningKey, clock: Clock, *, every_records: int, every_s: float) -> None:
+        self._incarnation = incarnation
+        self._key = key
+        self._clock = clock
+        self._every_records = every_records
+        self._every_s = every_s
+        self._tips: dict[str, _Tip] = {}
+
+    def fork(self) -> "Chains":
+        fork = Chains(
+            self._incarnation, self._key, self._clock, every_records=self._every_records, every_s=self._every_s
+        )
+        fork._tips = dict(self._tips)
+        return fork
+
+    def adopt(self, fork: "Chains") -> None:
+        self._tips = fork._tips
+
+    def chain(self, records: Sequence[NewRecord], first_id: int) -> list[RecordRow]:
+        """The rows of `records`, linked in this order."""
+        rows: list[RecordRow] = []
+        for offset, record in enumerate(records):
+            tip = self._tip(record.workspace)
+            header = Header(
+                record.workspace,
+                self._incarnation,
+                tip.position + 1,
+                record.run_id,
+                record.seq,
+                record.epoch,
+                record.source_seq,
+                record.type,
+                record.observed,
+                record.created_ms,
+                sha256_of(record.data),
+            )
+            hash_ = link(tip.hash, header)
+            self._tips[record.workspace] = _Tip(tip.position + 1, hash_, tip.signed_position, tip.signed_at)
+            rows.append(
+                RecordRow(
+                    id=first_id + offset,
+                    workspace=record.workspace,
+                    chain=self._incarnation,
+                    position=header.position,
+                    run_id=record.run_id,
+                    seq=record.seq,
+                    epoch=record.epoch,
+                    source_seq=record.source_seq,
+                    type=record.type,
+                    observed=record.observed,
+                    created_ms=record.created_ms,
+                    data=record.data,
+                    data_sha256=header.data_sha256,
+                    hash=hash_,
+                )
+            )
+        return rows
+
+    def due_heads(self, *, closing: bool = False) -> list[HeadRow]:
+        """Heads that are old enough to be signed again; at the end, all that are not signed."""
+        now = self._clock.monotonic()
+        due: list[HeadRow] = []
+        for workspace, tip in self._tips.items():
+            unsigned = tip.position - tip.signed_position
+            old = now - tip.signed_at >= self._every_s
+            if unsigned >= self._every_records or (unsigned and (old or closing)):
+                due.append(self._sign(workspace, tip))
+                self._tips[workspace] = _Tip(tip.position, tip.hash, tip.position, now)
+        return due
+
+    def seconds_until_due(self) -> float:
+        """How long the oldest unsigned head may still wait."""
+        now = self._clock.monotonic()
+        waits = [
+            self._every_s - (now - tip.signed_at) for tip in self._tips.values() if tip.position > tip.signed_position
+        ]
+        return max(0.0, min(waits, default=self._every_s))
+
+    def _tip(self, workspace: str) -> _Tip:
+        tip = self._tips.get(workspace)
+        if tip is None:
+            tip = _Tip(0, genesis(workspace, self._incarnation), 0, self._clock.monotonic())
+            self._tips[workspace] = tip
+        return tip
+
+    def _sign(self, workspace: str, tip: _Tip) -> HeadRow:
+        head = Head(
+            workspace=workspace,
+            chain=self._incarnation,
+            position=tip.position,
+            hash=tip.hash,
+            created_ms=self._clock.now_ms(),
+        )
+        signed = sign_head(head, self._key)
+        return HeadRow(
+            workspace=workspace,
+            chain=self._incarnation,
+            position=tip.position,
+            hash=tip.hash,
+            created_ms=head.created_ms,
+            key_id=signed.key_id,
+            signature=signed.signature,
+        )

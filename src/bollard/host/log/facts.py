@@ -1,0 +1,50 @@
+"""What is fixed about a run when it is created: enough to project each of its records without looking anything up."""
+
+import msgspec
+
+from bollard.protocol import StateScope
+from bollard.trust import canonical_sha256
+
+__all__ = ["RunFacts", "scope_key"]
+
+
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Frozen with the run and stored in its `run.created` record."""
+
+    run_id: str
+    workspace: str
+    event_id: str
+    agent_id: str
+    binding_id: str
+    runner_id: str
+    grant_sha256: str
+    bot: str | None = None
+    conversation: str | None = None
+    thread: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    subject_type: str | None = None
+    subject_id: str | None = None
+    parent_run_id: str | None = None
+    on_message: bool = False
+    """Whether the event is a message, so that silence is a failure."""
+    deadline_s: float = 300.0
+    idle_s: float = 120.0
+
+
+def scope_key(facts: RunFacts, scope: StateScope) -> str:
+    """Whose state it is (§4): two agents never share state by accident."""
+    parts: dict[str, str | None] = {
+        "scope": scope,
+        "workspace": facts.workspace,
+        "bot": facts.bot,
+        "agent": facts.agent_id,
+        "runner": facts.runner_id,
+    }
+    if scope == "conversation":
+        parts |= {"conversation": facts.conversation, "thread": facts.thread}
+    elif scope == "actor":
+        parts |= {"actor_type": facts.actor_type, "actor_id": facts.actor_id}
+    elif scope == "subject":
+        parts |= {"subject_type": facts.subject_type, "subject_id": facts.subject_id}
+    return canonical_sha256({key: value for key, value in parts.items() if value is not None})

@@ -1,0 +1,285 @@
+"""The journal: one writer that makes everything durable. It commits whenever it is idle; whatever queued up meanwhile
+shares the next commit. Nothing is told to anyone before its commit.
+
+Entries are data. The writer chains their records, projects them, and discards what is fenced: an owner that lost its
+run can change nothing. The thread here could be a process behind the same interface.
+"""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError, Overloaded, StorageUnavailable
+from bollard.host.limits import (
+    HEAD_RECORDS,
+    HEAD_S,
+    JOURNAL_BATCH_BYTES,
+    JOURNAL_BATCH_RECORDS,
+    JOURNAL_GIVE_UP_S,
+    JOURNAL_LINGER_S,
+    JOURNAL_QUEUE_BYTES,
+    JOURNAL_QUEUE_ENTRIES,
+    JOURNAL_RETRY_S,
+)
+from bollard.host.log.chaining import Chains
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.projection import Projector
+from bollard.host.log.records import NewRecord
+from bollard.host.store.boundary import Lease, Store, WriteTransaction
+from bollard.host.store.rows import Change, DeltaRow, EventRow
+from bollard.trust import SigningKey
+
+__all__ = ["Committed", "Duplicate", "Entry", "FencedOff", "Journal", "Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """On disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The event was accepted before; nothing was written."""
+
+    first: EventRow
+
+
+@dataclass(frozen=True, slots=True)
+class FencedOff:
+    """The run has another owner or has ended; nothing of this entry was written."""
+
+
+Outcome = Committed | Duplicate | FencedOff
+Told = Callable[[Outcome | HostError], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What must be written together, or not at all."""
+
+    records: Sequence[NewRecord] = ()
+    deltas: Sequence[DeltaRow] = ()
+    fence: tuple[str, int] | None = None
+    """The run and the epoch that must still own it."""
+    dedupe: tuple[str, str, str] | None = None
+    """Workspace, source and id of an event that must be new."""
+    lease: tuple[str, Lease] | None = None
+    """Give this run to this owner; fenced off when someone was quicker."""
+    merge: str | None = None
+    """The run that has ended, whose delta rows become one."""
+    size: int = 0
+    urgent: bool = True
+    """Whether somebody waits. A batch that nobody waits for may linger."""
+    told: Told | None = None
+    """Called on the loop once the fate is known."""
+
+
+@dataclass(slots=True)
+class Numbers:
+    """What the journal did, for metrics."""
+
+    commits: int = 0
+    records: int = 0
+    entries: int = 0
+    retries: int = 0
+    failures: int = 0
+    last_commit_s: float = 0.0
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class _Queue:
+    entries: deque[Entry] = field(default_factory=deque[Entry])
+    bytes: int = 0
+    urgent: int = 0
+    closing: bool = False
+
+
+class Journal:
+    """Takes entries from the loop, writes them from its own thread."""
+
+    def __init__(self, store: Store, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._projector = Projector()
+        self._chains = Chains(incarnation, key, clock, every_records=HEAD_RECORDS, every_s=HEAD_S)
+        self._queue = _Queue()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="bollard-journal", daemon=True)
+        self.numbers: Final = Numbers()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def remember(self, facts: RunFacts) -> None:
+        """A run of an earlier incarnation that goes on. Call before `start`, or before its first record."""
+        self._projector.remember(facts)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue.entries)
+
+    # --- the loop's side ---
+
+    def append(self, entry: Entry) -> None:
+        """Queue an entry; `entry.told` hears of it. Raises `Overloaded` when too much waits already."""
+        with self._changed:
+            queue = self._queue
+            if queue.closing:
+                raise StorageUnavailable("the journal is closed", hint="the host is shutting down")
+            if len(queue.entries) >= JOURNAL_QUEUE_ENTRIES or queue.bytes + entry.size > JOURNAL_QUEUE_BYTES:
+                raise Overloaded("the journal is behind", hint="try again in a moment", limit=JOURNAL_QUEUE_ENTRIES)
+            was_idle = not queue.entries
+            queue.entries.append(entry)
+            queue.bytes += entry.size
+            queue.urgent += entry.urgent
+            if was_idle or entry.urgent:
+                self._changed.notify()
+
+    async def commit(self, entry: Entry) -> Outcome:
+        """Queue an entry and wait until it is on disk. Raises what kept it from that."""
+        fate: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def told(outcome: Outcome | HostError) -> None:
+            if fate.done():
+                return
+            if isinstance(outcome, HostError):
+                fate.set_exception(outcome)
+            else:
+                fate.set_result(outcome)
+
+        self.append(replace(entry, told=told, urgent=True))
+        return await fate
+
+    async def close(self) -> None:
+        """Write what is queued, then stop."""
+        with self._changed:
+            self._queue.closing = True
+            self._changed.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    # --- the writer's side ---
+
+    def _work(self) -> None:
+        while True:
+            batch, closing = self._take()
+            if batch or closing or not self._chains.seconds_until_due():
+                fates = self._write(batch, closing=closing and not batch)
+                if fates:
+                    self._loop.call_soon_threadsafe(_tell, fates)
+            if closing and not batch:
+                return
+
+    def _take(self) -> tuple[list[Entry], bool]:
+        """The next batch, and whether the journal closes. Waits for company only when nobody waits for the batch."""
+        with self._changed:
+            queue = self._queue
+            if not queue.entries and not queue.closing:
+                self._changed.wait(self._chains.seconds_until_due())
+            if queue.entries and not queue.urgent and not queue.closing:
+                self._changed.wait(JOURNAL_LINGER_S)
+            batch: list[Entry] = []
+            events: set[tuple[str, str, str]] = set()
+            records = size = 0
+            while queue.entries:
+                entry = queue.entries[0]
+                count = len(entry.records) + len(entry.deltas)
+                full = records + count > JOURNAL_BATCH_RECORDS or size + entry.size > JOURNAL_BATCH_BYTES
+                if batch and (full or entry.dedupe in events):
+                    break  # the second of two equal events must find the first one on disk
+                if entry.dedupe is not None:
+                    events.add(entry.dedupe)
+                queue.entries.popleft()
+                queue.bytes -= entry.size
+                queue.urgent -= entry.urgent
+                records, size = records + count, size + entry.size
+                batch.append(entry)
+            return batch, queue.closing
+
+    def _write(self, batch: list[Entry], *, closing: bool) -> list[tuple[Told, Outcome | HostError]]:
+        """One commit, tried again while the store is busy; the fate of each entry that has somebody to tell."""
+        started = time.monotonic()
+        while True:
+            chains = self._chains.fork()
+            try:
+                with self._store.write() as transaction:
+                    outcomes, ended = self._fill(transaction, batch, chains, closing=closing)
+            except StorageUnavailable as error:
+                if time.monotonic() - started < JOURNAL_GIVE_UP_S:
+                    self.numbers.retries += 1
+                    time.sleep(JOURNAL_RETRY_S)
+                    continue
+                return self._fail(batch, error)
+            except HostError as error:
+                return self._fail(batch, error)
+            except Exception as error:  # noqa: BLE001 -- the writer must survive: a lost writer is a lost host
+                if len(batch) > 1:  # one entry that cannot be written must not take the others with it
+                    return [fate for entry in batch for fate in self._write([entry], closing=False)]
+                return self._fail(batch, StorageUnavailable(f"the store failed: {type(error).__name__}: {error}"))
+            self._chains.adopt(chains)
+            for run_id in ended:
+                self._projector.forget(run_id)
+            self.numbers.commits += 1
+            self.numbers.entries += len(batch)
+            self.numbers.last_commit_s = time.monotonic() - started
+            return [
+                (entry.told, outcome) for entry, outcome in zip(batch, outcomes, strict=True) if entry.told is not None
+            ]
+
+    def _fail(self, batch: list[Entry], error: HostError) -> list[tuple[Told, Outcome | HostError]]:
+        self.numbers.failures += 1
+        return [(entry.told, error) for entry in batch if entry.told is not None]
+
+    def _fill(
+        self, transaction: WriteTransaction, batch: list[Entry], chains: Chains, *, closing: bool
+    ) -> tuple[list[Outcome], list[str]]:
+        """Everything of one commit, in as few statements as there are kinds of rows; and the runs that it ends."""
+        fenced_runs = {entry.fence[0] for entry in batch if entry.fence is not None}
+        epochs = transaction.lock_epochs(fenced_runs) if fenced_runs else {}
+        outcomes: list[Outcome] = []
+        accepted: list[Entry] = []
+        for entry in batch:
+            outcome = self._admit(transaction, entry, epochs)
+            outcomes.append(outcome)
+            if isinstance(outcome, Committed):
+                accepted.append(entry)
+        records = [record for entry in accepted for record in entry.records]
+        rows = chains.chain(records, transaction.next_record_ids(len(records))) if records else []
+        changes: list[Change] = []
+        for row in rows:
+            changes.extend(self._projector.feed(row))
+        if rows:
+            transaction.add_records(rows)
+        if deltas := [row for entry in accepted for row in entry.deltas]:
+            transaction.add_deltas(deltas)
+        if changes:
+            transaction.apply(changes)
+        for entry in accepted:
+            if entry.lease is not None:
+                transaction.take_lease(*entry.lease)
+            if entry.merge is not None:
+                transaction.merge_deltas(entry.merge)
+        for head in chains.due_heads(closing=closing):
+            transaction.add_head(head)
+        self.numbers.records += len(rows)
+        return outcomes, [row.run_id for row in rows if row.type == "run.ended" and row.run_id is not None]
+
+    @staticmethod
+    def _admit(transaction: WriteTransaction, entry: Entry, epochs: dict[str, int]) -> Outcome:
+        if entry.fence is not None and epochs.get(entry.fence[0]) != entry.fence[1]:
+            return FencedOff()
+        if entry.dedupe is not None:
+            first = transaction.find_event(*entry.dedupe)
+            if first is not None:
+                return Duplicate(first)
+        return Committed()
+
+
+def _tell(fates: list[tuple[Told, Outcome | HostError]]) -> None:
+    for told, outcome in fates:
+        told(outcome)

@@ -1,0 +1,245 @@
+"""What each record means for the projections. Pure: the journal and the rebuild feed the same function.
+
+A projector remembers the facts of the runs it has met that have not ended, because a run's records do not repeat them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+
+from bollard.host.log.facts import RunFacts, scope_key
+from bollard.host.store.rows import (
+    ArtifactRow,
+    Change,
+    EventRow,
+    PatchRun,
+    PutArtifact,
+    PutEvent,
+    PutRun,
+    PutState,
+    PutTranscript,
+    RecordRow,
+    RunField,
+    RunRow,
+    StateRow,
+    TranscriptRow,
+)
+from bollard.host.store.search_text import segment
+from bollard.protocol import JsonObject, JsonValue, StateScope
+
+__all__ = ["Projector"]
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+_facts: Final = msgspec.json.Decoder(RunFacts).decode
+
+
+class Projector:
+    """Feeds records, in order, into changes."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, RunFacts] = {}
+        self._handlers: dict[str, Callable[[RecordRow, JsonObject], list[Change]]] = {
+            "event.received": self._event_received,
+            "run.created": self._run_created,
+            "run.claimed": self._run_claimed,
+            "run.started": self._run_started,
+            "run.cancelled": self._run_cancelled,
+            "run.ended": self._run_ended,
+            "message.completed": self._message_completed,
+            "state.updated": self._state_updated,
+            "artifact.created": self._artifact_created,
+        }
+
+    def remember(self, facts: RunFacts) -> None:
+        """A run that was created before this projector."""
+        self._runs[facts.run_id] = facts
+
+    def forget(self, run_id: str) -> None:
+        """The run's last record is on disk."""
+        self._runs.pop(run_id, None)
+
+    def feed(self, row: RecordRow) -> list[Change]:
+        """The changes that follow from a record. A record whose data was dropped changes nothing any more."""
+        handler = self._handlers.get(row.type)
+        if handler is None or row.data is None:
+            return []
+        return handler(row, _decode(row.data))
+
+    def _event_received(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        event = EventRow(
+            event_id=_text(data, "event_id"),
+            workspace=row.workspace,
+            source=_text(data, "source"),
+            source_id=_text(data, "source_id"),
+            type=_text(data, "event_type"),
+            run_id=_optional(data, "run_id"),
+            conversation=_optional(data, "conversation"),
+            thread=_optional(data, "thread"),
+            actor_type=_optional(data, "actor_type"),
+            actor_id=_optional(data, "actor_id"),
+            actor_name=_optional(data, "actor_name"),
+            subject_type=_optional(data, "subject_type"),
+            subject_id=_optional(data, "subject_id"),
+            summary=(_optional(data, "text") or "")[:200] or None,
+            event_ms=cast("int | None", data.get("event_ms")),
+            created_ms=row.created_ms,
+            record_id=row.id,
+        )
+        changes: list[Change] = [PutEvent(event)]
+        text = _optional(data, "text")
+        if text is not None or data.get("contents"):
+            changes.append(PutTranscript(self._said(row, data, event, text)))
+        return changes
+
+    @staticmethod
+    def _said(row: RecordRow, data: JsonObject, event: EventRow, text: str | None) -> TranscriptRow:
+        contents = data.get("contents")
+        return TranscriptRow(
+            transcript_id=f"t_{row.id}",
+            workspace=row.workspace,
+            bot=_optional(data, "bot"),
+            conversation=event.conversation,
+            thread=event.thread,
+            event_id=event.event_id,
+            run_id=event.run_id,
+            seq=row.id,
+            role="user",
+            content=text,
+            content_json=_encode(contents) if contents else None,
+            search=segment(text or ""),
+            created_ms=row.created_ms,
+        )
+
+    def _run_created(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        del data
+        facts = _facts(row.data or b"{}")
+        self._runs[facts.run_id] = facts
+        run = RunRow(
+            run_id=facts.run_id,
+            workspace=facts.workspace,
+            event_id=facts.event_id,
+            agent_id=facts.agent_id,
+            binding_id=facts.binding_id,
+            runner_id=facts.runner_id,
+            bot=facts.bot,
+            conversation=facts.conversation,
+            thread=facts.thread,
+            parent_run_id=facts.parent_run_id,
+            status="queued",
+            reason=None,
+            epoch=row.epoch or 0,
+            owner=None,
+            lease_until_ms=None,
+            grant_sha256=facts.grant_sha256,
+            created_ms=row.created_ms,
+            started_ms=None,
+            finished_ms=None,
+            updated_ms=row.created_ms,
+            cancel_requested_ms=None,
+            last_seq=row.seq or 0,
+            facts=row.data or b"{}",
+        )
+        return [PutRun(run)]
+
+    @staticmethod
+    def _patch(row: RecordRow, **fields: str | int | None) -> list[Change]:
+        patched = cast("dict[RunField, str | int | None]", fields)
+        return [PatchRun(row.run_id or "", {**patched, "updated_ms": row.created_ms, "last_seq": row.seq or 0})]
+
+    def _run_claimed(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        del data
+        return self._patch(row, status="dispatching", epoch=row.epoch)
+
+    def _run_started(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        del data
+        return self._patch(row, status="running", started_ms=row.created_ms)
+
+    def _run_cancelled(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        del data
+        return self._patch(row, cancel_requested_ms=row.created_ms)
+
+    def _run_ended(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        reason = _optional(data, "code")
+        return self._patch(row, status=_text(data, "status"), reason=reason, finished_ms=row.created_ms)
+
+    def _message_completed(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        facts = self._runs.get(row.run_id or "")
+        message = data.get("message")
+        if facts is None or not isinstance(message, dict):
+            return []
+        content = message.get("content")
+        text = content if isinstance(content, str) else _text_of(content)
+        said = TranscriptRow(
+            transcript_id=f"t_{row.id}",
+            workspace=row.workspace,
+            bot=facts.bot,
+            conversation=facts.conversation,
+            thread=facts.thread,
+            event_id=facts.event_id,
+            run_id=row.run_id,
+            seq=row.id,
+            role=str(message.get("role", "assistant")),
+            content=text,
+            content_json=_encode(message) if not isinstance(content, str) or message.get("tool_calls") else None,
+            search=segment(text),
+            created_ms=row.created_ms,
+        )
+        return [PutTranscript(said)]
+
+    def _state_updated(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        facts = self._runs.get(row.run_id or "")
+        if facts is None:
+            return []
+        scope = cast("StateScope", _text(data, "scope"))
+        state = StateRow(
+            scope_key=scope_key(facts, scope),
+            key=_text(data, "key"),
+            workspace=row.workspace,
+            scope=scope,
+            value=_encode(data.get("value")),
+            version=0,
+            expires_ms=None,
+            updated_ms=row.created_ms,
+        )
+        return [PutState(state)]
+
+    def _artifact_created(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        facts = self._runs.get(row.run_id or "")
+        if facts is None:
+            return []
+        artifact = ArtifactRow(
+            artifact_id=_text(data, "artifact_id"),
+            workspace=row.workspace,
+            run_id=row.run_id,
+            runner_id=facts.runner_id,
+            conversation=facts.conversation,
+            type=_text(data, "artifact_type"),
+            mime_type=_optional(data, "mime_type"),
+            name=_optional(data, "name"),
+            size_bytes=cast("int | None", data.get("size_bytes")),
+            sha256=_optional(data, "sha256"),
+            source="runner",
+            created_ms=row.created_ms,
+            expires_ms=cast("int | None", data.get("expires_ms")),
+            metadata=_encode(data.get("metadata") or {}),
+        )
+        return [PutArtifact(artifact)]
+
+
+def _text(data: JsonObject, key: str) -> str:
+    return cast("str", data[key])
+
+
+def _optional(data: JsonObject, key: str) -> str | None:
+    value = data.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _text_of(content: JsonValue) -> str:
+    """The text parts of structured content."""
+    if not isinstance(content, list):
+        return ""
+    parts: list[Any] = [item.get("text") for item in content if isinstance(item, dict)]
+    return "\n".join(part for part in parts if isinstance(part, str))

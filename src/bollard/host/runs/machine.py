@@ -1,0 +1,252 @@
+"""A run as a pure state machine: `step(state, record)` gives the next state and what must be done about it.
+
+The executor, recovery, the simulator and replay are the same function fed from different places. Records are facts;
+effects are data. Nothing here waits, writes or knows the time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from bollard.protocol import TERMINAL_STATUSES, JsonObject, RunStatus, status_of_failure
+
+__all__ = [
+    "Ask",
+    "Draft",
+    "Effect",
+    "EndCause",
+    "Ending",
+    "Fact",
+    "Release",
+    "RunState",
+    "StartWorker",
+    "StopWorker",
+    "Watch",
+    "assembled",
+    "ending_of",
+    "step",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text of a message that has only come as deltas so far, newest part first."""
+
+    text: str
+    before: "Draft | None" = None
+
+    def whole(self) -> str:
+        parts: list[str] = []
+        draft: Draft | None = self
+        while draft is not None:
+            parts.append(draft.text)
+            draft = draft.before
+        return "".join(reversed(parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """Everything about a run that decides what may happen next."""
+
+    on_message: bool
+    status: RunStatus = "queued"
+    seq: int = 0
+    spoke: bool = False
+    """Whether any delta or message came."""
+    completed: int = 0
+    """Messages that came whole."""
+    drafts: Mapping[str, Draft] = field(default_factory=dict[str, Draft])
+    terminal: str | None = None
+    """The type of the worker's terminal result."""
+    failure: tuple[str, str] | None = None
+    """Code and sentence of the worker's `run.failed`."""
+    cancel: str | None = None
+    """The reason for which the run is being stopped."""
+
+    @property
+    def over(self) -> bool:
+        return self.status in TERMINAL_STATUSES
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One record as the machine sees it. `texts` are the increments of deltas that came together, by message."""
+
+    type: str
+    data: JsonObject
+    seq: int
+    texts: tuple[tuple[str, str], ...] = ()
+
+
+# --- effects: what must be done, as data ---
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Send `run/start`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Begin to watch the deadline and the idle limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker:
+    """Send `run/cancel` with this reason, and end the run when the grace is over."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The worker said its last word: end the run as soon as it has answered `run/start`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The run is over: free its slot, tell its readers, forget it."""
+
+
+Effect = StartWorker | Watch | StopWorker | Ask | Release
+
+
+def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
+    """The state after a record, and its effects. A run that is over does not change any more."""
+    if state.over:
+        return state, ()
+    after = replace(state, seq=fact.seq)
+    match fact.type:
+        case "message.delta":
+            return _spoken(after, fact), ()
+        case "message.completed":
+            return _completed(after, fact), ()
+        case "run.claimed":
+            return replace(after, status="dispatching"), (StartWorker(),)
+        case "run.started":
+            return replace(after, status="running"), (Watch(),)
+        case "run.waiting":
+            return replace(after, status="waiting"), ()
+        case "run.resumed":
+            return replace(after, status="running"), ()
+        case "run.cancelled":
+            return _cancelled(after, fact)
+        case "run.completed" | "run.failed":
+            return _terminal(after, fact)
+        case "run.ended":
+            return _ended(after, fact)
+        case _:
+            return after, ()
+
+
+def _spoken(state: RunState, fact: Fact) -> RunState:
+    drafts = dict(state.drafts)
+    for message_id, text in fact.texts:
+        drafts[message_id] = Draft(text, drafts.get(message_id))
+    return replace(state, drafts=drafts, spoke=True)
+
+
+def _completed(state: RunState, fact: Fact) -> RunState:
+    message_id = fact.data.get("message_id")
+    drafts = dict(state.drafts)
+    drafts.pop(message_id if isinstance(message_id, str) else "", None)
+    return replace(state, drafts=drafts, spoke=True, completed=state.completed + 1)
+
+
+def _cancelled(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
+    reason = fact.data.get("reason")
+    if state.cancel is not None:
+        return state, ()
+    code = reason if isinstance(reason, str) else "cancelled"
+    return replace(state, cancel=code), (StopWorker(code),)
+
+
+def _terminal(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
+    if state.terminal is not None:
+        return state, ()
+    after = replace(state, terminal=fact.type)
+    if fact.type == "run.failed":
+        code, error = fact.data.get("code"), fact.data.get("error")
+        known = isinstance(code, str) and isinstance(error, str)
+        after = replace(after, failure=(str(code), str(error)) if known else ("runner.error", "the runner failed"))
+    elif "message" in fact.data and state.completed == 0:
+        after = replace(after, spoke=True, completed=1, drafts={})
+    return after, (Ask(),)
+
+
+def _ended(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
+    status = fact.data.get("status")
+    ended: RunStatus = "failed"
+    match status:
+        case "completed" | "failed" | "cancelled" | "timeout":
+            ended = status
+        case _:
+            pass
+    return replace(state, status=ended), (Release(),)
+
+
+# --- how a run ends ---
+
+EndCause = Literal["answered", "refused", "lost", "grace", "broken", "no_worker"]
+"""Why the host ends a run now: the worker answered, refused or vanished, its grace is over, it broke the protocol three
+times, or there was no worker for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The data of `run.ended`."""
+
+    status: Literal["completed", "failed", "cancelled", "timeout"]
+    code: str | None = None
+    error: str | None = None
+
+    def data(self) -> JsonObject:
+        found: JsonObject = {"status": self.status}
+        if self.code is not None:
+            found["code"] = self.code
+        if self.error is not None:
+            found["error"] = self.error
+        return found
+
+
+def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
+    """How a run ends, from what is known of it. A run that was stopped ends for that reason, whatever came after."""
+    if state.cancel is not None:
+        return _failed(state.cancel, detail or "the run was stopped")
+    if state.terminal == "run.failed" and state.failure is not None:
+        return _failed(*state.failure)
+    if cause == "broken":
+        return _failed("runner.protocol", detail or "the worker broke the protocol")
+    if state.terminal == "run.completed":
+        if state.on_message and not state.spoke:
+            return _failed("runner.no_output", "the run ended without any output")
+        return Ending("completed")
+    match cause:
+        case "answered":
+            return _failed("runner.protocol", "the worker answered without a terminal result")
+        case "refused":
+            return _failed("runner.protocol", detail or "the worker refused the run")
+        case "lost":
+            return _failed("runner.crashed", detail or "the worker ended while the run was active")
+        case "no_worker":
+            return _failed("host.overloaded", detail or "no worker was available")
+        case "grace":
+            return _failed("runner.timeout", detail or "the run did not end in time")
+
+
+def _failed(code: str, error: str) -> Ending:
+    return Ending(status_of_failure(code), code, error)
+
+
+def assembled(state: RunState) -> list[JsonObject]:
+    """Messages that only ever came as deltas, whole: nothing may depend on deltas being kept."""
+    found: list[JsonObject] = []
+    for message_id, draft in state.drafts.items():
+        text = draft.whole()
+        if not text:
+            continue
+        message: JsonObject = {"message": {"role": "assistant", "content": text}}
+        if message_id:
+            message["message_id"] = message_id
+        found.append(message)
+    return found

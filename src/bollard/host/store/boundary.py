@@ -1,0 +1,175 @@
+"""What a store can do. All calls block: the journal's thread writes, readers come from a thread pool.
+
+One `WriteTransaction` is one commit: it is on disk when `commit` returns, or nothing of it happened. Implementations:
+memory, and SQL for SQLite and PostgreSQL.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from bollard.host.store.rows import (
+    ArtifactRow,
+    Change,
+    DeltaRow,
+    EventRow,
+    HeadRow,
+    RecordRow,
+    RunRow,
+    StateRow,
+    TranscriptRow,
+)
+
+__all__ = ["Lease", "RunQuery", "Store", "TranscriptQuery", "WriteTransaction"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who owns a run, and until when on the store's own clock."""
+
+    owner: str
+    epoch: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """A page of runs, newest first: those before `before` (created_ms, run_id)."""
+
+    workspace: str
+    limit: int
+    before: tuple[int, str] | None = None
+    statuses: frozenset[str] | None = None
+    agent_id: str | None = None
+    conversation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptQuery:
+    """A page of one conversation and thread. `before` and `after` are transcript seqs, both exclusive."""
+
+    workspace: str
+    bot: str | None
+    conversation: str
+    thread: str | None
+    limit: int
+    before: int | None = None
+    after: int | None = None
+    forward: bool = False
+
+
+class WriteTransaction(Protocol):
+    """Inside one commit. Reads see what was written before in it."""
+
+    def lock_epochs(self, run_ids: Iterable[str]) -> dict[str, int]:
+        """The current epoch of each run that exists and has not ended, locked until the commit."""
+        ...
+
+    def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None: ...
+
+    def next_record_ids(self, count: int) -> int:
+        """Reserve `count` ids that are larger than all before; returns the first."""
+        ...
+
+    def add_records(self, rows: Sequence[RecordRow]) -> None: ...
+
+    def add_deltas(self, rows: Sequence[DeltaRow]) -> None: ...
+
+    def merge_deltas(self, run_id: str) -> None:
+        """Make one row of all delta rows of a run."""
+        ...
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Carry out what the records mean for the projections."""
+        ...
+
+    def take_lease(self, run_id: str, lease: Lease) -> bool:
+        """Give the run to `lease.owner`; false unless its epoch is `lease.epoch - 1` and it has not ended."""
+        ...
+
+    def renew_leases(self, owner: str, run_ids: Sequence[str], until_ms: int) -> set[str]:
+        """Extend what `owner` still owns; returns those runs."""
+        ...
+
+    def add_head(self, row: HeadRow) -> None: ...
+
+    def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
+        """Retention: forget the data of old records of these types, keep their headers; returns how many."""
+        ...
+
+    def drop_deltas(self, before_ms: int, limit: int) -> int:
+        """Retention: forget the deltas of ended runs whose newest is older; returns how many rows."""
+        ...
+
+    def drop_expired(self, now_ms: int, limit: int) -> int:
+        """Forget expired state and artifacts; returns how many."""
+        ...
+
+    def clear_projections(self) -> None:
+        """Empty every projection, to rebuild it from the log."""
+        ...
+
+
+class Store(Protocol):
+    """Rows of every kind."""
+
+    def open(self) -> None:
+        """Connect, migrate, check. Raises `SchemaTooNew`, `StorageUnavailable`, `StorageFull`."""
+        ...
+
+    def close(self) -> None: ...
+
+    def write(self) -> AbstractContextManager[WriteTransaction]:
+        """One commit. Raises `StorageFull` or `StorageUnavailable` when it could not be made; then nothing was."""
+        ...
+
+    def now_ms(self) -> int:
+        """The store's own clock: leases are measured by it."""
+        ...
+
+    # --- reading ---
+
+    def run(self, run_id: str) -> RunRow | None: ...
+
+    def runs(self, query: RunQuery) -> list[RunRow]: ...
+
+    def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
+        """Runs that have not ended, by id, those after `after`."""
+        ...
+
+    def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]: ...
+
+    def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
+        """Rows that hold any delta after `after_seq`, in order."""
+        ...
+
+    def records(self, after_id: int, limit: int) -> list[RecordRow]:
+        """The whole log in order, those after `after_id`."""
+        ...
+
+    def chain(self, workspace: str, chain: str, after_position: int, limit: int) -> list[RecordRow]: ...
+
+    def heads(self, workspace: str) -> list[HeadRow]: ...
+
+    def event(self, workspace: str, event_id: str) -> EventRow | None: ...
+
+    def events(self, workspace: str, before_record: int | None, limit: int) -> list[EventRow]:
+        """Newest first."""
+        ...
+
+    def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]: ...
+
+    def search(self, query: TranscriptQuery, terms: Sequence[str]) -> list[TranscriptRow]:
+        """Messages that hold all terms (as `search_text.terms` makes them), best first, then newest."""
+        ...
+
+    def state(self, scope_key: str, key: str) -> StateRow | None: ...
+
+    def states(self, scope_key: str, after_key: str, limit: int) -> list[StateRow]: ...
+
+    def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None: ...
+
+    def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
+        """Every projection's rows in a fixed order, to compare two of them."""
+        ...

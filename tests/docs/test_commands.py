@@ -1,0 +1,235 @@
+"""Every command and every snippet of the pages is run, in the order of its page, in a fresh directory.
+
+console      each `$ command` is run on a terminal, and must print what the page shows; `…` stands for anything
+sh           each line is run, and must succeed
+python       run as a script; a first line `# name.py` keeps it under that name, and `# test_name.py` is run by pytest
+yaml, json   kept under the name in a first line `# name.yaml`, where there is one
+text         not run; it may not look like a command
+
+`make …` and `scripts/…` are looked up instead of being run, because the tests themselves are run by them.
+"""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOT_RUN = "text"
+RUN = {"console", "sh", "python"}
+KEPT = {"yaml", "json"}
+TEXT_BLOCKS = 6
+"""Blocks of all pages together that may go unrun."""
+COMMAND_TIMEOUT_S = 240.0
+TERMINAL_COLUMNS = 100
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_FILE_NAME = re.compile(r"^# ([\w./-]+\.(?:py|yaml|json))$")
+
+
+def commands_of(lines: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
+    """Each `$ command` of a console block, and the lines that it prints."""
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith("$ "):
+            found.append((line.removeprefix("$ "), []))
+        elif found:
+            found[-1][1].append(line)
+        else:
+            pytest.fail(f"a console block begins with a command, not with {line!r}")
+    return iter(found)
+
+
+def pattern_of(shown: list[str]) -> re.Pattern[str]:
+    """What the page shows, as a pattern: a line that is `…` stands for any lines, `…` in a line for any characters."""
+    pattern = ""
+    for line in shown:
+        if line.strip() == "…":
+            pattern += r"(?:[^\n]*\n)*?"
+        else:
+            pattern += r"[^\n]*".join(re.escape(part) for part in line.split("…")) + r"\n"
+    return re.compile(pattern)
+
+
+def visible(output: str) -> str:
+    """What stays on a terminal: no control sequences, and of an overwritten line only the last writing."""
+    lines = _CONTROL.sub("", output.replace("\r\n", "\n")).split("\n")
+    kept = [line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines]
+    return "\n".join(kept).strip("\n") + "\n"
+
+
+def on_a_terminal(command: str, directory: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Run one command line with its output on a terminal, as a reader does; its exit code and what it printed."""
+    ours, theirs = pty.openpty()
+    sized = {**environment, "COLUMNS": str(TERMINAL_COLUMNS), "LINES": "40"}
+    process = subprocess.Popen(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=directory,
+        env=sized,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    output, until = b"", time.monotonic() + COMMAND_TIMEOUT_S
+    try:
+        while (left := until - time.monotonic()) > 0:
+            if not select.select([ours], [], [], left)[0]:
+                break
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # Linux says so when the last writer has gone
+                break
+            if not piece:
+                break
+            output += piece
+        code = process.wait(timeout=max(1.0, until - time.monotonic()))
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return code, visible(output.decode("utf-8", "replace"))
+
+
+class Reader:
+    """Follows one page: does what each block says, and fails where the page is wrong."""
+
+    def __init__(self, page: Any, directory: Path, environment: Mapping[str, str], make_targets: set[str]) -> None:
+        self._page = page
+        self._directory = directory
+        self._environment = environment
+        self._make_targets = make_targets
+
+    def follow(self, block: Any) -> None:
+        where = f"{self._page.name}:{block.line}"
+        if block.language == "console":
+            for command, shown in commands_of(block.lines):
+                self._console(where, command, shown)
+        elif block.language == "sh":
+            for command in block.lines:
+                if command.strip() and not command.startswith("#"):
+                    self._console(where, command, ["…"])
+        elif block.language in KEPT | {"python"}:
+            self._file(where, block)
+
+    def _console(self, where: str, command: str, shown: list[str]) -> None:
+        if self._is_looked_up(where, command):
+            return
+        code, printed = on_a_terminal(command, self._directory, self._environment)
+        assert code == 0, f"{where}: `{command}` ended with {code}:\n{printed}"
+        wanted = shown or [""]
+        assert pattern_of(wanted).fullmatch(printed), (
+            f"{where}: `{command}` printed\n{printed}\nbut the page shows\n" + "\n".join(shown)
+        )
+
+    def _is_looked_up(self, where: str, command: str) -> bool:
+        words = command.split()
+        if words[0] == "make":
+            unknown = [word for word in words[1:] if "=" not in word and word not in self._make_targets]
+            assert not unknown, f"{where}: the Makefile has no target {unknown}"
+            return True
+        if words[0].startswith("scripts/"):
+            script = self._page.path.parents[len(Path(self._page.name).parents) - 1] / words[0]
+            assert os.access(script, os.X_OK), f"{where}: there is no {words[0]} to run"
+            return True
+        return False
+
+    def _file(self, where: str, block: Any) -> None:
+        named = _FILE_NAME.match(block.lines[0]) if block.lines else None
+        if named is None and block.language in KEPT:
+            return
+        file = self._directory / (named[1] if named else f"block_{block.line}.py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text, encoding="utf-8")
+        if block.language != "python":
+            return
+        is_test = file.name.startswith("test_")
+        program = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)] if is_test else [str(file)]
+        done = subprocess.run(
+            [sys.executable, *program],
+            cwd=self._directory,
+            env=dict(self._environment),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{where}: ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+
+
+def test_every_block_of_the_page_does_what_the_page_says(
+    running_page: Any, reader_directory: Path, reader_environment: dict[str, str], make_targets: set[str]
+) -> None:
+    reader = Reader(running_page, reader_directory, reader_environment, make_targets)
+    for block in running_page.blocks:
+        reader.follow(block)
+
+
+def test_every_block_says_what_it_is(page: Any) -> None:
+    unknown = [
+        f"line {block.line}: {block.language!r}"
+        for block in page.blocks
+        if block.language not in RUN | KEPT | {NOT_RUN}
+    ]
+    assert not unknown, f"use one of {sorted(RUN | KEPT | {NOT_RUN})}: {unknown}"
+
+
+def test_no_command_hides_in_a_block_that_is_not_run(page: Any) -> None:
+    command = re.compile(r"^\s*(\$ |(bollard|make|python3?|pytest|uv|pip|node|scripts/\w+) )", re.MULTILINE)
+    hidden = [f"line {block.line}" for block in page.blocks if block.language == NOT_RUN and command.search(block.text)]
+    hidden += [line for line in page.prose.splitlines() if re.match(r"^(    |\t)\s*(\$|bollard|make|pytest) ?", line)]
+    assert not hidden, f"write these as console or sh: {hidden}"
+
+
+def test_few_blocks_go_unrun(pages: dict[str, Any]) -> None:
+    unrun = [
+        f"{page.name}:{block.line}" for page in pages.values() for block in page.blocks if block.language == NOT_RUN
+    ]
+    assert len(unrun) <= TEXT_BLOCKS, unrun
+
+
+# --- the reader itself: it must be able to say no ---
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        (["hello"], "hello\n"),
+        (["hel…"], "hello\n"),
+        (["…", "last"], "first\nsecond\nlast\n"),
+        (["first", "…"], "first\n"),
+        (["a … c (…)"], "a b c (1.2 s)\n"),
+    ],
+)
+def test_an_output_that_fits_the_page_is_accepted(shown: list[str], printed: str) -> None:
+    assert pattern_of(shown).fullmatch(printed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        (["hello"], "hello\nworld\n"),
+        (["hello"], "hell\n"),
+        (["a.c"], "abc\n"),
+        (["first", "…", "last"], "last\nfirst\n"),
+        (["…x"], "one\ntwo x\n"),
+    ],
+)
+def test_an_output_that_differs_from_the_page_is_refused(shown: list[str], printed: str) -> None:
+    assert not pattern_of(shown).fullmatch(printed)
+
+
+def test_of_a_line_that_was_overwritten_the_last_writing_is_seen() -> None:
+    assert visible("\x1b[1m10 %\r20 %\x1b[0m\r\ndone\r\n") == "20 %\ndone\n"
+
+
+def test_a_command_that_fails_is_seen(tmp_path: Path, reader_environment: dict[str, str]) -> None:
+    assert on_a_terminal("echo out; echo err >&2; exit 3", tmp_path, reader_environment) == (3, "out\nerr\n")

@@ -1,0 +1,141 @@
+"""What is true of every page: links lead somewhere, words keep to the style, nothing names a machine."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?: \"[^\"]*\")?\)|(?:src|href|srcset)=\"([^\"]+)\"")
+CLAIMS = re.compile(r"\b(secure(?:ly)?|tamper[- ]?proof|exactly[- ]once|guarantee[ds]?)\b", re.IGNORECASE)
+NOT_OURS = {".git", ".venv", ".uv", "__pycache__", "node_modules", "dist", "build", "data"}
+SECTION = re.compile(r"^## +(.+)$", re.MULTILINE)
+
+
+def _links(page: Any) -> Iterator[str]:
+    for plain, attribute in LINK.findall(re.sub(r"`[^`\n]*`", "", page.prose)):
+        yield plain or attribute
+
+
+def test_every_relative_link_and_anchor_leads_somewhere(page: Any, pages: dict[str, Any], root: Path) -> None:
+    broken: list[str] = []
+    for link in _links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target, _, fragment = link.partition("#")
+        path = (page.path.parent / target).resolve() if target else page.path
+        if not path.is_relative_to(root) or not path.exists():
+            broken.append(link)
+        elif fragment and path.suffix == ".md":
+            name = path.relative_to(root).as_posix()
+            if name not in pages or fragment not in pages[name].anchors:
+                broken.append(link)
+    assert not broken, broken
+
+
+def test_every_page_of_docs_is_reached_from_the_index(pages: dict[str, Any], root: Path) -> None:
+    index = pages["docs/README.md"]
+    reached = {(index.path.parent / link.partition("#")[0]).resolve() for link in _links(index)}
+    lost = [
+        name for name, page in pages.items() if name.startswith("docs/") and page.path not in reached | {index.path}
+    ]
+    assert not lost, lost
+
+
+def test_no_page_claims_what_cannot_be_promised(page: Any) -> None:
+    prose = re.sub(r"`[^`\n]*`", "", page.prose)
+    assert not (found := CLAIMS.findall(prose)), found
+
+
+def test_pages_are_in_english(page: Any) -> None:
+    foreign = re.findall(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+", page.prose)
+    assert not foreign, foreign
+
+
+def test_no_line_is_too_long_to_read_beside_another(page: Any) -> None:
+    long = [number for number, line in enumerate(page.text.splitlines(), 1) if len(line) > 130 and line[0] not in "|<!"]
+    assert not long, f"{page.name}: lines {long} have more than 130 characters"
+
+
+def test_the_readme_has_the_picture_the_two_commands_and_a_runner(pages: dict[str, Any], root: Path) -> None:
+    readme = pages["README.md"]
+    pictures = re.findall(r"!\[[^\]]+\]\((docs/images/[^)]+\.svg)\)", readme.prose)
+    assert len(pictures) == 1
+    picture = (root / pictures[0]).read_text(encoding="utf-8")
+    assert "<title" in picture
+    assert "prefers-color-scheme: dark" in picture
+    shown = [line for block in readme.blocks for line in block.lines]
+    assert {"$ make run", "$ make test"} <= {line.split("#")[0].strip() for line in shown}
+    runner = next(block for block in readme.blocks if block.language == "python")
+    assert "@runner" in runner.text
+    assert len(runner.lines) <= 12
+    assert len(readme.text.splitlines()) <= 120, "the README is short"
+
+
+def test_every_decision_has_its_number_and_the_three_headings(pages: dict[str, Any]) -> None:
+    decisions = [page for name, page in pages.items() if re.match(r"docs/decisions/\d", name)]
+    assert [int(page.path.name[:4]) for page in decisions] == list(range(1, len(decisions) + 1))
+    for page in decisions:
+        assert re.match(r"# \d{4}: .+\n", page.text), page.name
+        assert page.text.startswith(f"# {page.path.name[:4]}: "), page.name
+        assert SECTION.findall(page.prose) == ["Context", "Decision", "Consequences"], page.name
+        assert len(page.text.split()) <= 400, f"{page.name}: a decision is short"
+
+
+def test_concepts_fit_on_a_page(pages: dict[str, Any]) -> None:
+    long = {
+        name: count
+        for name, page in pages.items()
+        if name.startswith("docs/concepts/")
+        if (count := len(page.text.split())) > 700
+    }
+    assert not long, long
+
+
+def test_every_requirement_that_a_page_names_exists(page: Any, root: Path) -> None:
+    listed = yaml.safe_load((root / "tests/conformance/requirements.yaml").read_text(encoding="utf-8"))
+    known = {entry["id"] for entry in listed}
+    assert not (unknown := set(re.findall(r"\bP\d\d-\d\d\b", page.text)) - known), unknown
+
+
+def test_what_is_promised_is_attacked_by_a_test(pages: dict[str, Any], root: Path) -> None:
+    """SECURITY.md promises only what a requirement of this part says; test_links.py sees that those have tests."""
+    listed = yaml.safe_load((root / "tests/conformance/requirements.yaml").read_text(encoding="utf-8"))
+    checked_now = {entry["id"] for entry in listed if entry["part"] == 1}
+    promised = pages["SECURITY.md"].text.split("## What is promised today\n")[1].split("\n## ")[0]
+    rows = [row for row in promised.splitlines() if row.startswith("| ") and not row.startswith("| promise")]
+    assert len(rows) >= 8
+    for row in rows:
+        ids = set(re.findall(r"P\d\d-\d\d", row))
+        assert ids, f"no test attacks this: {row}"
+        assert ids <= checked_now, f"not checked yet: {row}"
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for entry in sorted(root.iterdir()):
+        if entry.name in NOT_OURS or entry.name.endswith("cache") or entry.name.endswith((".pyc", "-cache")):
+            continue
+        if entry.name.startswith((".coverage", ".hypothesis", ".import_linter_cache")):
+            continue
+        if entry.is_dir():
+            yield from _files(entry)
+        else:
+            yield entry
+
+
+def test_nothing_names_a_machine_path_or_a_registry_host(root: Path) -> None:
+    # Put together here, so that this file does not find itself.
+    folders = ["work", "root", "opt", "Users", "mnt"]
+    machine = "|".join(rf"(?<![\w.~-])/{name}/" for name in folders) + r"|(?<![\w.~-])/home/(?!user\b|me\b|you\b)\w+"
+    hosts = "|".join(
+        re.escape(".".join(parts)) for parts in (("pypi", "org"), ("files", "pythonhosted"), ("npmjs", "org"))
+    )
+    pattern = re.compile(f"{machine}|{hosts}")
+    found: list[str] = []
+    for file in _files(root):
+        if file.name == "uv.lock" or file == Path(__file__):
+            continue
+        text = file.read_bytes().decode("utf-8", "replace")
+        found += [f"{file.relative_to(root)}: {match[0]}" for match in pattern.finditer(text)]
+    assert not found, found
