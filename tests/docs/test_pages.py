@@ -1,5 +1,6 @@
 """What is true of every page: links lead somewhere, words keep to the style, nothing names a machine."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,11 +54,6 @@ def test_pages_are_in_english(page: Any) -> None:
     assert not foreign, foreign
 
 
-def test_no_line_is_too_long_to_read_beside_another(page: Any) -> None:
-    long = [number for number, line in enumerate(page.text.splitlines(), 1) if len(line) > 130 and line[0] not in "|<!"]
-    assert not long, f"{page.name}: lines {long} have more than 130 characters"
-
-
 def test_the_readme_has_the_picture_the_two_commands_and_a_runner(pages: dict[str, Any], root: Path) -> None:
     readme = pages["README.md"]
     pictures = re.findall(r"!\[[^\]]+\]\((docs/images/[^)]+\.svg)\)", readme.prose)
@@ -71,6 +67,12 @@ def test_the_readme_has_the_picture_the_two_commands_and_a_runner(pages: dict[st
     assert "@runner" in runner.text
     assert len(runner.lines) <= 12
     assert len(readme.text.splitlines()) <= 120, "the README is short"
+
+
+def test_what_make_runs_exists(root: Path) -> None:
+    named = set(re.findall(r"\bscripts/\w+", (root / "Makefile").read_text(encoding="utf-8")))
+    missing = sorted(name for name in named if not os.access(root / name, os.X_OK))
+    assert not missing, missing
 
 
 def test_every_decision_has_its_number_and_the_three_headings(pages: dict[str, Any]) -> None:

@@ -39,15 +39,15 @@ SECTIONS: dict[str, type[BaseModel]] = {
 
 
 @pytest.fixture
-def page(pages: dict[str, Any]) -> Any:
+def manifest_page(pages: dict[str, Any]) -> Any:
     return pages["docs/reference/plugin-manifest.md"]
 
 
 @pytest.fixture
-def rows(page: Any) -> dict[str, dict[str, list[str]]]:
+def rows(manifest_page: Any) -> dict[str, dict[str, list[str]]]:
     """For each heading, the cells of each row after its first cell."""
     found: dict[str, dict[str, list[str]]] = {}
-    for part in re.split(r"^## ", page.prose, flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^## ", manifest_page.prose, flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
         table = [
             [cell.strip() for cell in line.strip("| ").split(" | ")] for line in body.splitlines() if line[:3] == "| `"
@@ -90,12 +90,12 @@ def test_every_form_type_is_listed_with_what_it_selects(rows: dict[str, dict[str
     assert {name for name, cells in listed.items() if cells[1] == "yes"} == SELECTOR_TYPES
 
 
-def test_the_old_names_of_form_types_are_told(page: Any) -> None:
+def test_the_old_names_of_form_types_are_told(manifest_page: Any) -> None:
     for old, current in LEGACY_FORM_TYPES.items():
-        assert f"`{old}` is `{current}`" in page.prose
+        assert f"`{old}` is `{current}`" in manifest_page.prose
 
 
-def test_the_example_is_a_manifest(page: Any) -> None:
-    examples = [block for block in page.blocks if block.language == "yaml"]
+def test_the_example_is_a_manifest(manifest_page: Any) -> None:
+    examples = [block for block in manifest_page.blocks if block.language == "yaml"]
     assert len(examples) == 1
     PluginManifest.from_wire(yaml.safe_load(examples[0].text))

@@ -13,7 +13,6 @@ import pytest
 
 from bollard.protocol import (
     AgentAPIError,
-    AgentRunRequest,
     JsonObject,
     JsonValue,
     LogRecord,
@@ -327,10 +326,15 @@ async def launch(environment: dict[str, str]) -> AsyncIterator[Start]:
     """Starts worker processes; whatever is left of them at the end is killed."""
     started: list[Driver] = []
 
-    async def launch(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Driver:
+    async def launch(
+        *arguments: str,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        options: tuple[str, ...] = ("-P",),
+    ) -> Driver:
         driver = Driver()
         driver.process = await spawn_worker(
-            [sys.executable, "-P", "-m", "bollard.runtime", *arguments],
+            [sys.executable, *options, "-m", "bollard.runtime", *arguments],
             environment={**environment, **(env or {})},
             output=driver.output,
             cwd=cwd,
@@ -369,3 +373,9 @@ async def start(launch: Start, write: Callable[..., Path]) -> Start:
 def say() -> Callable[[JsonValue], Answerer]:
     """An answerer that always gives the same answer."""
     return lambda answer: lambda _: answer
+
+
+@pytest.fixture
+def make_driver() -> Callable[[], Driver]:
+    """A host's end without a process of its own, for a worker that dials."""
+    return Driver

@@ -50,7 +50,8 @@ async def large(ctx: RunContext):
     for _ in range(ctx.config.get("deep", 0)):
         value = [value]
     nodes = [0] * ctx.config.get("nodes", 0)
-    parameters = {"text": "x" * ctx.config.get("size", 0), "deep": value, "nodes": nodes, "n": 2**53 + ctx.config.get("more", -1)}
+    number = 2**53 + ctx.config.get("more", -1)
+    parameters = {"text": "x" * ctx.config.get("size", 0), "deep": value, "nodes": nodes, "number": number}
     if ctx.config.get("surrogate"):
         parameters["text"] = "\\ud800"
     if ctx.config.get("nan"):

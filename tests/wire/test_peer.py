@@ -547,6 +547,7 @@ def test_the_limits_of_writing_stand_in_order() -> None:
     assert limits.FRAME_BYTES * 2 < WRITE_HARD_LIMIT_BYTES
 
 
+@pytest.mark.requirement("P11-25")
 async def test_a_half_frame_at_the_end_of_the_stream_is_a_fault(make_listener: Any) -> None:
     stream, transport = RecordingStream(), StreamTransport(LineCodec())
     transport.connection_made(stream)

@@ -131,6 +131,7 @@ app = typer.Typer(
     name="bollard",
     help="bollard",
     epilog="bollard.epilog",
+    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},

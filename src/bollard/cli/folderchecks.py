@@ -3,6 +3,7 @@
 import ast
 import fnmatch
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ from bollard.cli.language import Text
 from bollard.cli.limits import PLUGIN_FILES, SOURCE_BYTES
 from bollard.protocol import AgentRunnerManifest, FormItem, PluginMetadata
 
-__all__ = ["check_calls", "check_descriptions", "check_folder", "check_labels"]
+__all__ = ["check_calls", "check_descriptions", "check_folder", "check_labels", "sources_of"]
 
 _SECRETS: Final = (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*", ".netrc", ".pypirc")
 _EXAMPLES: Final = (".env.example", ".env.sample", ".env.template", "*.pub")
@@ -54,14 +55,12 @@ _CALLS: Final[dict[tuple[str, str], tuple[str, str]]] = {
 """What stands after `.api` in a runner's code, and the permission it needs."""
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """The plugin's files; what lies in a left-over folder is not looked at."""
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and not entry.is_symlink():
-            if entry.name not in _LEFTOVERS and entry.name != ".git":
-                yield from _files(entry)
-        else:
-            yield entry
+def _entries(folder: Path) -> Iterator[Path]:
+    """Files, and what tools left behind; what lies inside a left-over folder is not looked at."""
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in sorted(folders) if name in _LEFTOVERS)
+        folders[:] = sorted(name for name in folders if name not in _LEFTOVERS and name != ".git")
+        yield from (Path(place, name) for name in sorted(files))
 
 
 def check_folder(folder: Path, text: Text) -> list[Finding]:
@@ -73,15 +72,16 @@ def check_folder(folder: Path, text: Text) -> list[Finding]:
         findings.append(Finding(rule=rule, where=where, field="files", problem=problem, hint=hint))
 
     readme = folder / "README.md"
-    if not readme.is_file() or not readme.read_bytes().strip():
+    if not readme.is_file() or not readme.stat().st_size:
         found("PC01", "README.md")
     tests = folder / "tests"
     if not (tests.is_dir() and (any(tests.rglob("test_*.py")) or any(tests.rglob("*_test.py")))):
         found("PC02", "tests/")
-    for file in itertools.islice(_files(folder), PLUGIN_FILES):
-        if _matches(file.name, _SECRETS) and not _matches(file.name, _EXAMPLES):
-            found("PC05", file.relative_to(folder).as_posix(), name=file.name)
-    leftovers = sorted({entry.name for entry in folder.rglob("*") if entry.name in _LEFTOVERS})
+    entries = list(itertools.islice(_entries(folder), PLUGIN_FILES))
+    for entry in entries:
+        if _matches(entry.name, _SECRETS) and not _matches(entry.name, _EXAMPLES):
+            found("PC05", entry.relative_to(folder).as_posix(), name=entry.name)
+    leftovers = sorted({entry.name for entry in entries if entry.name in _LEFTOVERS})
     if leftovers:
         found("PC07", leftovers[0], names=", ".join(leftovers))
     return findings
@@ -188,5 +188,5 @@ def sources_of(path: Path) -> list[Path]:
     """The Python files of a plugin, without its tests."""
     if path.is_file():
         return [path]
-    files = itertools.islice(_files(path), PLUGIN_FILES)
+    files = itertools.islice(_entries(path), PLUGIN_FILES)
     return [file for file in files if file.suffix == ".py" and file.relative_to(path).parts[0] != "tests"]

@@ -1,5 +1,6 @@
 """`bollard`: the way in and out. What went wrong becomes a sentence, a hint and an exit code here, and nowhere else."""
 
+import io
 import os
 import sys
 import traceback
@@ -27,6 +28,9 @@ def main() -> None:
 def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run one command line and give its exit code."""
     text = load_text(choose_language(environment))
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # bytes that are no text are replaced, they end nothing
+            stream.reconfigure(errors="replace")
     try:
         rest, shell = read_invocation(arguments, environment, stdout_is_terminal=sys.stdout.isatty())
         text = shell.text

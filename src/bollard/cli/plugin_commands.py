@@ -107,6 +107,8 @@ def run(
 
     if record is not None and not record.parent.is_dir():
         raise UsageProblem("error.no_folder", "hint.no_folder", path=record.parent)
+    if record is not None and record.is_dir():
+        raise UsageProblem("error.is_folder", "hint.write", path=record)
     if not path.exists():
         raise UsageProblem("error.no_path", "hint.plugin_path", path=path)
     options = SessionOptions(

@@ -47,7 +47,9 @@ class GivenLines:
         self._lines = iter(lines)
 
     def __call__(self) -> str | None:
-        return next(self._lines, None)
+        line = next(self._lines, None)
+        # An argument that was no UTF-8 has lone surrogates, which no frame can carry.
+        return None if line is None else line.encode("utf-8", "replace").decode()
 
 
 class PipedLines:

@@ -12,6 +12,7 @@ from bollard.cli.turn import Turn, TurnEnd
 from bollard.cli.workerlink import LinkEvents, WorkerLink, start_worker
 from bollard.protocol import AgentRunnerDiscovery, JsonObject, LogRecord, ToolAnswer, ToolCallContext
 from bollard.protocol.shape import english
+from bollard.sdk.testing import Recording
 from bollard.wire import ChannelClosed
 
 __all__ = ["Session", "SessionOptions"]
@@ -125,7 +126,7 @@ class Session:
         finally:
             self._turn = None
         if recording is not None:
-            recording.save(self._recording_path())
+            self._save(recording)
         self._renderer.ended(end.shown)
         await self._look_after_worker(end)
         return end
@@ -155,11 +156,16 @@ class Session:
             return False
         return True
 
-    def _recording_path(self) -> Path:
+    def _save(self, recording: Recording) -> None:
         path = self._options.record
         if path is None:
-            raise RuntimeError("nothing is recorded")
-        return path if self._turns == 1 else path.with_name(f"{path.stem}-{self._turns}{path.suffix}")
+            return
+        if self._turns > 1:  # a recording is one run
+            path = path.with_name(f"{path.stem}-{self._turns}{path.suffix}")
+        try:
+            recording.save(path)
+        except OSError as error:
+            raise UsageProblem("error.write", "hint.write", path=path, detail=error.strerror or error) from error
 
     # --- the worker ---
 

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -123,8 +124,14 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         except (SystemExit, KeyboardInterrupt) as error:
             # Raised by a task of plugin code, asyncio lets these two stop the loop. Real signals do not come this way.
             if not serving.done():
-                sys.stderr.write(f"{type(error).__name__} in a task of the plugin was ignored\n")
+                _tell(f"{type(error).__name__} in a task of the plugin was ignored")
     serving.result()
+
+
+def _tell(text: str) -> None:
+    """Write to the real stderr: plugin code may have replaced Python's."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"bollard: {text}\n".encode("utf-8", "replace"))
 
 
 def main(argv: list[str]) -> int:
@@ -138,10 +145,10 @@ def main(argv: list[str]) -> int:
         plugin = load_plugin(arguments.plugin)
         _run(_serve(plugin, dial, remote=arguments.connect is not None))
     except PluginLoadError as error:
-        sys.stderr.write(f"bollard: {error}\n")
+        _tell(str(error))
         return EXIT_PLUGIN
     except WireError as error:
-        sys.stderr.write(f"bollard: {error}\n")
+        _tell(str(error))
         return EXIT_CHANNEL
     return 0
 
@@ -156,12 +163,13 @@ def _process(argv: list[str]) -> NoReturn:
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
     except BaseException as error:  # noqa: BLE001 -- the last line of defence: said, and never a process that stays
-        sys.excepthook(type(error), error, error.__traceback__)
-    with contextlib.suppress(OSError, ValueError):
+        _tell("".join(traceback.format_exception(error)))
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
-    # Threads that plugin code left behind must not keep the process alive.
-    os._exit(code)
+    finally:
+        # Threads that plugin code left behind must not keep the process alive.
+        os._exit(code)
 
 
 if __name__ == "__main__":

@@ -34,13 +34,12 @@ __all__ = ["Worker"]
 class _ActiveRun:
     """One run that this worker executes."""
 
-    __slots__ = ("abandoned", "begun", "grace", "interrupt", "reason", "run", "task")
+    __slots__ = ("begun", "grace", "interrupt", "reason", "run", "task")
 
     def __init__(self, run: WorkerRun, interrupt: bool) -> None:
         self.run = run
         self.interrupt = interrupt
         self.begun = False
-        self.abandoned = False
         self.reason: str | None = None
         self.grace: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
@@ -83,6 +82,7 @@ class Worker:
         self._active: dict[str, _ActiveRun] = {}
         self._tools: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._abandoned: list[asyncio.Task[None]] = []
         self._problems_told = False
         self._gone: Final[asyncio.Future[str]] = self._loop.create_future()
 
@@ -125,9 +125,9 @@ class Worker:
         self._end.log(level, text, sendable_fields(fields), run_id=run_id)
 
     def printed(self, stream: StreamName, line: str, cut: int, run_id: str | None) -> None:
-        """A line of the plugin's stdout or stderr."""
+        """A line of the plugin's stdout or stderr; told on the loop's thread."""
         fields: JsonObject = {"stream": stream, "cut_characters": cut} if cut else {"stream": stream}
-        self.log("info" if stream == "stdout" else "warning", line, fields, run_id)
+        self._end.log("info" if stream == "stdout" else "warning", line, fields, run_id=run_id)
 
     def blocked(self, report: BlockReport) -> None:
         """The loop was blocked; told by the watchdog."""
@@ -244,7 +244,10 @@ class Worker:
 
     def _abandon(self, active: _ActiveRun) -> None:
         """The runner ignores its cancellation: answer for it, and let it talk to nobody."""
-        active.abandoned = True
+        if active.task is not None:
+            # It had its grace: the end of the worker need not wait for it again.
+            self._tasks.discard(active.task)
+            self._abandoned.append(active.task)
         fields: JsonObject = {"grace_s": limits.CANCEL_GRACE_S}
         self.log("error", "the run ignored its cancellation and was abandoned", fields, active.run.run_id)
         self._end_run(active, "the run was abandoned")

@@ -217,6 +217,7 @@ class WorkerRun:
             del self._streams[stream_id]
             if not answer.done():
                 answer.cancel()
+                await asyncio.wait([answer])  # so that `api/cancel` leaves before anything that ends the run
             elif not answer.cancelled():
                 answer.exception()  # retrieved, so that asyncio does not complain of it
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Protocol
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Overloaded, StorageUnavailable
@@ -69,7 +69,9 @@ class Entry:
     dedupe: tuple[str, str, str] | None = None
     """Workspace, source and id of an event that must be new."""
     lease: tuple[str, Lease] | None = None
-    """Give this run to this owner; fenced off when someone was quicker."""
+    """Give this run, which exists, to this owner; fenced off when someone was quicker."""
+    blobs: Sequence[tuple[str, bytes]] = ()
+    """Digests and contents that must be on disk before the records that name them."""
     merge: str | None = None
     """The run that has ended, whose delta rows become one."""
     size: int = 0
@@ -97,14 +99,24 @@ class _Queue:
     entries: deque[Entry] = field(default_factory=deque[Entry])
     bytes: int = 0
     urgent: int = 0
+    hurried: bool = False
     closing: bool = False
+
+
+class BlobSink(Protocol):
+    """Where contents go before the record that names them."""
+
+    def put(self, content: bytes, sha256: str) -> None:
+        """On disk when it returns; the same content again changes nothing."""
+        ...
 
 
 class Journal:
     """Takes entries from the loop, writes them from its own thread."""
 
-    def __init__(self, store: Store, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
+    def __init__(self, store: Store, blobs: BlobSink, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
         self._store = store
+        self._blobs = blobs
         self._loop = asyncio.get_running_loop()
         self._projector = Projector()
         self._chains = Chains(incarnation, key, clock, every_records=HEAD_RECORDS, every_s=HEAD_S)
@@ -140,6 +152,12 @@ class Journal:
             queue.urgent += entry.urgent
             if was_idle or entry.urgent:
                 self._changed.notify()
+
+    def hurry(self) -> None:
+        """Somebody began to wait for what is queued: do not linger."""
+        with self._changed:
+            self._queue.hurried = True
+            self._changed.notify()
 
     async def commit(self, entry: Entry) -> Outcome:
         """Queue an entry and wait until it is on disk. Raises what kept it from that."""
@@ -181,8 +199,9 @@ class Journal:
             queue = self._queue
             if not queue.entries and not queue.closing:
                 self._changed.wait(self._chains.seconds_until_due())
-            if queue.entries and not queue.urgent and not queue.closing:
+            if queue.entries and not queue.urgent and not queue.hurried and not queue.closing:
                 self._changed.wait(JOURNAL_LINGER_S)
+            queue.hurried = False
             batch: list[Entry] = []
             events: set[tuple[str, str, str]] = set()
             records = size = 0
@@ -207,6 +226,9 @@ class Journal:
         while True:
             chains = self._chains.fork()
             try:
+                for entry in batch:
+                    for digest, content in entry.blobs:
+                        self._blobs.put(content, digest)
                 with self._store.write() as transaction:
                     outcomes, ended = self._fill(transaction, batch, chains, closing=closing)
             except StorageUnavailable as error:
@@ -260,8 +282,6 @@ class Journal:
         if changes:
             transaction.apply(changes)
         for entry in accepted:
-            if entry.lease is not None:
-                transaction.take_lease(*entry.lease)
             if entry.merge is not None:
                 transaction.merge_deltas(entry.merge)
         for head in chains.due_heads(closing=closing):
@@ -277,6 +297,8 @@ class Journal:
             first = transaction.find_event(*entry.dedupe)
             if first is not None:
                 return Duplicate(first)
+        if entry.lease is not None and not transaction.take_lease(*entry.lease):
+            return FencedOff()
         return Committed()
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from bollard.host.limits import LEASE_S
 from bollard.host.log.facts import RunFacts, scope_key
 from bollard.host.store.rows import (
     ArtifactRow,
@@ -127,11 +128,12 @@ class Projector:
             conversation=facts.conversation,
             thread=facts.thread,
             parent_run_id=facts.parent_run_id,
-            status="queued",
+            # A run that is created with an epoch is owned at once by the incarnation that wrote it.
+            status="dispatching" if row.epoch else "queued",
             reason=None,
             epoch=row.epoch or 0,
-            owner=None,
-            lease_until_ms=None,
+            owner=row.chain if row.epoch else None,
+            lease_until_ms=row.created_ms + round(LEASE_S * 1000) if row.epoch else None,
             grant_sha256=facts.grant_sha256,
             created_ms=row.created_ms,
             started_ms=None,

@@ -58,6 +58,8 @@ class RunState:
     drafts: Mapping[str, Draft] = field(default_factory=dict[str, Draft])
     terminal: str | None = None
     """The type of the worker's terminal result."""
+    closing: JsonObject | None = None
+    """The message of `run.completed`, where the run sent no other."""
     failure: tuple[str, str] | None = None
     """Code and sentence of the worker's `run.failed`."""
     cancel: str | None = None
@@ -169,8 +171,8 @@ def _terminal(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]
         code, error = fact.data.get("code"), fact.data.get("error")
         known = isinstance(code, str) and isinstance(error, str)
         after = replace(after, failure=(str(code), str(error)) if known else ("runner.error", "the runner failed"))
-    elif "message" in fact.data and state.completed == 0:
-        after = replace(after, spoke=True, completed=1, drafts={})
+    elif isinstance(fact.data.get("message"), dict) and state.completed == 0:
+        after = replace(after, spoke=True, closing={"message": fact.data["message"]}, drafts={})
     return after, (Ask(),)
 
 
@@ -239,8 +241,8 @@ def _failed(code: str, error: str) -> Ending:
 
 
 def assembled(state: RunState) -> list[JsonObject]:
-    """Messages that only ever came as deltas, whole: nothing may depend on deltas being kept."""
-    found: list[JsonObject] = []
+    """Messages that only ever came as deltas, or with the terminal result, whole: nothing may depend on deltas."""
+    found: list[JsonObject] = [] if state.closing is None else [state.closing]
     for message_id, draft in state.drafts.items():
         text = draft.whole()
         if not text:

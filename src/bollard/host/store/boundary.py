@@ -1,7 +1,7 @@
 """What a store can do. All calls block: the journal's thread writes, readers come from a thread pool.
 
-One `WriteTransaction` is one commit: it is on disk when `commit` returns, or nothing of it happened. Implementations:
-memory, and SQL for SQLite and PostgreSQL.
+One `WriteTransaction` is one commit: it is on disk when the `with` block is left, or nothing of it happened.
+Implementations: memory, and SQL for SQLite and PostgreSQL.
 """
 
 from collections.abc import Iterable, Sequence
@@ -68,6 +68,10 @@ class WriteTransaction(Protocol):
 
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None: ...
 
+    def find_state(self, scope_key: str, key: str) -> StateRow | None:
+        """The value as this transaction sees it: what compare-and-set compares with."""
+        ...
+
     def next_record_ids(self, count: int) -> int:
         """Reserve `count` ids that are larger than all before; returns the first."""
         ...
@@ -77,7 +81,7 @@ class WriteTransaction(Protocol):
     def add_deltas(self, rows: Sequence[DeltaRow]) -> None: ...
 
     def merge_deltas(self, run_id: str) -> None:
-        """Make one row of all delta rows of a run."""
+        """Make one row of all delta rows of a run (one for each epoch that left any)."""
         ...
 
     def apply(self, changes: Iterable[Change]) -> None:
@@ -93,6 +97,10 @@ class WriteTransaction(Protocol):
         ...
 
     def add_head(self, row: HeadRow) -> None: ...
+
+    def put_meta(self, key: str, value: str) -> None:
+        """Remember a fact about the store itself."""
+        ...
 
     def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
         """Retention: forget the data of old records of these types, keep their headers; returns how many."""
@@ -121,7 +129,10 @@ class Store(Protocol):
     def close(self) -> None: ...
 
     def write(self) -> AbstractContextManager[WriteTransaction]:
-        """One commit. Raises `StorageFull` or `StorageUnavailable` when it could not be made; then nothing was."""
+        """One commit. Raises `StorageFull` or `StorageUnavailable` when it could not be made, `Conflict` when a row is
+        there already; then nothing was written. Only where the connection died in the commit and cannot be made again
+        is that not known: such an error says `details["outcome"] == "unknown"`.
+        """
         ...
 
     def now_ms(self) -> int:
@@ -142,6 +153,10 @@ class Store(Protocol):
 
     def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
         """Rows that hold any delta after `after_seq`, in order."""
+        ...
+
+    def last_seq(self, run_id: str, epoch: int | None = None) -> int:
+        """The newest `seq` of a run on disk, over records and deltas, of this epoch and those before it; 0 if none."""
         ...
 
     def records(self, after_id: int, limit: int) -> list[RecordRow]:
@@ -170,6 +185,12 @@ class Store(Protocol):
 
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None: ...
 
+    def artifact_digests(self, after: str, limit: int) -> list[str]:
+        """The digests that artifacts refer to, in order, those after `after`: what a blob sweep must keep."""
+        ...
+
+    def meta(self, key: str) -> str | None: ...
+
     def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
-        """Every projection's rows in a fixed order, to compare two of them."""
+        """Every projection's rows in a fixed order, to compare two of them; without leases, which no record holds."""
         ...

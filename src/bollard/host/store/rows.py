@@ -18,6 +18,7 @@ __all__ = [
     "PutState",
     "PutTranscript",
     "RecordRow",
+    "RunField",
     "RunRow",
     "StateRow",
     "TranscriptRow",
@@ -171,10 +172,14 @@ class ArtifactRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PutEvent(msgspec.Struct, frozen=True):
+    """A new event; one that is there already (by id or by its dedupe key) is a `Conflict`."""
+
     row: EventRow
 
 
 class PutRun(msgspec.Struct, frozen=True):
+    """A new run; one that is there already is a `Conflict`."""
+
     row: RunRow
 
 
@@ -189,11 +194,13 @@ class PatchRun(msgspec.Struct, frozen=True):
 
 
 class PutTranscript(msgspec.Struct, frozen=True):
+    """A message, new or again: one record holds one message, so `seq` says which."""
+
     row: TranscriptRow
 
 
 class PutState(msgspec.Struct, frozen=True):
-    """A new value. The version is one more than the row's, or `version` where the row is rebuilt."""
+    """A new value. A `version` of 0 counts on: one more than the row's, 1 when there is none. Any other is taken as is."""
 
     row: StateRow
 
@@ -204,6 +211,8 @@ class DropState(msgspec.Struct, frozen=True):
 
 
 class PutArtifact(msgspec.Struct, frozen=True):
+    """An artifact, new or again."""
+
     row: ArtifactRow
 
 

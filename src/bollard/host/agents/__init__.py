@@ -1,0 +1,1 @@
+"""Agents: a runner with its configuration and policies."""

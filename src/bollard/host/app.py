@@ -1,0 +1,179 @@
+"""The composition root: builds every part of the host from its settings, and starts and stops them in order."""
+
+import asyncio
+import os
+import secrets
+from pathlib import Path
+
+import structlog
+from starlette.applications import Starlette
+
+from bollard import __version__
+from bollard.host.agents.agent import AgentBook, agent_of
+from bollard.host.clock import Clock, SystemClock
+from bollard.host.http.routes import Api
+from bollard.host.http.token import AdminToken
+from bollard.host.log.journal import Journal
+from bollard.host.recovery import Recovery
+from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.hub import Hub
+from bollard.host.runs.reading import RunReader
+from bollard.host.settings import Settings
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.boundary import Store
+from bollard.host.store.open import open_store
+from bollard.host.workers.plugin import PluginSource
+from bollard.host.workers.pool import PluginPool
+from bollard.protocol import JsonObject
+from bollard.trust import load_or_make_secret, load_or_make_signing_key
+from bollard.wire import RunnerCatalogue
+
+__all__ = ["Host"]
+
+_log = structlog.get_logger("bollard.host")
+_BUILTIN_PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
+_REPOSITORY_PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
+
+
+class Host:
+    """A whole host in one process."""
+
+    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self._incarnation = f"{self._clock.now_ms():011x}{secrets.token_hex(4)}"
+        keys = settings.data / "keys"
+        self.token, self.new_token = AdminToken.open(keys / "admin-token.sha256")
+        self._signing_key = load_or_make_signing_key(keys / "heads.ed25519")
+        self._cursor_secret = load_or_make_secret(keys / "cursors.secret")
+        self._store: Store = open_store(settings.database, settings.data)
+        self._blobs = BlobStore(settings.data / "blobs")
+        self._agents = AgentBook()
+        self._pools: dict[str, PluginPool] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ready = False
+
+    async def start(self) -> Starlette:
+        """Everything that must be there before a request is taken. Workers start in the background."""
+        await asyncio.to_thread(self._store.open)
+        self._hub = Hub()
+        self._journal = Journal(
+            self._store, self._blobs, self._clock, incarnation=self._incarnation, key=self._signing_key
+        )
+        for source in self._sources():
+            pool = PluginPool(source, self._clock, host_version=__version__, discovered=self._discovered)
+            self._pools[source.name] = pool
+        self._dispatcher = Dispatcher(
+            journal=self._journal,
+            hub=self._hub,
+            clock=self._clock,
+            agents=self._agents,
+            pools=self._pools,
+            incarnation=self._incarnation,
+            host_version=__version__,
+            runs_at_once=self.settings.runs_at_once,
+        )
+        self._journal.start()
+        for pool in self._pools.values():
+            pool.start()
+        self._tasks = [asyncio.create_task(self._recover()), asyncio.create_task(self._sweep())]
+        api = Api(
+            dispatcher=self._dispatcher,
+            reader=RunReader(self._store, self._hub, self._dispatcher.live),
+            store=self._store,
+            agents=self._agents,
+            token=self.token,
+            cursor_secret=self._cursor_secret,
+            health=self.health,
+        )
+        self._ready = True
+        return Starlette(routes=api.routes())
+
+    async def stop(self) -> None:
+        """Take nothing new, let runs end, then close everything. What is cut off here recovers like a crash."""
+        self._ready = False
+        await self._dispatcher.close(self.settings.grace_s)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(pool.stop(0) for pool in self._pools.values()))
+        await self._journal.close()
+        await asyncio.to_thread(self._store.close)
+
+    def health(self) -> JsonObject:
+        plugins: JsonObject = {
+            name: {"status": pool.status, "problem": pool.problem, "workers": len(pool.pids)}
+            for name, pool in self._pools.items()
+        }
+        return {
+            "ready": self._ready,
+            "version": __version__,
+            "runs": {"live": len(self._dispatcher.live), "queued": self._dispatcher.queued},
+            "journal": {
+                "commits": self._journal.numbers.commits,
+                "records": self._journal.numbers.records,
+                "failures": self._journal.numbers.failures,
+                "waiting": self._journal.waiting,
+            },
+            "readers": self._hub.readers,
+            "plugins": plugins,
+        }
+
+    @property
+    def worker_pids(self) -> list[int]:
+        return [pid for pool in self._pools.values() for pid in pool.pids]
+
+    def _sources(self) -> list[PluginSource]:
+        paths = list(self.settings.plugins)
+        if self.settings.builtin_plugins:
+            folder = _BUILTIN_PLUGINS if _BUILTIN_PLUGINS.is_dir() else _REPOSITORY_PLUGINS
+            if folder.is_dir():
+                paths = [*sorted(path for path in folder.iterdir() if (path / "manifest.yaml").is_file()), *paths]
+        return [PluginSource(name=path.stem.lower(), path=path, workers=self.settings.workers) for path in paths]
+
+    def _discovered(self, pool: PluginPool, catalogue: RunnerCatalogue) -> None:
+        for runner in catalogue.runners:
+            agent = agent_of(runner)
+            self._pools.setdefault(runner.plugin_name, pool)
+            self._agents.put(agent)
+        for problem in catalogue.problems:
+            _log.warning(
+                "a runner cannot be used",
+                plugin=pool.source.name,
+                entry=problem.entry,
+                field=problem.field,
+                problem=problem.problem,
+            )
+
+    async def _recover(self) -> None:
+        recovery = Recovery(self._store, self._journal, self._clock, self._agents, self._incarnation)
+        waiting = []
+        for row in await asyncio.to_thread(lambda: list(recovery.unfinished())):
+            if row.owner == self._incarnation:
+                continue
+            if row.status == "queued":
+                waiting.append(row)
+                continue
+            entry = await asyncio.to_thread(recovery.lost_entry, row, "host.lost")
+            await self._journal.commit(entry)
+        for row in waiting:
+            await self._wait_for_agent(row.agent_id)
+            queued = await asyncio.to_thread(recovery.queued, row)
+            if queued is None:
+                await self._journal.commit(await asyncio.to_thread(recovery.lost_entry, row, "host.lost"))
+            else:
+                self._dispatcher.enqueue(queued)
+
+    async def _wait_for_agent(self, agent_id: str) -> None:
+        for _ in range(100):
+            if self._agents.get(agent_id) is not None:
+                return
+            await asyncio.sleep(0.1)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._dispatcher.check_idle()
+
+
+def pid() -> int:
+    return os.getpid()

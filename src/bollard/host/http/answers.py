@@ -1,0 +1,75 @@
+"""JSON in and out of the API: bodies with a limit, errors with a code, a sentence, a hint and a link."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import HostError, InvalidRequest
+from bollard.protocol import JsonObject
+from bollard.protocol.limits import MIB
+from bollard.wire import FrameError, decode, encode
+
+__all__ = ["JsonAnswer", "error_answer", "read_body"]
+
+BODY_BYTES: Final = 1 * MIB
+_STATUS: Final[Mapping[str, int]] = {
+    "not_found": 404,
+    "invalid_argument": 400,
+    "payload_too_large": 413,
+    "unauthenticated": 401,
+    "conflict": 409,
+    "rate_limited": 429,
+    "storage_full": 507,
+    "storage_unavailable": 503,
+    "worker_unavailable": 503,
+}
+
+
+class JsonAnswer(Response):
+    """A JSON response."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return encode(content)
+
+
+def error_answer(error: HostError) -> JsonAnswer:
+    """What every refusal looks like."""
+    body: JsonObject = {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+            "retryable": error.retryable,
+            "details": error.details,
+            "docs": f"docs/reference/errors.md#{error.code}",
+        }
+    }
+    headers = {"retry-after": "1"} if error.retryable else None
+    return JsonAnswer(body, status_code=_STATUS.get(error.code, 500), headers=headers)
+
+
+async def read_body(request: Request) -> JsonObject:
+    """The JSON object of a request; raises `InvalidRequest`."""
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > BODY_BYTES:
+        raise InvalidRequest(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > BODY_BYTES:
+            raise InvalidRequest(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
+        parts.append(part)
+    try:
+        value = decode(b"".join(parts) or b"{}")
+    except FrameError as error:
+        raise InvalidRequest(
+            f"the body is not JSON: {error.detail}", hint="send one JSON object", field="body", fault=error.fault
+        ) from error
+    if not isinstance(value, dict):
+        raise InvalidRequest("the body is not an object", hint="send one JSON object", field="body")
+    return cast("JsonObject", value)

@@ -1,0 +1,58 @@
+"""The `run/start` request of a run, as JSON. Written by hand because it is made for every run; a test holds it to the
+protocol's `AgentRunRequest`."""
+
+from bollard.host.agents.agent import Agent
+from bollard.host.log.facts import RunFacts
+from bollard.host.runs.event import NewEvent
+from bollard.protocol import JsonObject, JsonValue
+
+__all__ = ["run_request"]
+
+
+def run_request(
+    facts: RunFacts, agent: Agent, event: NewEvent, *, now_ms: int, host_version: str, state: JsonObject | None = None
+) -> JsonObject:
+    """One event as one run of one runner."""
+    entry: JsonObject = {
+        "event_id": facts.event_id,
+        "event_type": event.event_type,
+        "source": event.source,
+        "data": event.data,
+    }
+    if event.event_ms is not None:
+        entry["event_time"] = event.event_ms / 1000
+    context: JsonObject = {
+        "run_id": facts.run_id,
+        "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
+        "event": entry,
+        "input": {"text": event.text, "contents": list(event.contents), "attachments": []},
+        "delivery": {"surface": event.surface, "supports_streaming": True},
+        "resources": {},
+        "context": {
+            "conversation_id": facts.conversation,
+            "thread_id": facts.thread,
+            "inline_policy": {"mode": "current_event", "delivered_count": 1},
+            "available_apis": {},
+        },
+        "state": state or {},
+        "runtime": {
+            "host_version": host_version,
+            "timeout_ms": round(facts.deadline_s * 1000),
+            "deadline_at": now_ms / 1000 + facts.deadline_s,
+        },
+        "config": agent.config,
+    }
+    if facts.conversation is not None:
+        context["conversation"] = _present(
+            conversation_id=facts.conversation, thread_id=facts.thread, bot_id=facts.bot, workspace_id=facts.workspace
+        )
+    if event.actor_type is not None:
+        context["actor"] = _present(actor_type=event.actor_type, actor_id=event.actor_id, actor_name=event.actor_name)
+    if event.subject_type is not None:
+        context["subject"] = _present(subject_type=event.subject_type, subject_id=event.subject_id)
+    return {"runner_id": agent.runner_id, "runner_name": agent.runner_name, "context": context}
+
+
+def _present(**fields: str | None) -> JsonObject:
+    found: dict[str, JsonValue] = {key: value for key, value in fields.items() if value is not None}
+    return found

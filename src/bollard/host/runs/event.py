@@ -1,0 +1,69 @@
+"""One event as the host takes it: the parts of a CloudEvent that a run needs, checked once at the edge."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+
+from bollard.host.errors import InvalidRequest
+from bollard.host.limits import EVENT_DATA_BYTES, INPUT_TEXT_BYTES
+from bollard.protocol import JsonObject, JsonValue, TriggerSource
+
+__all__ = ["NewEvent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """`source` and `source_id` are the dedupe key: the same event again gets its first outcome."""
+
+    source: str
+    source_id: str
+    event_type: str
+    trigger: TriggerSource = "api"
+    text: str | None = None
+    contents: tuple[JsonObject, ...] = ()
+    conversation: str | None = None
+    thread: str | None = None
+    bot: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+    actor_name: str | None = None
+    subject_type: str | None = None
+    subject_id: str | None = None
+    surface: str = "api"
+    event_ms: int | None = None
+    data: JsonObject = field(default_factory=dict[str, JsonValue])
+
+    def __post_init__(self) -> None:
+        for name in ("source", "source_id", "event_type"):
+            value = getattr(self, name)
+            if not value or len(value) > 512:
+                raise InvalidRequest(
+                    f"{name} is empty or longer than 512 characters", hint="name the event", field=name
+                )
+        if self.text is not None and len(self.text.encode("utf-8", "replace")) > INPUT_TEXT_BYTES:
+            raise InvalidRequest(
+                f"the text is longer than {INPUT_TEXT_BYTES} bytes", hint="send it as an attachment", field="text"
+            )
+        if len(msgspec.json.encode(self.data)) > EVENT_DATA_BYTES:
+            raise InvalidRequest(
+                f"data is larger than {EVENT_DATA_BYTES} bytes", hint="send a reference instead", field="data"
+            )
+
+    @property
+    def is_message(self) -> bool:
+        return self.event_type == "message.received"
+
+    def record(self, event_id: str, run_id: str | None) -> bytes:
+        """The data of `event.received`: enough to run it again after a restart."""
+        body: dict[str, Any] = {key: value for key, value in asdict(self).items() if value not in (None, (), {})}
+        return msgspec.json.encode({"event_id": event_id, "run_id": run_id, **body})
+
+    @staticmethod
+    def from_record(data: bytes) -> "tuple[str, NewEvent]":
+        """The event's id and the event, read back."""
+        body: dict[str, Any] = msgspec.json.decode(data)
+        event_id = str(body.pop("event_id"))
+        body.pop("run_id", None)
+        body["contents"] = tuple(body.get("contents", ()))
+        return event_id, NewEvent(**body)

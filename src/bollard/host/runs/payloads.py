@@ -1,0 +1,115 @@
+"""Judges one result: what becomes of its payload. Pure. An invalid one has no effect and leaves a record of why."""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+from pydantic import ValidationError
+
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.records import encode_data
+from bollard.protocol import (
+    LOOSE_TYPES,
+    RESULT_PAYLOADS,
+    ArtifactCreated,
+    JsonObject,
+    MessageDelta,
+    StateUpdated,
+    first_problem,
+    limits,
+)
+from bollard.wire import WorkerResult
+
+__all__ = ["Judged", "judge_result"]
+
+_SCOPES_NEED: Final = {"conversation": "conversation", "actor": "actor_id", "subject": "subject_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The record a result becomes. `fact` is what the state machine sees of its data."""
+
+    type: str
+    data: bytes
+    fact: JsonObject
+    observed: bool = False
+    delta: tuple[str, str] | None = None
+    """The message and the text of a delta."""
+    blob: tuple[str, bytes] | None = None
+    """Digest and content to store before the record counts."""
+
+
+def judge_result(result: WorkerResult, facts: RunFacts, permissions: frozenset[str]) -> Judged:
+    """What a result becomes, from its own shape and what the run may do."""
+    shape = RESULT_PAYLOADS.get(result.type)
+    if shape is None:
+        return _kept("result.unknown", {"type": result.type, "data": result.data, "sequence": result.sequence})
+    if result.type in LOOSE_TYPES:
+        return Judged(result.type, encode_data(result.data), {})
+    try:
+        payload = shape.from_wire(result.data)
+    except ValidationError as error:
+        field, problem = first_problem(error)
+        return _rejected(result, f"{field}: {problem}", field)
+    if isinstance(payload, MessageDelta):
+        content = payload.chunk.content
+        text = content if isinstance(content, str) else ""
+        return Judged("message.delta", encode_data(result.data), {}, delta=(payload.message_id or "", text))
+    if isinstance(payload, StateUpdated):
+        return _judge_state(result, payload, facts)
+    if isinstance(payload, ArtifactCreated):
+        return _judge_artifact(result, payload, facts, permissions)
+    if result.type == "action.requested":
+        return _rejected(result, "no platform action is granted to this run", "action")
+    return Judged(result.type, encode_data(result.data), result.data)
+
+
+def _kept(kind: str, data: JsonObject) -> Judged:
+    return Judged(kind, encode_data(data), data, observed=True)
+
+
+def _rejected(result: WorkerResult, problem: str, field: str) -> Judged:
+    data: JsonObject = {
+        "sequence": result.sequence,
+        "type": result.type,
+        "reason": "invalid",
+        "field": field,
+        "problem": problem,
+    }
+    if result.type == "run.failed":
+        # An invalid failure is still a failure: the run must not hang on a typing error.
+        data = {"code": "runner.error", "error": f"the runner failed; its report was invalid at {problem}"}
+        return Judged("run.failed", encode_data(data), data, observed=True)
+    return _kept("result.rejected", data)
+
+
+def _judge_state(result: WorkerResult, payload: StateUpdated, facts: RunFacts) -> Judged:
+    needed = _SCOPES_NEED.get(payload.scope)
+    if needed is not None and getattr(facts, needed) is None:
+        return _rejected(result, f"this run has no {payload.scope}", "scope")
+    size = len(msgspec.json.encode(payload.value))
+    if size > limits.STATE_VALUE_BYTES:
+        return _rejected(result, f"the value is {size} bytes, the limit is {limits.STATE_VALUE_BYTES}", "value")
+    return Judged(result.type, encode_data(result.data), result.data)
+
+
+def _judge_artifact(
+    result: WorkerResult, payload: ArtifactCreated, facts: RunFacts, permissions: frozenset[str]
+) -> Judged:
+    if "artifacts.write" not in permissions:
+        return _rejected(result, "the runner's manifest has no permission artifacts: write", "artifact_type")
+    data = {key: value for key, value in result.data.items() if key != "content_base64"}
+    data.setdefault("artifact_id", f"art_{facts.run_id}_{result.sequence}")
+    if payload.content_base64 is None:
+        return Judged(result.type, encode_data(data), data)
+    content = base64.b64decode(payload.content_base64)
+    if len(content) > limits.INLINE_ARTIFACT_BYTES:
+        problem = f"the content is {len(content)} bytes, the inline limit is {limits.INLINE_ARTIFACT_BYTES}"
+        return _rejected(result, problem, "content_base64")
+    digest = hashlib.sha256(content).hexdigest()
+    if payload.sha256 not in (None, digest):
+        return _rejected(result, "the digest does not fit the content", "sha256")
+    data |= {"sha256": digest, "size_bytes": len(content)}
+    return Judged(result.type, encode_data(data), data, blob=(digest, content))

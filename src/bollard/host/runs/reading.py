@@ -1,0 +1,125 @@
+"""One run as a stream, from any place: what is on disk, then what is shown and not on disk yet, then what comes.
+
+Every reader gets exactly the records behind its cursor, or one explicit `gap` that names what it cannot get.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from heapq import merge
+
+from bollard.host.errors import InvalidRequest
+from bollard.host.limits import REPLAY_PAGE
+from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.runs.live import LiveRun
+from bollard.host.runs.stream_records import delta_records_from_row, gap_record, stream_record_from_row
+from bollard.host.store.boundary import Store
+from bollard.protocol import TERMINAL_STATUSES
+
+__all__ = ["Place", "RunReader", "parse_place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a reader stands: `epoch.seq`, exclusive."""
+
+    epoch: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.seq}"
+
+
+def parse_place(text: str) -> Place:
+    """A `Last-Event-ID`; raises `InvalidRequest`."""
+    epoch, dot, seq = text.partition(".")
+    if not (dot and epoch.isascii() and epoch.isdigit() and seq.isascii() and seq.isdigit()) or len(text) > 32:
+        raise InvalidRequest(
+            "the cursor is not of the form epoch.seq", hint="send back the last id you got", field="id"
+        )
+    return Place(int(epoch), int(seq))
+
+
+class RunReader:
+    """Reads runs of this host."""
+
+    def __init__(self, store: Store, hub: Hub, live: Mapping[str, LiveRun]) -> None:
+        self._store = store
+        self._hub = hub
+        self._live = live
+
+    async def read(self, run_id: str, after: Place | None) -> AsyncIterator[list[StreamRecord]]:
+        """Batches of records until the run has ended, or until this reader fell behind (then the last is a `cut`)."""
+        subscription = self._hub.subscribe(run_id)
+        live = self._live.get(run_id)
+        # Taken together with the subscription, in one turn: nothing can slip between the two.
+        tail = live.uncommitted() if live is not None else []
+        try:
+            last = after.seq if after is not None else 0
+            if after is not None:
+                last, gap = await self._resume(run_id, after)
+                if gap is not None:
+                    yield [gap]
+            ended = False
+            async for batch in self._replay(run_id, last, tail[0].seq if tail else None):
+                last, ended = batch[-1].seq, batch[-1].type == "run.ended"
+                yield batch
+            if ended:
+                return
+            if fresh := [record for record in tail if record.seq > last]:
+                last = fresh[-1].seq
+                yield fresh
+            if live is None and not await self._is_unfinished(run_id):
+                return
+            while records := await subscription.take():
+                if fresh := [record for record in records if record.seq > last]:
+                    last = fresh[-1].seq
+                    yield fresh
+                    if fresh[-1].type == "run.ended":
+                        return
+                if subscription.behind:
+                    break
+            if subscription.behind:
+                yield [gap_record(run_id, 0, last + 1, None, "behind")]
+        finally:
+            subscription.close()
+
+    async def _is_unfinished(self, run_id: str) -> bool:
+        row = await asyncio.to_thread(self._store.run, run_id)
+        return row is not None and row.status not in TERMINAL_STATUSES
+
+    async def _resume(self, run_id: str, after: Place) -> tuple[int, StreamRecord | None]:
+        """Where to go on. A cursor of an old epoch may lie behind what that epoch got onto the disk."""
+        row = await asyncio.to_thread(self._store.run, run_id)
+        if row is None or row.epoch <= after.epoch:
+            return after.seq, None
+        committed = await asyncio.to_thread(self._store.last_seq, run_id, after.epoch)
+        if after.seq <= committed:
+            return after.seq, None
+        return committed, gap_record(run_id, row.epoch, committed + 1, after.seq, "uncommitted")
+
+    async def _replay(self, run_id: str, after: int, until: int | None) -> AsyncIterator[list[StreamRecord]]:
+        """What is on disk behind `after`, in order, each hole named."""
+        while True:
+            page = await asyncio.to_thread(self._page, run_id, after)
+            if until is not None:
+                page = [record for record in page if record.seq < until]
+            if not page:
+                return
+            batch: list[StreamRecord] = []
+            for record in page:
+                if record.seq > after + 1:
+                    batch.append(gap_record(run_id, record.epoch, after + 1, record.seq - 1, "retention"))
+                batch.append(record)
+                after = record.seq
+            yield batch
+
+    def _page(self, run_id: str, after: int) -> list[StreamRecord]:
+        rows = self._store.records_of_run(run_id, after, REPLAY_PAGE)
+        records = [stream_record_from_row(row) for row in rows]
+        deltas = [
+            record for row in self._store.deltas_of_run(run_id, after) for record in delta_records_from_row(row, after)
+        ]
+        if len(rows) == REPLAY_PAGE:  # deltas behind this page's end belong to the next one
+            deltas = [record for record in deltas if record.seq < records[-1].seq]
+        return list(merge(records, deltas, key=lambda record: record.seq))

@@ -1,0 +1,91 @@
+"""What SQLite and PostgreSQL do differently, as a boundary beneath the SQL store. Statements use `?` for parameters.
+
+A database has one writer, used by one thread at a time between `begin` and `commit`, and readers that any thread may
+use. It translates its driver's errors into `StorageFull`, `StorageUnavailable` and `Conflict`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from bollard.host.store.rows import TranscriptRow
+
+__all__ = ["Database", "Values"]
+
+Values = Sequence[object]
+"""Parameters of one statement."""
+
+
+class Database(Protocol):
+    """One SQL database."""
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def now_ms(self) -> int: ...
+
+    # --- the writer ---
+
+    def begin(self) -> None: ...
+
+    def commit(self) -> None:
+        """When it raises, the transaction was rolled back."""
+        ...
+
+    def rollback(self) -> None:
+        """Never raises: the writer is usable again, or is made anew by the next `begin`."""
+        ...
+
+    def fetch(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
+        """Rows as the writer's transaction sees them."""
+        ...
+
+    def run(self, statement: str, values: Values = ()) -> int:
+        """How many rows it changed."""
+        ...
+
+    def run_many(self, statement: str, values: Iterable[Values]) -> None: ...
+
+    def reserve_ids(self, count: int) -> int:
+        """The first of `count` record ids in a row, larger than all before."""
+        ...
+
+    # --- readers ---
+
+    def read(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
+        """Rows of what is committed."""
+        ...
+
+    # --- what the statements say differently ---
+
+    @property
+    def row_lock(self) -> str:
+        """Ends a select whose rows stay locked until the commit."""
+        ...
+
+    def among(self, column: str) -> str:
+        """A condition: the column is one of a list, which is one parameter made by `listed`."""
+        ...
+
+    def listed(self, values: Iterable[str]) -> object: ...
+
+    @property
+    def put_transcript(self) -> str: ...
+
+    def transcript_values(self, row: TranscriptRow) -> Values: ...
+
+    def clear(self, tables: Sequence[str]) -> None:
+        """Empty these tables inside the writer's transaction."""
+        ...
+
+    @property
+    def search(self) -> str:
+        """Best first, then newest. Takes: expression, place, after, before, limit."""
+        ...
+
+    def search_expression(self, place: str, terms: Sequence[str]) -> str: ...
+
+    @property
+    def from_unfinished(self) -> str:
+        """The `runs` table for a query that only wants runs that have not ended."""
+        ...

@@ -1,0 +1,298 @@
+"""PostgreSQL as a database of the store: one writing connection, a few reading ones.
+
+Statements of one commit travel together (pipeline), so a commit waits for the network about as often as it must know
+an answer. When the connection dies while a commit is under way, the server is asked afterwards whether it was made.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any, Final, cast
+
+import msgspec
+import psycopg
+from psycopg.errors import (
+    DeadlockDetected,
+    DiskFull,
+    IntegrityError,
+    LockNotAvailable,
+    OutOfMemory,
+)
+from psycopg.types.string import StrDumper
+
+from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable
+from bollard.host.store import statements
+from bollard.host.store.connection_pool import ConnectionPool
+from bollard.host.store.database import Values
+from bollard.host.store.migrations import REVISIONS, Revisions, migrate
+from bollard.host.store.places import place_of
+from bollard.host.store.rows import TranscriptRow
+from bollard.host.store.search_text import is_prefix
+from bollard.host.store.sql import SqlStore
+
+__all__ = ["PostgresDatabase", "postgres_store"]
+
+LOCK_WAIT_S: Final = 2.0
+"""How long a statement waits for rows that another host has locked."""
+CONNECT_WAIT_S: Final = 5
+READERS: Final = 8
+READ_WAIT_S: Final = 5.0
+RESERVE_TRIES: Final = 100
+"""Times to ask for ids again because another host took some in between."""
+VECTOR_POSITIONS: Final = 256
+"""Places of one word that the server keeps; it numbers no word beyond 16383."""
+VECTOR_LAST_POSITION: Final = 16_383
+
+_Connection = psycopg.Connection[tuple[Any, ...]]
+_TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place", "vector")
+_SEARCH: Final = (
+    f"SELECT {statements.columns(TranscriptRow)} FROM transcript, CAST(? AS tsquery) AS wanted "  # noqa: S608 -- our own names
+    "WHERE vector @@ wanted AND place = ? AND seq > ? AND seq < ? "
+    "ORDER BY ts_rank(vector, wanted, 1) DESC, seq DESC LIMIT ?"
+)
+
+
+class PostgresDatabase:
+    """One database of a PostgreSQL server, named by a URL."""
+
+    def __init__(
+        self, url: str, *, lock_wait_s: float = LOCK_WAIT_S, readers: int = READERS, revisions: Revisions = REVISIONS
+    ) -> None:
+        self._url = url
+        self._lock_wait_s = lock_wait_s
+        self._revisions = revisions
+        self._writer: _Connection | None = None
+        self._commit = ExitStack()
+        self._transaction_id: psycopg.Cursor[tuple[Any, ...]] | None = None
+        self._readers = ConnectionPool(self._connect, size=readers, wait_s=READ_WAIT_S)
+        self._texts: dict[str, str] = {}
+
+    def open(self) -> None:
+        try:
+            self._writer = self._connect()
+            migrate(self._revisions, self._revision(self._writer), self._url, self._lock_wait_s)
+        except psycopg.Error as error:
+            raise _translated(error) from error
+        self._readers.open()
+
+    def close(self) -> None:
+        self._readers.close()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def now_ms(self) -> int:
+        rows = self.read("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        return cast("int", rows[0][0])
+
+    # --- the writer ---
+
+    def begin(self) -> None:
+        try:
+            writer = self._connected()
+            self._commit.enter_context(writer.pipeline())
+            writer.execute("BEGIN")
+            self._transaction_id = writer.execute("SELECT pg_current_xact_id()::text")
+        except psycopg.Error as error:
+            self.rollback()
+            raise _translated(error) from error
+
+    def commit(self) -> None:
+        transaction_id: str | None = None
+        try:
+            transaction_id = self._known_transaction_id()
+            self._connected().execute("COMMIT")
+            self._commit.close()
+        except psycopg.Error as error:
+            lost = self._writer is None or self._writer.closed
+            self.rollback()
+            if transaction_id is None or not lost:
+                raise _translated(error) from error
+            self._settle(transaction_id, error)
+
+    def rollback(self) -> None:
+        writer, self._transaction_id = self._writer, None
+        try:
+            self._commit.close()
+        except psycopg.Error:
+            pass  # the reason why there is a rollback, said again
+        if writer is None:
+            return
+        try:
+            if not writer.closed:
+                writer.execute("ROLLBACK")
+        except psycopg.Error:
+            writer.close()
+        if writer.closed:
+            self._writer = None
+
+    def fetch(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
+        return self._writing(lambda cursor: cursor.execute(self._text(statement), values).fetchall())
+
+    def run(self, statement: str, values: Values = ()) -> int:
+        # Asking for the count waits for the server; the statements of a commit's hot path use `run_many`.
+        return self._writing(lambda cursor: cursor.execute(self._text(statement), values).rowcount)
+
+    def run_many(self, statement: str, values: Iterable[Values]) -> None:
+        self._writing(lambda cursor: cursor.executemany(self._text(statement), values))
+
+    def reserve_ids(self, count: int) -> int:
+        """Ids in a row: asked for again in the rare case that another host took one in between."""
+        statement = "SELECT min(id), max(id) FROM (SELECT nextval('record_ids') AS id FROM generate_series(1, ?)) taken"
+        for _ in range(RESERVE_TRIES):
+            ((first, last),) = cast("list[tuple[int, int]]", self.fetch(statement, (count,)))
+            if last - first + 1 == count:
+                return first
+        raise StorageUnavailable("no ids in a row", hint="too many hosts write at once; try again")
+
+    # --- readers ---
+
+    def read(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
+        try:
+            return self._read_once(statement, values)
+        except psycopg.OperationalError as error:
+            if isinstance(error, LockNotAvailable):
+                raise _translated(error) from error
+        except psycopg.Error as error:
+            raise _translated(error) from error
+        try:  # a connection that lay idle may have died with the server it was made to; a new one tells
+            return self._read_once(statement, values)
+        except psycopg.Error as error:
+            raise _translated(error) from error
+
+    def _read_once(self, statement: str, values: Values) -> list[tuple[object, ...]]:
+        with self._readers.use() as connection, connection.cursor(binary=True) as cursor:
+            return cursor.execute(self._text(statement), values).fetchall()
+
+    # --- what the statements say differently ---
+
+    row_lock: Final = "FOR UPDATE"
+
+    def among(self, column: str) -> str:
+        return f"{column} = ANY(?)"
+
+    def listed(self, values: Iterable[str]) -> object:
+        return list(values)
+
+    put_transcript: Final = statements.upsert(
+        statements.insert("transcript", TranscriptRow, "place", "vector"), ("seq",), _TRANSCRIPT_COLUMNS
+    )
+
+    def transcript_values(self, row: TranscriptRow) -> Values:
+        place = place_of(row.workspace, row.bot, row.conversation, row.thread)
+        return (*msgspec.structs.astuple(row), place, _vector(place, row.search))
+
+    def clear(self, tables: Sequence[str]) -> None:
+        self.run(f"TRUNCATE {', '.join(tables)}")
+
+    search: Final = _SEARCH
+
+    def search_expression(self, place: str, terms: Sequence[str]) -> str:
+        """The place is in the index too, so that a common word costs what its conversation holds, not the store."""
+        wanted = [_quoted(term) + (":*" if is_prefix(term) else "") for term in terms]
+        return " & ".join([_quoted(_place_lexeme(place)), *wanted])
+
+    from_unfinished: Final = "runs"
+
+    # --- connections ---
+
+    def _connect(self) -> _Connection:
+        connection: _Connection = psycopg.connect(
+            self._url,
+            autocommit=True,
+            connect_timeout=CONNECT_WAIT_S,
+            application_name="bollard",
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+        )
+        connection.adapters.register_dumper(str, _TextWithoutNul)
+        connection.execute(f"SET lock_timeout = {round(self._lock_wait_s * 1000)}")
+        return connection
+
+    def _connected(self) -> _Connection:
+        if self._writer is None or self._writer.closed:
+            self._writer = self._connect()
+        return self._writer
+
+    def _writing(self, work: Callable[[psycopg.Cursor[tuple[Any, ...]]], Any]) -> Any:
+        if self._writer is None:
+            raise StorageUnavailable("the connection to PostgreSQL is gone", hint="try again in a moment")
+        try:
+            return work(self._writer.cursor(binary=True))
+        except psycopg.Error as error:
+            raise _translated(error) from error
+
+    def _text(self, statement: str) -> Any:
+        """Our statements with the driver's placeholders."""
+        known = self._texts.get(statement)
+        if known is None:
+            known = self._texts[statement] = statement.replace("?", "%s")
+        return known
+
+    def _revision(self, connection: _Connection) -> str | None:
+        ((table,),) = connection.execute("SELECT to_regclass('alembic_version')::text").fetchall()
+        rows = connection.execute(statements.REVISION).fetchall() if table else []
+        return cast("str", rows[0][0]) if rows else None
+
+    def _known_transaction_id(self) -> str | None:
+        found = self._transaction_id.fetchone() if self._transaction_id is not None else None
+        return cast("str", found[0]) if found else None
+
+    def _settle(self, transaction_id: str, error: psycopg.Error) -> None:
+        """The connection died in the commit: ask a new one what became of it."""
+        try:
+            rows = self._connected().execute("SELECT pg_xact_status(%s::xid8)", (transaction_id,)).fetchall()
+        except psycopg.Error:
+            rows = []
+        status = rows[0][0] if rows else None
+        if status == "committed":
+            return
+        if status == "aborted":
+            raise _translated(error) from error
+        hint = "reconnect, then look whether the newest records are there"
+        raise StorageUnavailable("the connection died in a commit", hint=hint, outcome="unknown") from error
+
+
+class _TextWithoutNul(StrDumper):
+    """PostgreSQL's text cannot hold U+0000. The log's own bytes can; only projections show a replacement."""
+
+    def dump(self, obj: str) -> bytes | bytearray | memoryview | None:
+        return super().dump(obj.replace("\0", "\ufffd") if "\0" in obj else obj)
+
+
+def postgres_store(url: str, *, lock_wait_s: float = LOCK_WAIT_S) -> SqlStore:
+    """The store in one PostgreSQL database."""
+    return SqlStore(PostgresDatabase(url, lock_wait_s=lock_wait_s), wait_s=lock_wait_s)
+
+
+def _translated(error: psycopg.Error) -> HostError:
+    code = error.sqlstate
+    if isinstance(error, DiskFull | OutOfMemory):
+        return StorageFull("PostgreSQL has no space left", hint="free some space; writing resumes by itself")
+    if isinstance(error, IntegrityError):
+        return Conflict(f"a row is there already: {error}", hint="read it and decide again", sqlstate=code)
+    if isinstance(error, LockNotAvailable | DeadlockDetected):
+        return StorageUnavailable("another host has locked a row", hint="try again", sqlstate=code)
+    return StorageUnavailable(f"PostgreSQL cannot be used: {error}", hint="is the server up?", sqlstate=code)
+
+
+def _quoted(term: str) -> str:
+    text = term.replace("\\", "\\\\").replace("'", "''").replace("\0", " ")
+    return f"'{text}'"
+
+
+def _place_lexeme(place: str) -> str:
+    return f"place/{place}"  # no word has a slash, so nobody can ask for it
+
+
+def _vector(place: str, search: str) -> str:
+    """Our own words as a text search vector: the server's parser would cut them its own way."""
+    places: dict[str, list[int]] = {}
+    for position, word in enumerate(search.split(), start=1):
+        at = places.setdefault(word, [])
+        if position <= VECTOR_LAST_POSITION and len(at) < VECTOR_POSITIONS:
+            at.append(position)
+    lexemes = [_quoted(_place_lexeme(place))]
+    for word, at in places.items():
+        lexemes.append(_quoted(word) + (f":{','.join(map(str, at))}" if at else ""))
+    return " ".join(lexemes)

@@ -1,0 +1,61 @@
+"""Makes rows of what a driver returns. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar, cast
+
+import msgspec
+
+from bollard.host.store.rows import (
+    ArtifactRow,
+    DeltaRow,
+    EventRow,
+    HeadRow,
+    RecordRow,
+    RunRow,
+    StateRow,
+    TranscriptRow,
+)
+
+__all__ = [
+    "read_artifacts",
+    "read_deltas",
+    "read_events",
+    "read_heads",
+    "read_records",
+    "read_runs",
+    "read_states",
+    "read_transcript",
+]
+
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+_Tuples = Sequence[tuple[object, ...]]
+
+
+def _reader(row: type[_Row]) -> Callable[[_Tuples], list[_Row]]:
+    names = row.__struct_fields__
+
+    def read(tuples: _Tuples) -> list[_Row]:
+        return [row(**dict(zip(names, values, strict=True))) for values in tuples]
+
+    return read
+
+
+read_artifacts: Final = _reader(ArtifactRow)
+read_deltas: Final = _reader(DeltaRow)
+read_events: Final = _reader(EventRow)
+read_heads: Final = _reader(HeadRow)
+read_runs: Final = _reader(RunRow)
+read_states: Final = _reader(StateRow)
+read_transcript: Final = _reader(TranscriptRow)
+
+_OBSERVED: Final = RecordRow.__struct_fields__.index("observed")
+
+
+def read_records(tuples: _Tuples) -> list[RecordRow]:
+    """SQLite has no booleans, and the hash of a record tells `1` from `true`."""
+    names, rows = RecordRow.__struct_fields__, list[RecordRow]()
+    for values in tuples:
+        fields = cast("dict[str, object]", dict(zip(names, values, strict=True)))
+        fields["observed"] = bool(values[_OBSERVED])
+        rows.append(cast("Callable[..., RecordRow]", RecordRow)(**fields))
+    return rows

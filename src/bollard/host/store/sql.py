@@ -1,0 +1,177 @@
+"""The store on a SQL database: reads, and commits one at a time. What differs between databases is in `Database`."""
+
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Final, cast
+
+import msgspec
+
+from bollard.host.errors import StorageUnavailable
+from bollard.host.store import statements
+from bollard.host.store.boundary import RunQuery, TranscriptQuery, WriteTransaction
+from bollard.host.store.database import Database
+from bollard.host.store.places import place_of
+from bollard.host.store.row_reading import (
+    read_artifacts,
+    read_deltas,
+    read_events,
+    read_heads,
+    read_records,
+    read_runs,
+    read_states,
+    read_transcript,
+)
+from bollard.host.store.rows import (
+    ArtifactRow,
+    DeltaRow,
+    EventRow,
+    HeadRow,
+    RecordRow,
+    RunRow,
+    StateRow,
+    TranscriptRow,
+)
+from bollard.host.store.sql_writes import SqlTransaction
+from bollard.protocol.runs import TERMINAL_STATUSES
+
+__all__ = ["SqlStore"]
+
+_BIGGEST: Final = 2**63 - 1
+_PROJECTED: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
+    "events": (EventRow, "record_id"),
+    "runs": (RunRow, "run_id"),
+    "transcript": (TranscriptRow, "seq"),
+    "state": (StateRow, "scope_key, key"),
+    "artifacts": (ArtifactRow, "workspace, artifact_id"),
+}
+_NOT_IN_THE_LOG: Final = frozenset({"owner", "lease_until_ms"})
+
+
+class SqlStore:
+    """Rows in SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database, *, wait_s: float = 2.0) -> None:
+        self._database = database
+        self._wait_s = wait_s
+        self._writing = threading.Lock()
+
+    def open(self) -> None:
+        self._database.open()
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def write(self) -> Generator[WriteTransaction]:
+        if not self._writing.acquire(timeout=self._wait_s):
+            raise StorageUnavailable("another thread is writing", hint="try again in a moment")
+        try:
+            self._database.begin()
+            try:
+                yield SqlTransaction(self._database)
+            except BaseException:
+                self._database.rollback()
+                raise
+            self._database.commit()
+        finally:
+            self._writing.release()
+
+    def now_ms(self) -> int:
+        return self._database.now_ms()
+
+    def run(self, run_id: str) -> RunRow | None:
+        found = read_runs(self._database.read(statements.RUN, (run_id,)))
+        return found[0] if found else None
+
+    def runs(self, query: RunQuery) -> list[RunRow]:
+        database, values = self._database, list[object]((query.workspace,))
+        table, conditions = "runs", ["workspace = ?"]
+        if query.statuses is not None:
+            conditions.append(database.among("status"))
+            values.append(database.listed(sorted(query.statuses)))
+            if query.statuses.isdisjoint(TERMINAL_STATUSES):
+                conditions.append("ended = 0")
+                table = database.from_unfinished
+        if query.agent_id is not None:
+            conditions.append("agent_id = ?")
+            values.append(query.agent_id)
+        if query.conversation is not None:
+            conditions.append("conversation = ?")
+            values.append(query.conversation)
+        if query.before is not None:
+            conditions.append("(created_ms, run_id) < (?, ?)")
+            values.extend(query.before)
+        rest = f"WHERE {' AND '.join(conditions)} ORDER BY created_ms DESC, run_id DESC LIMIT ?"
+        return read_runs(database.read(statements.select(table, RunRow, rest), (*values, query.limit)))
+
+    def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
+        return read_runs(self._database.read(statements.UNFINISHED_RUNS, (after, limit)))
+
+    def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]:
+        return read_records(self._database.read(statements.RECORDS_OF_RUN, (run_id, after_seq, limit)))
+
+    def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
+        return read_deltas(self._database.read(statements.DELTAS, (run_id, after_seq)))
+
+    def records(self, after_id: int, limit: int) -> list[RecordRow]:
+        return read_records(self._database.read(statements.RECORDS, (after_id, limit)))
+
+    def chain(self, workspace: str, chain: str, after_position: int, limit: int) -> list[RecordRow]:
+        return read_records(self._database.read(statements.CHAIN, (workspace, chain, after_position, limit)))
+
+    def heads(self, workspace: str) -> list[HeadRow]:
+        return read_heads(self._database.read(statements.HEADS, (workspace,)))
+
+    def event(self, workspace: str, event_id: str) -> EventRow | None:
+        found = read_events(self._database.read(statements.EVENT, (workspace, event_id)))
+        return found[0] if found else None
+
+    def events(self, workspace: str, before_record: int | None, limit: int) -> list[EventRow]:
+        before = _BIGGEST if before_record is None else before_record
+        return read_events(self._database.read(statements.EVENTS, (workspace, before, limit)))
+
+    def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
+        statement = statements.TRANSCRIPT + ("ASC LIMIT ?" if query.forward else "DESC LIMIT ?")
+        return read_transcript(self._database.read(statement, (_place(query), *_window(query), query.limit)))
+
+    def search(self, query: TranscriptQuery, terms: Sequence[str]) -> list[TranscriptRow]:
+        if not terms:
+            return []
+        place = _place(query)
+        values = (self._database.search_expression(place, terms), place, *_window(query), query.limit)
+        return read_transcript(self._database.read(self._database.search, values))
+
+    def state(self, scope_key: str, key: str) -> StateRow | None:
+        found = read_states(self._database.read(statements.STATE, (scope_key, key)))
+        return found[0] if found else None
+
+    def states(self, scope_key: str, after_key: str, limit: int) -> list[StateRow]:
+        return read_states(self._database.read(statements.STATES, (scope_key, after_key, limit)))
+
+    def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
+        found = read_artifacts(self._database.read(statements.ARTIFACT, (workspace, artifact_id)))
+        return found[0] if found else None
+
+    def artifact_digests(self, after: str, limit: int) -> list[str]:
+        rows = self._database.read(statements.ARTIFACT_DIGESTS, (after, limit))
+        return [cast("str", row[0]) for row in rows]
+
+    def meta(self, key: str) -> str | None:
+        rows = self._database.read(statements.META, (key,))
+        return cast("str", rows[0][0]) if rows else None
+
+    def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
+        dump: dict[str, list[tuple[object, ...]]] = {}
+        for table, (row, order) in _PROJECTED.items():
+            names = ", ".join(name for name in row.__struct_fields__ if name not in _NOT_IN_THE_LOG)
+            dump[table] = self._database.read(f"SELECT {names} FROM {table} ORDER BY {order}")  # noqa: S608 -- our own names
+        return dump
+
+
+def _place(query: TranscriptQuery) -> str:
+    return place_of(query.workspace, query.bot, query.conversation, query.thread)
+
+
+def _window(query: TranscriptQuery) -> tuple[int, int]:
+    return (-1 if query.after is None else query.after, _BIGGEST if query.before is None else query.before)

@@ -1,0 +1,247 @@
+"""SQLite as a database of the store: one file in WAL mode that is flushed with every commit.
+
+The writer holds the write lock from `begin` on. Another process that holds it is waited for, and not for ever.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from bollard.host.clock import Clock, SystemClock
+from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable
+from bollard.host.store import statements
+from bollard.host.store.connection_pool import ConnectionPool
+from bollard.host.store.database import Values
+from bollard.host.store.migrations import REVISIONS, Revisions, migrate
+from bollard.host.store.places import place_of
+from bollard.host.store.rows import TranscriptRow
+from bollard.host.store.search_text import is_prefix
+from bollard.host.store.sql import SqlStore
+
+__all__ = ["SqliteDatabase", "sqlite_store"]
+
+BUSY_WAIT_S: Final = 2.0
+"""How long a commit waits for another process that writes."""
+READERS: Final = 4
+READ_WAIT_S: Final = 5.0
+CACHE_KIB: Final = 8192
+"""Pages that the writer keeps in memory."""
+CHECKPOINT_PAGES: Final = 2000
+"""Pages of the write-ahead log after which it is copied into the database."""
+
+_TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place")
+_SEARCH: Final = (
+    f"SELECT {statements.columns(TranscriptRow, 'said.')} FROM transcript_search "  # noqa: S608 -- our own names
+    "JOIN transcript said ON said.seq = transcript_search.rowid "
+    "WHERE transcript_search MATCH ? AND said.place = ? AND said.seq > ? AND said.seq < ? "
+    "ORDER BY bm25(transcript_search, 0.0, 1.0), said.seq DESC LIMIT ?"
+)
+
+
+class SqliteDatabase:
+    """One file, and its `-wal` and `-shm` beside it."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Clock | None = None,
+        busy_wait_s: float = BUSY_WAIT_S,
+        readers: int = READERS,
+        revisions: Revisions = REVISIONS,
+    ) -> None:
+        self._path = path
+        self._clock = clock or SystemClock()
+        self._busy_wait_s = busy_wait_s
+        self._revisions = revisions
+        self._writer: sqlite3.Connection | None = None
+        self._reserved = 0
+        self._readers = ConnectionPool(self._connect_reader, size=readers, wait_s=READ_WAIT_S)
+
+    def open(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # holds what people said: the owner's alone
+        except OSError as error:
+            hint = "make the data directory writable for this user"
+            message = f"{self._path.name} cannot be opened: {error.strerror}"
+            raise StorageUnavailable(message, hint=hint) from error
+        try:
+            self._writer = self._connect_writer()
+            migrate(self._revisions, self._revision(), self._url(), self._busy_wait_s)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+        self._readers.open()
+
+    def close(self) -> None:
+        self._readers.close()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    # --- the writer ---
+
+    def begin(self) -> None:
+        self._reserved = 0
+        self._do("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        try:
+            self._do("COMMIT")
+        except HostError:
+            self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        writer = self._writer
+        if writer is None:
+            return
+        try:
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+        except sqlite3.Error:
+            # The file is in a state that this connection cannot leave; a new one recovers it from the log.
+            writer.close()
+            self._writer = None
+
+    def fetch(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
+        return self._do(statement, values).fetchall()
+
+    def run(self, statement: str, values: Values = ()) -> int:
+        return self._do(statement, values).rowcount
+
+    def run_many(self, statement: str, values: Iterable[Values]) -> None:
+        try:
+            self._connected().executemany(statement, values)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def reserve_ids(self, count: int) -> int:
+        (newest,) = cast("list[tuple[int]]", self.fetch("SELECT coalesce(max(id), 0) FROM records"))
+        first = max(newest[0], self._reserved) + 1
+        self._reserved = first + count - 1
+        return first
+
+    # --- readers ---
+
+    def read(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
+        try:
+            with self._readers.use() as connection:
+                return connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    # --- what the statements say differently ---
+
+    row_lock: Final = ""  # the writer has the whole database
+
+    def among(self, column: str) -> str:
+        return f"{column} IN (SELECT value FROM json_each(?))"
+
+    def listed(self, values: Iterable[str]) -> object:
+        return json.dumps(list(values))
+
+    put_transcript: Final = statements.upsert(
+        statements.insert("transcript", TranscriptRow, "place"), ("seq",), _TRANSCRIPT_COLUMNS
+    )
+
+    def transcript_values(self, row: TranscriptRow) -> Values:
+        place = place_of(row.workspace, row.bot, row.conversation, row.thread)
+        return (*msgspec.structs.astuple(row), place)
+
+    def clear(self, tables: Sequence[str]) -> None:
+        for table in tables:
+            self.run(f"DELETE FROM {table}")  # noqa: S608 -- our own names
+        if "transcript" in tables:
+            self.run("INSERT INTO transcript_search (transcript_search) VALUES ('delete-all')")
+
+    search: Final = _SEARCH
+
+    def search_expression(self, place: str, terms: Sequence[str]) -> str:
+        """The place is in the index too, so that a common word costs what its conversation holds, not the store."""
+        wanted = " AND ".join(_quoted(term) + (" *" if is_prefix(term) else "") for term in terms)
+        return f"(place : {_quoted(place)}) AND (search : ({wanted}))"
+
+    from_unfinished: Final = "runs INDEXED BY runs_unfinished"
+
+    # --- connections ---
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = self._connect_writer()
+        return self._writer
+
+    def _do(self, statement: str, values: Values = ()) -> sqlite3.Cursor:
+        try:
+            return self._connected().execute(statement, values)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self._path,
+            timeout=self._busy_wait_s,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = self._connect()
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                message = f"{self._path.name} cannot use a write-ahead log here ({mode})"
+                raise StorageUnavailable(message, hint="keep the data directory on a local disk")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _url(self) -> str:
+        return f"sqlite:///{self._path}"
+
+    def _revision(self) -> str | None:
+        tables = self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'")
+        rows = self.fetch(statements.REVISION) if tables else []
+        return cast("str", rows[0][0]) if rows else None
+
+    def _translated(self, error: sqlite3.Error) -> HostError:
+        code: int | None = getattr(error, "sqlite_errorcode", None)
+        name: str = getattr(error, "sqlite_errorname", type(error).__name__)
+        primary = None if code is None else code & 0xFF
+        if primary == sqlite3.SQLITE_FULL:
+            return StorageFull("the disk is full", hint="free some space; writing resumes by itself", sqlite=name)
+        if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            message = f"{self._path.name} is locked by another writer"
+            return StorageUnavailable(message, hint="try again; is another host using this file?", sqlite=name)
+        if primary == sqlite3.SQLITE_CONSTRAINT:
+            return Conflict(f"a row is there already: {error}", hint="read it and decide again", sqlite=name)
+        hint = "look at the disk and the data directory; `bollard log verify` names the first bad record"
+        return StorageUnavailable(f"{self._path.name} cannot be used: {error}", hint=hint, sqlite=name)
+
+
+def sqlite_store(path: Path, *, clock: Clock | None = None, busy_wait_s: float = BUSY_WAIT_S) -> SqlStore:
+    """The store in one file."""
+    return SqlStore(SqliteDatabase(path, clock=clock, busy_wait_s=busy_wait_s), wait_s=busy_wait_s)
+
+
+def _quoted(term: str) -> str:
+    text = term.replace('"', '""').replace("\0", " ")
+    return f'"{text}"'

@@ -1,0 +1,18 @@
+"""One plugin as the host knows it before any worker runs: where it is, and what pins it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["PluginSource"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSource:
+    """A plugin folder or file, and how its workers are started."""
+
+    name: str
+    path: Path
+    workers: int = 1
+    env: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    """The command that starts a worker; empty for the Python runtime."""

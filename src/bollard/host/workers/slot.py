@@ -1,0 +1,146 @@
+"""One worker process: from spawn to its end. Tells its pool when it is ready, when it is lost, and what it logs."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import structlog
+
+from bollard.host.limits import WORKER_START_S
+from bollard.host.workers.plugin import PluginSource
+from bollard.protocol import JsonObject, LogRecord
+from bollard.wire import (
+    HostEnd,
+    HostRun,
+    RunnerCatalogue,
+    RunSink,
+    Strike,
+    WireError,
+    WorkerProcess,
+    spawn_worker,
+    watch_heartbeat,
+    worker_environment,
+)
+
+__all__ = ["Flushable", "WorkerSlot"]
+
+_log = structlog.get_logger("bollard.worker")
+
+
+class Flushable(RunSink, Protocol):
+    """A run that wants to know when everything that arrived together was told."""
+
+    def flush(self) -> None: ...
+
+
+class WorkerSlot:
+    """Drives one process. Implements `HostObserver` of the wire."""
+
+    def __init__(self, source: PluginSource, host_version: str, lost: Callable[["WorkerSlot", str], None]) -> None:
+        self._source = source
+        self._host_version = host_version
+        self._lost = lost
+        self._process: WorkerProcess | None = None
+        self._end: HostEnd | None = None
+        self._touched: dict[Flushable, None] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._gone = False
+        self.runs = 0
+        self.draining = False
+        self.stderr_tail: list[str] = []
+
+    @property
+    def ready(self) -> bool:
+        return self._end is not None and not self._gone and not self.draining
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    async def start(self) -> RunnerCatalogue:
+        """Spawn, introduce, discover. Raises `WireError`, `TimeoutError` or `OSError`; the process is gone then."""
+        argv = self._source.command or (sys.executable, "-m", "bollard.runtime", str(self._source.path))
+        self._process = await spawn_worker(
+            argv, environment=worker_environment(os.environ, self._source.env), output=self._printed
+        )
+        end = HostEnd(self._process.transport, self)
+        try:
+            async with asyncio.timeout(WORKER_START_S):
+                await end.initialize(self._host_version)
+                catalogue = await end.list_runners()
+        except BaseException:
+            self._gone = True
+            await self._process.kill()
+            raise
+        self._end = end
+        self._watch = asyncio.create_task(self._watch_heart(end))
+        return catalogue
+
+    def start_run(self, run_id: str, request: JsonObject, sink: Flushable) -> HostRun:
+        """Raises `ChannelClosed` when the worker is gone."""
+        if self._end is None:
+            raise RuntimeError("the worker is not started")
+        run = self._end.start_run_raw(run_id, request, sink)
+        self.runs += 1
+        run.ended.add_done_callback(self._run_ended)
+        return run
+
+    def touch(self, run: Flushable) -> None:
+        """The run got something in this batch."""
+        self._touched[run] = None
+
+    async def stop(self, grace_s: float) -> None:
+        """Let runs end, then end the process and everything it spawned."""
+        self.draining = True
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._end is not None and not self._gone:
+            try:
+                await self._end.shutdown(grace_s)
+            except WireError as error:
+                _log.info("a worker did not shut down by itself", plugin=self._source.name, problem=str(error))
+        self._gone = True
+        if self._process is not None:
+            await self._process.stop()
+
+    def _run_ended(self, _: object) -> None:
+        self.runs -= 1
+
+    async def _watch_heart(self, end: HostEnd) -> None:
+        reason = await watch_heartbeat(end.ping)
+        if not self._gone and self._process is not None:
+            _log.warning("a worker is killed", plugin=self._source.name, reason=reason)
+            await self._process.kill()
+
+    # --- what the channel tells (HostObserver) ---
+
+    def batch_ended(self) -> None:
+        touched, self._touched = self._touched, {}
+        for run in touched:
+            run.flush()
+
+    def logged(self, record: LogRecord) -> None:
+        _log.info(record.message, plugin=self._source.name, level=record.level, run=record.run_id, fields=record.fields)
+
+    def struck(self, strike: Strike) -> None:
+        _log.warning("a worker broke the protocol", plugin=self._source.name, fault=strike.fault, detail=strike.detail)
+
+    def closed(self, reason: str) -> None:
+        self.batch_ended()
+        if not self._gone:
+            self._gone = True
+            self._lost(self, reason)
+
+    def _printed(self, stream: Literal["stdout", "stderr"], line: str) -> None:
+        if stream == "stderr":
+            self.stderr_tail = [*self.stderr_tail[-19:], line]
+        _log.info(line, plugin=self._source.name, stream=stream)
+
+    async def reap(self) -> None:
+        """After a loss: nothing of the worker may stay."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._process is not None:
+            await self._process.kill()

@@ -1,0 +1,152 @@
+"""Every sentence is in the catalogue of every language, and nowhere else."""
+
+import ast
+import re
+import string
+from pathlib import Path
+
+import pytest
+import typer
+
+from bollard.cli import app as tree
+from bollard.cli.app import COMMANDS, build
+from bollard.cli.findings import FOLDER_RULES
+from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
+from bollard.cli.shell import Shell
+from bollard.cli.text.en_US import TEXT as ENGLISH
+from bollard.cli.text.zh_Hans import TEXT as CHINESE
+from bollard.runtime import RULES
+
+SOURCES = sorted(Path(tree.__file__).parent.glob("*.py"))
+DYNAMIC = ("rule.", "fix.", "status.", "option.", "PC", "check.runner", "check.tool")
+"""Keys that are put together in the code."""
+
+
+def fields_of(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+def literals(source: Path) -> set[str]:
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+def test_every_language_has_the_same_keys() -> None:
+    assert set(ENGLISH) == set(CHINESE)
+
+
+@pytest.mark.parametrize("key", sorted(ENGLISH))
+def test_a_sentence_has_the_same_fields_in_every_language(key: str) -> None:
+    assert fields_of(ENGLISH[key]) == fields_of(CHINESE[key])
+
+
+@pytest.mark.parametrize("key", sorted(CHINESE))
+def test_a_chinese_sentence_is_chinese_unless_it_has_no_words(key: str) -> None:
+    words = re.sub(r"\{[^}]*\}|`[^`]*`|'[^']*'|pip install", "", ENGLISH[key])
+    if re.search(r"[A-Za-z]{3}", words):
+        assert re.search(r"[\u4e00-\u9fff]", CHINESE[key])
+
+
+def test_the_loaders_rules_read_the_same_here_as_there() -> None:
+    assert {rule: ENGLISH[f"rule.{rule}"] for rule in RULES} == dict(RULES)
+
+
+def test_every_rule_has_a_sentence_and_a_remedy() -> None:
+    rules = {*RULES, *FOLDER_RULES}
+    assert {key.removeprefix("rule.") for key in ENGLISH if key.startswith("rule.P")} == rules
+    assert {key.removeprefix("fix.") for key in ENGLISH if key.startswith("fix.")} == rules
+
+
+def test_every_key_is_used() -> None:
+    used = set[str]().union(*(literals(source) for source in SOURCES))
+    unused = {key for key in ENGLISH if key not in used and not key.startswith(DYNAMIC)}
+    assert unused == set()
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_a_module_names_only_keys_that_exist(source: Path) -> None:
+    named = {
+        word
+        for word in literals(source)
+        if re.fullmatch(r"(error|hint|run|kit|check|new|help|schema)\.\w+", word)
+        and word != "run.ended"  # a record's type
+    }
+    assert named - set(ENGLISH) == set()
+
+
+SPEAKING = {"print", "write", "note", "out", "echo", "_aside", "_say", "_dim", "_remark"}
+"""Functions whose argument a person reads."""
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_a_module_says_nothing_that_is_not_in_the_catalogue(source: Path) -> None:
+    said: list[str] = []
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in SPEAKING:
+            pieces = [part for argument in node.args[:1] for part in _pieces(argument)]
+            said += [piece for piece in pieces if re.search(r"[A-Za-z\u4e00-\u9fff]{2}", piece)]
+    assert [words for words in said if words.strip(" :") != "bollard"] == []
+
+
+def _pieces(argument: ast.expr) -> list[str]:
+    """The words that stand in an argument itself, not in what it calls."""
+    if isinstance(argument, ast.Constant):
+        return [argument.value] if isinstance(argument.value, str) else []
+    if isinstance(argument, ast.JoinedStr):
+        return [piece for value in argument.values for piece in _pieces(value)]
+    if isinstance(argument, ast.BinOp):
+        return _pieces(argument.left) + _pieces(argument.right)
+    return []
+
+
+class Marked:
+    """A catalogue whose sentences show where they came from."""
+
+    def __init__(self) -> None:
+        self.language = "en_US"
+
+    def __call__(self, key: str, /, **fields: object) -> str:
+        return f"«{key}»"
+
+    def __contains__(self, key: object) -> bool:
+        return key in ENGLISH
+
+
+def test_every_help_text_comes_from_the_catalogue() -> None:
+    text = Marked()
+    root = build(text)  # type: ignore[arg-type]
+    ctx = typer.Context(root, obj=Shell(text=text, mode="text"))  # type: ignore[arg-type]
+    commands = [root, *(root.get_command(ctx, name) for name in COMMANDS)]
+    commands += [child for group in commands for child in getattr(group, "commands", {}).values()]
+    assert len(commands) > len(COMMANDS) + 1
+    for command in commands:
+        for owner in (command, *command.get_params(typer.Context(command, parent=ctx))):
+            assert owner.help is not None, owner.name
+            assert owner.help.startswith("«"), (command.name, owner.name, owner.help)
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({}, "en_US"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh_Hans"),
+        ({"LANG": "en_GB.UTF-8"}, "en_US"),
+        ({"LANG": "en_GB.UTF-8", "LC_ALL": "zh_TW.UTF-8"}, "zh_Hans"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en_US"),
+        ({"LANG": "zh_CN.UTF-8", "BOLLARD_LANG": "en_US"}, "en_US"),
+        ({"BOLLARD_LANG": "zh_Hans"}, "zh_Hans"),
+        ({"LANG": "zh_CN.UTF-8", "BOLLARD_LANG": "klingon"}, "zh_Hans"),
+    ],
+)
+def test_the_environment_chooses_the_language(environment: dict[str, str], language: str) -> None:
+    assert choose_language(environment) == language
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_catalogue_knows_its_language(language: str) -> None:
+    text: Text = load_text(language)
+    assert text.language == language
+    assert "bollard" in text

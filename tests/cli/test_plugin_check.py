@@ -1,0 +1,239 @@
+"""`bollard plugin check`: every broken rule is named, and one bad part hides no other."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+MANIFEST = """
+apiVersion: bollard/v1
+kind: Plugin
+metadata:
+  author: me
+  name: sample
+  version: 1.0.0
+  label: {en_US: Sample, zh_Hans: 样例}
+  description: {en_US: A sample.}
+spec:
+  runners:
+    - name: good
+      label: {en_US: Good, zh_Hans: 好}
+      description: {en_US: Works.}
+      entry: runner:good
+"""
+CODE = """
+from bollard.sdk import RunContext, runner
+
+@runner()
+async def good(ctx: RunContext):
+    yield ctx.delta("hi")
+"""
+
+
+@pytest.fixture
+def sample(write) -> Path:
+    """A plugin folder that breaks no rule."""
+    write("sample/README.md", "# Sample\n")
+    write("sample/tests/test_runner.py", "def test_nothing():\n    pass\n")
+    write("sample/runner.py", CODE)
+    return write("sample/manifest.yaml", MANIFEST).parent
+
+
+def rules(done) -> list[str]:
+    return [finding["rule"] for finding in done.json["findings"]]
+
+
+def test_a_sound_plugin_passes(bollard, sample) -> None:
+    done = bollard("plugin", "check", "sample", "--strict")
+    assert (done.code, done.json["passed"], rules(done)) == (0, True, [])
+    assert done.json["usable"] == [{"kind": "runner", "name": "good", "label": "Good"}]
+
+
+# --- what the loader says ---
+
+
+def test_a_path_that_is_not_there_is_named(bollard) -> None:
+    done = bollard("plugin", "check", "nowhere")
+    assert (done.code, rules(done)) == (3, ["PL01"])
+
+
+@pytest.mark.parametrize(
+    ("manifest", "rule"),
+    [
+        (None, "PL02"),
+        ("a: [", "PL03"),
+        ("- a list\n", "PL03"),
+        (MANIFEST.replace("author: me", "author: ME"), "PL04"),
+        (MANIFEST.replace("spec:", "surprise: 1\nspec:"), "PL04"),
+        (MANIFEST.replace("spec:", 'spec:\n  python: ">=9"'), "PL05"),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_one_finding(bollard, write, sample, manifest, rule: str) -> None:
+    if manifest is None:
+        (sample / "manifest.yaml").unlink()
+    else:
+        write("sample/manifest.yaml", manifest)
+    done = bollard("plugin", "check", "sample")
+    assert (done.code, rules(done), done.json["plugin"]) == (3, [rule], None)
+
+
+def test_a_bad_runner_is_a_finding_and_the_good_one_is_still_usable(bollard, write, sample) -> None:
+    write(
+        "sample/manifest.yaml",
+        MANIFEST
+        + """
+    - {name: lost, label: {en_US: Lost}, description: {en_US: x}, entry: "nowhere:gone"}
+    - {name: absent, label: {en_US: Absent}, description: {en_US: x}, entry: "runner:absent"}
+    - {name: BAD, label: {en_US: Bad}, entry: "runner:good"}
+    - {name: good, label: {en_US: Again}, entry: "runner:good"}
+  tools:
+    - {name: thing, description: No tool., entry: "runner:MISSING"}
+""",
+    )
+    done = bollard("plugin", "check", "sample")
+    assert sorted(rules(done)) == ["PL10", "PL11", "PL12", "PL12", "PL14"]
+    assert done.code == 1
+    assert [offer["name"] for offer in done.json["usable"]] == ["good"]
+
+
+def test_a_module_that_raises_is_named_with_its_error(bollard, write, sample) -> None:
+    write("sample/runner.py", "raise ValueError('on purpose')\n")
+    [finding] = [f for f in bollard("plugin", "check", "sample").json["findings"] if f["rule"] == "PL11"]
+    assert "ValueError: on purpose" in finding["problem"]
+
+
+def test_what_a_plugin_prints_does_not_disturb_the_report(bollard, write, sample) -> None:
+    write("sample/runner.py", CODE + "\nimport os\nprint('{}' * 100_000)\nos.write(1, b'noise')\n")
+    assert bollard("plugin", "check", "sample").json["passed"] is True
+
+
+def test_a_large_report_arrives_whole(bollard, write, sample) -> None:
+    entries = "".join(
+        f"    - {{name: r{n}, label: {{en_US: R, zh_Hans: 好}}, description: {{en_US: {'x' * 4000}}}, "
+        'entry: "runner:good"}\n'
+        for n in range(40)
+    )
+    write("sample/manifest.yaml", MANIFEST + entries)
+    done = bollard("plugin", "check", "sample")
+    assert len(done.json["usable"]) == 41
+
+
+# --- what only a process of its own can survive ---
+
+
+def test_an_import_that_hangs_is_a_rule_of_its_own(bollard, write, sample) -> None:
+    write("sample/runner.py", "import threading\nthreading.Event().wait()\n")
+    done = bollard("plugin", "check", "sample", "--timeout", "2")
+    assert (done.code, rules(done)) == (3, ["PC08"])
+
+
+def test_an_import_that_ends_the_process_is_a_rule_of_its_own(bollard, write, sample) -> None:
+    write("sample/runner.py", "import os, sys\nprint('so long', file=sys.stderr, flush=True)\nos._exit(0)\n")
+    done = bollard("plugin", "check", "sample")
+    assert (done.code, rules(done)) == (3, ["PC09"])
+    assert "so long" in done.json["findings"][0]["problem"]
+
+
+def test_what_an_import_started_ends_with_the_check(bollard, write, sample, tmp_path) -> None:
+    code = "import pathlib, subprocess\nchild = subprocess.Popen(['sleep', '1000'])\n"
+    write("sample/runner.py", CODE + code + f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid))\n")
+    assert bollard("plugin", "check", "sample").json["passed"] is True
+    pid = int((tmp_path / "pid").read_text())
+    status = Path(f"/proc/{pid}/stat")
+    assert not status.exists() or status.read_text().split(")")[-1].split()[0] == "Z"
+
+
+def test_the_plugin_sees_the_environment_of_a_worker(bollard, write, sample) -> None:
+    write("sample/manifest.yaml", MANIFEST + "  env: [ASKED_FOR]\n")
+    seen = "import os\nraise RuntimeError(sorted(set(os.environ) & {'ASKED_FOR', 'NOT_ASKED_FOR', 'BOLLARD_LANG'}))\n"
+    write("sample/runner.py", seen)
+    done = bollard("plugin", "check", "sample", ASKED_FOR="1", NOT_ASKED_FOR="1", BOLLARD_LANG="en_US")
+    assert "RuntimeError: ['ASKED_FOR']" in done.json["findings"][0]["problem"]
+
+
+# --- what the folder says ---
+
+
+def test_a_missing_readme_and_missing_tests_fail(bollard, sample) -> None:
+    (sample / "README.md").write_text("")
+    (sample / "tests/test_runner.py").unlink()
+    done = bollard("plugin", "check", "sample")
+    assert (done.code, rules(done)) == (1, ["PC01", "PC02"])
+
+
+def test_labels_and_descriptions_warn_and_fail_only_when_strict(bollard, write, sample) -> None:
+    manifest = MANIFEST.replace(", zh_Hans: 样例", "").replace(", zh_Hans: 好", "")
+    write("sample/manifest.yaml", manifest.replace("  description: {en_US: A sample.}\n", ""))
+    lenient, strict = bollard("plugin", "check", "sample"), bollard("plugin", "check", "sample", "--strict")
+    assert rules(lenient) == ["PC03", "PC03", "PC06"]
+    assert [finding["field"] for finding in lenient.json["findings"]] == [
+        "metadata.label",
+        "label",
+        "metadata.description",
+    ]
+    assert (lenient.code, lenient.json["passed"]) == (0, True)
+    assert (strict.code, strict.json["passed"]) == (1, False)
+
+
+def test_a_call_that_nobody_permits_warns_with_file_and_line(bollard, write, sample) -> None:
+    write("sample/runner.py", CODE + "    await ctx.api.models.invoke('m', [])\n    await ctx.api.history.page()\n")
+    write("sample/manifest.yaml", MANIFEST.rstrip() + "\n      permissions: {history: [page]}\n")
+    [finding] = bollard("plugin", "check", "sample").json["findings"]
+    assert (finding["rule"], finding["severity"], finding["where"]) == ("PC04", "warning", "runner.py:6")
+    assert "models: [invoke]" in finding["hint"]
+
+
+def test_secrets_fail_and_examples_of_them_do_not(bollard, write, sample) -> None:
+    for name in (".env", "deep/server.key", ".env.example", "deep/id_rsa.pub"):
+        write(f"sample/{name}", "x")
+    done = bollard("plugin", "check", "sample")
+    assert [(f["rule"], f["where"]) for f in done.json["findings"]] == [("PC05", ".env"), ("PC05", "deep/server.key")]
+    assert done.code == 1
+
+
+def test_left_overs_are_one_warning(bollard, write, sample) -> None:
+    write("sample/__pycache__/runner.pyc", "")
+    write("sample/node_modules/.env", "")
+    done = bollard("plugin", "check", "sample")
+    assert (done.code, rules(done)) == (0, ["PC07"])
+    assert "__pycache__, node_modules" in done.json["findings"][0]["problem"]
+
+
+def test_a_file_that_is_no_python_is_named(bollard, write) -> None:
+    write("notes.txt", "hello")
+    done = bollard("plugin", "check", "notes.txt")
+    assert (done.code, rules(done)) == (3, ["PL01"])
+
+
+# --- how it looks ---
+
+
+@pytest.mark.parametrize(("language", "heading"), [("en_US", "Rule"), ("zh_Hans", "规则")])
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_the_table_has_a_row_for_each_finding(bollard, sample, language: str, heading: str, columns: str) -> None:
+    (sample / "README.md").unlink()
+    (sample / "tests/test_runner.py").unlink()
+    done = bollard("plugin", "check", "sample", "--text", BOLLARD_LANG=language, COLUMNS=columns)
+    assert done.out.startswith(heading)
+    assert re.findall(r"^PC\d\d", done.out, re.MULTILINE) == ["PC01", "PC02"]
+
+
+def test_in_chinese_the_rule_and_the_hint_are_chinese_and_the_detail_stays(bollard, write, sample) -> None:
+    write("sample/runner.py", "raise ValueError('on purpose')\n")
+    finding = bollard("plugin", "check", "sample", "--lang", "zh_Hans").json["findings"][0]
+    assert finding["problem"].startswith("每个条目的模块应可导入（")
+    assert "on purpose" in finding["problem"]
+    assert finding["hint"] == "修正所指出的错误"
+
+
+def test_what_a_plugin_says_cannot_drive_the_terminal(bollard, write, sample) -> None:
+    write("sample/runner.py", "raise ValueError('\\x1b[2J gone')\n")
+    assert "\x1b" not in bollard("plugin", "check", "sample", "--text").out
+
+
+def test_json_and_text_agree(bollard, sample) -> None:
+    (sample / "README.md").unlink()
+    report = json.loads(bollard("plugin", "check", "sample", "--json").out)
+    assert (report["errors"], report["warnings"]) == (1, 0)
+    assert "1 errors, 0 warnings" in bollard("plugin", "check", "sample", "--text").out

@@ -1,0 +1,90 @@
+"""Wrong command lines: one sentence, one hint, the documented exit code, and never a traceback."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WRONG = {
+    "an unknown language": (("--lang", "fr"), 2, "'fr'"),
+    "a language that is missing": (("plugin", "--lang"), 2, "''"),
+    "an unknown command": (("plugn",), 2, "'plugn'"),
+    "an unknown command of a group": (("plugin", "chek"), 2, "'chek'"),
+    "an unknown option": (("plugin", "new", "x", "--bogus"), 2, "--bogus"),
+    "new without a name": (("plugin", "new"), 2, "NAME"),
+    "new with capitals": (("plugin", "new", "Hello"), 2, "'Hello'"),
+    "new with a path": (("plugin", "new", "../x"), 2, "'../x'"),
+    "new with nothing": (("plugin", "new", ""), 2, "''"),
+    "new with a long name": (("plugin", "new", "a" * 65), 2, "a" * 65),
+    "new with a bad author": (("plugin", "new", "x", "--author", "A B"), 2, "'A B'"),
+    "new in a place that is not there": (("plugin", "new", "x", "--dir", "nowhere"), 2, "nowhere"),
+    "an option without its value": (("plugin", "new", "x", "--dir"), 2, "--dir"),
+    "check without a path": (("plugin", "check"), 2, "PATH"),
+    "check with no time": (("plugin", "check", ".", "--timeout", "0"), 2, "--timeout"),
+    "check with too many paths": (("plugin", "check", "a", "b"), 2, "b"),
+    "test without a path": (("plugin", "test"), 2, "PATH"),
+    "test of nothing": (("plugin", "test", "nowhere"), 2, "nowhere"),
+    "run of nothing": (("plugin", "run", "nowhere"), 2, "nowhere"),
+    "run with a time that is no number": (("plugin", "run", ".", "--timeout", "soon"), 2, "--timeout"),
+    "run with infinite time": (("plugin", "run", ".", "--timeout", "inf"), 2, "inf"),
+    "run with a configuration that is not JSON": (("plugin", "run", ".", "--config", "{"), 2, "JSON"),
+    "run with a configuration that is a list": (("plugin", "run", ".", "--config", "[]"), 2, "JSON"),
+    "run with a configuration file that is not there": (("plugin", "run", ".", "--config", "@no.json"), 2, "no.json"),
+    "run recording into a place that is not there": (("plugin", "run", ".", "--record", "no/where"), 2, "no"),
+    "run recording into a folder": (("plugin", "run", ".", "--record", "."), 2, "."),
+    "run of a folder without a manifest": (("plugin", "run", "."), 3, "PL02"),
+    "a shape that is not there": (("protocol", "schema", "Nothing"), 2, "'Nothing'"),
+    "conformance of nothing": (("conformance",), 2, "CMD"),
+    "conformance with nothing selected": (("conformance", "--select", "no such", "--", "true"), 2, "'no such'"),
+    "conformance of a command that is not there": (("conformance", "--", "no-such-command"), 4, "no-such-command"),
+    "conformance of a command that is no worker": (("conformance", "--", "true"), 4, "true"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize(("language", "hint"), [("en_US", "hint: "), ("zh_Hans", "提示：")])
+def test_a_mistake_gets_a_sentence_a_hint_and_an_exit_code(bollard, case: str, language: str, hint: str) -> None:
+    arguments, code, named = WRONG[case]
+    done = bollard(*arguments, BOLLARD_LANG=language)
+
+    sentence, advice = done.err.splitlines()
+    assert sentence.startswith("bollard: ")
+    assert named in sentence
+    assert advice.startswith(hint)
+    assert len(advice) > len(hint)
+    assert (done.code, done.out) == (code, "")
+
+
+def test_a_near_miss_is_told_what_was_meant(bollard) -> None:
+    assert "`bollard plugin check`" in bollard("plugin", "chek").err
+    assert "AgentRunContext" in bollard("protocol", "schema", "AgentRunContex").err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = Path(sys.executable).with_name("bollard")
+    done = subprocess.run(
+        ["bash", "-c", f"{command} protocol schema | head -c 10"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("{")
+    assert done.stderr == ""
+
+
+BROKEN = """
+import os, sys
+from bollard.cli.app import LazyCommand, Root
+from bollard.cli.main import run
+Root.lazy = {"broken": LazyCommand(module="bollard.no_such_module", help="plugin")}
+sys.exit(run(["broken"], os.environ))
+"""
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_a_bug_is_a_sentence_and_shows_its_trace_only_when_asked(debug: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN], capture_output=True, text=True, env={"BOLLARD_DEBUG": debug}, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("hint: this is a bug; report it")
+    assert ("Traceback" in done.stderr) is bool(debug)
+    assert "no_such_module" in done.stderr.splitlines()[-2]

@@ -1,0 +1,57 @@
+"""Facts that pages repeat are those of the code."""
+
+import re
+from typing import Any
+
+from bollard.protocol import METHODS, limits
+from bollard.runtime import RULES
+from bollard.wire import limits as wire_limits
+from bollard.wire.process import ENVIRONMENT_ALLOWED
+
+
+def _section(page: Any, title: str) -> str:
+    return page.prose.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def test_the_notifications_are_those_of_the_channel(pages: dict[str, Any]) -> None:
+    decided = _section(pages["docs/decisions/0002-which-methods-are-notifications.md"], "Decision").split(
+        "Every other"
+    )[0]
+    assert set(re.findall(r"`([a-z]+(?:/[a-z]+)?)`", decided)) == {
+        name for name, method in METHODS.items() if method.result is None
+    }
+
+
+def test_the_variables_of_a_worker_are_those_it_gets(pages: dict[str, Any]) -> None:
+    decided = _section(pages["docs/decisions/0014-the-environment-of-a-worker.md"], "Decision").split("A manifest may")[
+        0
+    ]
+    assert set(re.findall(r"`([A-Z_]+)`", decided)) == ENVIRONMENT_ALLOWED
+
+
+def test_the_numbers_of_the_channel_are_its_limits(pages: dict[str, Any]) -> None:
+    prose = " ".join(pages["docs/concepts/the-channel.md"].prose.split())
+    mib = limits.MIB
+    for sentence in (
+        f"at most {limits.FRAME_BYTES // mib} MiB, nesting {limits.FRAME_DEPTH}",
+        f"{limits.FRAME_NODES // 1000} 000 values",
+        f"keys of {limits.KEY_CHARACTERS} characters",
+        f"may have {limits.WINDOW_RESULTS} results and {limits.WINDOW_BYTES // mib} MiB",
+        f"After {limits.CANCEL_GRACE_S:g} s the worker answers",
+    ):
+        assert sentence in prose, sentence
+
+
+def test_the_numbers_of_the_decisions_are_those_of_the_code(pages: dict[str, Any]) -> None:
+    flush = pages["docs/decisions/0004-a-fast-path-for-text-deltas.md"].prose
+    assert f"{wire_limits.WRITE_FLUSH_BYTES // limits.KIB} KiB (`WRITE_FLUSH_BYTES`)" in flush
+    streams = " ".join(pages["docs/decisions/0006-stream-windows-equal-run-windows.md"].prose.split())
+    assert f"{limits.STREAM_WINDOW_CHUNKS} chunks (`STREAM_WINDOW_CHUNKS`)" in streams
+    assert f"{limits.STREAM_WINDOW_BYTES // limits.MIB} MiB (`STREAM_WINDOW_BYTES`)" in streams
+    assert limits.STREAM_WINDOW_CHUNKS == limits.WINDOW_RESULTS
+    assert limits.STREAM_WINDOW_BYTES == limits.WINDOW_BYTES
+
+
+def test_every_rule_that_a_page_names_exists(page: Any) -> None:
+    named = set(re.findall(r"\bPL\d\d\b", page.prose))
+    assert named <= set(RULES), named - set(RULES)
