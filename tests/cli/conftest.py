@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
-PATIENCE_S = 60
+PATIENCE_S = 20
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 

@@ -18,7 +18,7 @@ from bollard.cli.text.zh_Hans import TEXT as CHINESE
 from bollard.runtime import RULES
 
 SOURCES = sorted(Path(tree.__file__).parent.glob("*.py"))
-DYNAMIC = ("rule.", "fix.", "status.", "option.", "PC", "check.runner", "check.tool")
+DYNAMIC = ("rule.", "fix.", "status.", "option.", "PC", "check.")
 """Keys that are put together in the code."""
 
 

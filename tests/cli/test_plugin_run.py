@@ -55,7 +55,7 @@ async def talk(ctx: RunContext[Settings]):
             if chunk.content:
                 yield ctx.delta(chunk.content)
     elif text == "tool":
-        detail = (await ctx.api.tools.detail(["add"])).tools[0]
+        detail = (await ctx.api.tools.detail(["add"]))[0]
         answer = await ctx.api.tools.call("add", {"a": 1, "b": 2})
         yield ctx.delta(f"{sorted(detail.input_schema['properties'])} {answer.structured}")
     elif text == "forbidden":

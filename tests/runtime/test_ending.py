@@ -192,7 +192,7 @@ async def test_shutdown_lets_runs_finish_within_the_grace_and_cancels_the_rest(s
     (waits,) = await begun(other, "waits")
     call = asyncio.create_task(other.call_tool("waits_too", {}))
     await other.host.ping()
-    asked = asyncio.create_task(other.host.shutdown(0.1))
+    asked = asyncio.create_task(other.host.shutdown(1))
     await other.host.ping()
     refused = await other.play("short").end()
     assert (refused.how, "shutting down" in refused.reason) == ("refused", True)

@@ -1,12 +1,13 @@
 """What plugin code prints: a log record of its run, or a line on a pipe, and never a frame."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from bollard.protocol import limits
-from bollard.runtime.limits import OPEN_LINES
+from bollard.runtime.limits import OPEN_LINES, OUTPUT_LINES_WAITING
 from bollard.runtime.output import CURRENT_RUN, captured_output, end_lines
 
 PRINTS = """
@@ -89,7 +90,10 @@ async def logs(ctx: RunContext):
         deep = [deep]
     ctx.log("deep", f=deep)
     ctx.log("nodes", g=[0] * 10_001)
-    await asyncio.to_thread(ctx.log, "from a thread", "info", h=1)
+    def later():
+        time.sleep(0.05)  # until the loop has nothing to do
+        ctx.log("from a thread", "info", h=1)
+    await asyncio.to_thread(later)
     yield "done"
 
 @runner(name="crash")
@@ -196,7 +200,8 @@ async def test_a_flood_from_a_thread_neither_holds_the_loop_nor_grows_without_bo
 
 
 async def test_a_log_of_a_runner_never_fails_and_never_breaks_the_channel(start: Any) -> None:
-    driver = await start(PRINTS)
+    # In debug mode asyncio refuses what a thread must not do to the loop.
+    driver = await start(PRINTS, env={"PYTHONASYNCIODEBUG": "1"})
     run = await driver.finished("logs")
     assert (run.text, run.last.type) == ("done", "run.completed"), run.last.data
     await driver.logged_line("from a thread")
@@ -231,3 +236,22 @@ async def test_lines_that_never_end_are_kept_for_a_bounded_number_of_runs() -> N
         end_lines("500")
     assert early == [(f"open {number}", str(number)) for number in range(10)]
     assert told[10:] == [("open 500", "500")]
+
+
+async def test_lines_of_a_thread_wait_for_the_loop_in_a_bounded_number_and_the_rest_is_counted() -> None:
+    told: list[str] = []
+    seen = asyncio.Event()
+
+    def sink(stream: str, line: str, cut: int, run_id: str | None) -> None:
+        told.append(line)
+        if "dropped" in line:
+            seen.set()
+
+    with captured_output(sink):
+        thread = threading.Thread(target=lambda: [print(number) for number in range(OUTPUT_LINES_WAITING + 50)])
+        thread.start()
+        thread.join()  # the loop cannot turn meanwhile
+        async with asyncio.timeout(5):
+            await seen.wait()
+    assert told[:-1] == [str(number) for number in range(OUTPUT_LINES_WAITING)]
+    assert told[-1].startswith("50 lines")

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Literal
 
 import pytest
@@ -33,6 +34,7 @@ from bollard.wire import (
 from bollard.wire.websocket import connect_websocket, serve_websocket
 
 PATIENCE_S = 20.0
+HANG_S = 60.0
 PLUGIN = PluginIdentity(author="acme", name="helpdesk", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
 
@@ -368,6 +370,20 @@ class RawWorker(RawSide):
         """Everything sent before this has been heard by the host, and everything it said has been heard here."""
         self.call("barrier", "api/call", run_id="no such run", action="x")
         await self.answered("barrier")
+
+
+@pytest.fixture(autouse=True)
+def no_test_hangs() -> Iterator[None]:
+    """A test that waits for what never comes fails instead of holding up the suite."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError("the test waits for something that does not come")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, HANG_S)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

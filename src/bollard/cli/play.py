@@ -5,12 +5,13 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
 from bollard.cli.errors import EXIT_INTERRUPTED
 from bollard.cli.language import Text
+from bollard.cli.prompt import LeftByInterrupt
 from bollard.cli.render import Renderer
 from bollard.cli.session import Session
 from bollard.cli.turn import TurnEnd
@@ -19,8 +20,8 @@ __all__ = ["MESSAGE", "LineSource", "converse", "play_all"]
 
 MESSAGE: Final = "message.received"
 
-LineSource = Callable[[], str | None]
-"""The next line, without its end; `None` when there are no more. May block: nothing runs meanwhile."""
+LineSource = Callable[[], Awaitable[str | None]]
+"""The next line, without its end; `None` when there are no more."""
 
 
 class _Interrupts:
@@ -70,7 +71,7 @@ async def _run(session: Session, text: str | None, event_type: str, interrupts: 
 async def play_all(session: Session, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
     """One run for each line, one after the other; 1 when one of them did not complete."""
     worst = 0
-    while (line := lines()) is not None:
+    while (line := await lines()) is not None:
         interrupts = _Interrupts(session, renderer, text)
         end = await _run(session, line or None, event_type, interrupts)
         if end is None or interrupts.cancelled:
@@ -97,7 +98,10 @@ async def converse(session: Session, renderer: Renderer, text: Text, ask: LineSo
             message = waiting.popleft()
             renderer.note(text("run.next", message=message))
         else:
-            message = None if typed.closed else ask()
+            try:
+                message = None if typed.closed else await ask()
+            except LeftByInterrupt:
+                return EXIT_INTERRUPTED
         if message is None:
             return 0
         interrupts = _Interrupts(session, renderer, text)

@@ -14,6 +14,7 @@ from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
     from bollard.cli.render import Renderer
+    from bollard.cli.session import SessionOptions
 
 __all__ = ["app"]
 
@@ -124,7 +125,7 @@ def run(
     return asyncio.run(_play(ctx.obj, options, messages, event or MESSAGE))
 
 
-async def _play(shell: Shell, options: Any, messages: list[str] | None, event_type: str) -> int:
+async def _play(shell: Shell, options: "SessionOptions", messages: list[str] | None, event_type: str) -> int:
     from bollard.cli.play import converse, play_all
     from bollard.cli.prompt import GivenLines, PipedLines, Prompt
     from bollard.cli.session import Session

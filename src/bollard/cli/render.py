@@ -42,7 +42,6 @@ class RunEnded:
     error: str | None
     results: int
     seconds: float
-    rejected: int
 
 
 class Renderer(Protocol):

@@ -72,9 +72,9 @@ class TextRenderer:
 
     def problem(self, rule: str, where: str, field: str, problem: str, hint: str) -> None:
         head = " ".join(part for part in (rule, where) if part)
-        self._side.print(f"! {printable(head)}: {printable(field)}: {printable(problem)}", style="yellow")
+        self._aside(shorten(f"{head}: {field}: {problem}", LINE_CHARACTERS), "yellow")
         if hint:
-            self._dim(f"  {self._text('hint', hint=printable(hint))}")
+            self._aside(self._text("hint", hint=shorten(hint, LINE_CHARACTERS)), "dim")
 
     def note(self, sentence: str) -> None:
         self._aside(sentence, "yellow")

@@ -177,7 +177,7 @@ class Session:
 
     async def _drop_worker(self) -> int | None:
         link, self._link = self._link, None
-        return None if link is None else await link.exit_code()
+        return None if link is None else await link.stop()
 
     async def _look_after_worker(self, end: TurnEnd) -> None:
         """A worker that crashed, or that holds a run which does not end, is replaced before the next message."""

@@ -112,7 +112,6 @@ class Turn:
                 error=outcome.error or end.reason,
                 results=len(outcome.results),
                 seconds=time.monotonic() - self._began,
-                rejected=len(outcome.rejected),
             ),
         )
 

@@ -100,10 +100,6 @@ class WorkerLink:
     def strikes(self) -> list[Strike]:
         return self._events.strikes
 
-    async def exit_code(self) -> int:
-        """How the process ended; it is ended if it has not."""
-        return await self._process.stop(STOP_GRACE_S)
-
     async def call_tool(self, name: str, arguments: JsonObject, context: ToolCallContext) -> ToolAnswer:
         """Call a tool of the plugin."""
         self._calls += 1
@@ -116,9 +112,9 @@ class WorkerLink:
         )
         return await self.end.call_tool(params)
 
-    async def stop(self) -> None:
-        """End the worker and everything it started."""
-        await self._process.stop(STOP_GRACE_S)
+    async def stop(self) -> int:
+        """End the worker and everything it started; gives its exit code."""
+        return await self._process.stop(STOP_GRACE_S)
 
     async def kill(self) -> None:
         """The same, without waiting for a worker that does not listen."""

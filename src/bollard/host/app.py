@@ -1,7 +1,6 @@
 """The composition root: builds every part of the host from its settings, and starts and stops them in order."""
 
 import asyncio
-import os
 import secrets
 from pathlib import Path
 
@@ -11,8 +10,11 @@ from starlette.applications import Starlette
 from bollard import __version__
 from bollard.host.agents.agent import AgentBook, agent_of
 from bollard.host.clock import Clock, SystemClock
+from bollard.host.engine.local import LocalEngine
+from bollard.host.errors import HostError
 from bollard.host.http.routes import Api
 from bollard.host.http.token import AdminToken
+from bollard.host.limits import LEASE_RENEW_S
 from bollard.host.log.journal import Journal
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher
@@ -22,6 +24,7 @@ from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.open import open_store
+from bollard.host.store.rows import RunRow
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.pool import PluginPool
 from bollard.protocol import JsonObject
@@ -31,6 +34,7 @@ from bollard.wire import RunnerCatalogue
 __all__ = ["Host"]
 
 _log = structlog.get_logger("bollard.host")
+_SWEEP_S = 1.0
 _BUILTIN_PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 _REPOSITORY_PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 
@@ -60,6 +64,7 @@ class Host:
         self._journal = Journal(
             self._store, self._blobs, self._clock, incarnation=self._incarnation, key=self._signing_key
         )
+        self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
         for source in self._sources():
             pool = PluginPool(source, self._clock, host_version=__version__, discovered=self._discovered)
             self._pools[source.name] = pool
@@ -69,7 +74,7 @@ class Host:
             clock=self._clock,
             agents=self._agents,
             pools=self._pools,
-            incarnation=self._incarnation,
+            engine=self._engine,
             host_version=__version__,
             runs_at_once=self.settings.runs_at_once,
         )
@@ -146,7 +151,7 @@ class Host:
 
     async def _recover(self) -> None:
         recovery = Recovery(self._store, self._journal, self._clock, self._agents, self._incarnation)
-        waiting = []
+        waiting: list[RunRow] = []
         for row in await asyncio.to_thread(lambda: list(recovery.unfinished())):
             if row.owner == self._incarnation:
                 continue
@@ -170,10 +175,17 @@ class Host:
             await asyncio.sleep(0.1)
 
     async def _sweep(self) -> None:
+        """Once a second: idle runs; now and then: leases."""
+        renewed_at = self._clock.monotonic()
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(_SWEEP_S)
             self._dispatcher.check_idle()
+            if self._clock.monotonic() - renewed_at >= LEASE_RENEW_S:
+                renewed_at = self._clock.monotonic()
+                await self._renew()
 
-
-def pid() -> int:
-    return os.getpid()
+    async def _renew(self) -> None:
+        try:
+            await self._dispatcher.renew()
+        except HostError as error:
+            _log.warning("leases could not be renewed", problem=error.message)

@@ -21,6 +21,7 @@ from bollard.protocol import (
     InitializeParams,
     InitializeResult,
     JsonObject,
+    JsonValue,
     LogRecord,
     ToolAnswer,
     ToolCallParams,
@@ -147,20 +148,39 @@ class HostEnd:
             window_bytes=self._limits.window_bytes,
         )
         self._runs[run_id] = run
-        task = asyncio.get_running_loop().create_task(self._await_end(run, params))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if self._peer.transport.congested:
+            task = asyncio.get_running_loop().create_task(self._send_later(run, params))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._send_start(run, params)
         return run
 
-    async def _await_end(self, run: HostRun, params: JsonObject) -> None:
+    async def _send_later(self, run: HostRun, params: JsonObject) -> None:
         try:
             await self._room()
-            run.sending()
-            end = answered(await self._peer.call("run/start", params))
-        except ChannelClosed as error:
-            end = RunEnd(how="lost", reason=error.reason)
+        except ChannelClosed:
+            return  # `closed` has ended the run
+        self._send_start(run, params)
+
+    def _send_start(self, run: HostRun, params: JsonObject) -> None:
+        def told(answer: JsonValue | WireError) -> None:
+            self._end_run(run, answer)
+
+        run.sending()
+        try:
+            self._peer.ask("run/start", params, told)
         except WireError as error:
-            end = RunEnd(how="refused", reason=str(error))
+            # In a later turn, as an answer would: the caller has not got its run yet.
+            asyncio.get_running_loop().call_soon(told, error)
+
+    def _end_run(self, run: HostRun, answer: JsonValue | WireError) -> None:
+        if isinstance(answer, ChannelClosed):
+            end = RunEnd(how="lost", reason=answer.reason)
+        elif isinstance(answer, WireError):
+            end = RunEnd(how="refused", reason=str(answer))
+        else:
+            end = answered(answer)
         if self._runs.get(run.run_id) is run:
             del self._runs[run.run_id]
         self._strikes.forget(run.run_id)

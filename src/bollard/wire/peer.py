@@ -22,7 +22,7 @@ from bollard.wire.envelope import (
     note_frame,
     open_envelope,
 )
-from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, PayloadTooLarge, RemoteError
+from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, PayloadTooLarge, RemoteError, WireError
 from bollard.wire.strict_json import decode
 from bollard.wire.transport import Transport
 
@@ -94,6 +94,24 @@ class Service(Protocol):
     def closed(self, reason: str) -> None: ...
 
 
+class _Asked:
+    """Stands where a future would, and tells at once instead of in a later turn of the loop."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: Callable[[JsonValue | WireError], None]) -> None:
+        self._told = told
+
+    def done(self) -> bool:
+        return False  # it leaves the table when it is told
+
+    def set_result(self, result: JsonValue) -> None:
+        self._told(result)
+
+    def set_exception(self, error: WireError) -> None:
+        self._told(error)
+
+
 class Peer:
     """Sends calls and notes, matches answers, and tells its service the rest."""
 
@@ -104,7 +122,7 @@ class Peer:
         self._service = service
         self._loop = asyncio.get_running_loop()
         self._next_id = 0
-        self._waiting: dict[CallId, asyncio.Future[JsonValue]] = {}
+        self._waiting: dict[CallId, asyncio.Future[JsonValue] | _Asked] = {}
         self._given_up: set[CallId] = set()
         self._unanswered: set[CallId] = set()
         self._closed: str | None = None
@@ -129,18 +147,8 @@ class Peer:
         given_up: Callable[[CallId], None] | None = None,
     ) -> JsonValue:
         """Ask and wait. `given_up` is told the call's id when the waiter is cancelled or the time is up."""
-        if self._closed is not None:
-            raise ChannelClosed(self._closed)
-        self._next_id += 1
-        call_id = self._next_id
-        frame = call_frame(call_id, method, params)
-        if len(frame) > self.frame_bytes:
-            raise PayloadTooLarge(method, len(frame), self.frame_bytes)
-        if len(self._waiting) + len(self._given_up) >= limits.CHANNEL_REQUESTS_IN_FLIGHT:
-            raise RemoteError(INTERNAL_ERROR, f"{limits.CHANNEL_REQUESTS_IN_FLIGHT} calls are unanswered already")
         answer: asyncio.Future[JsonValue] = self._loop.create_future()
-        self._waiting[call_id] = answer
-        self.transport.send(frame)
+        call_id = self._send_call(method, params, answer)
         timer = None
         if timeout_s is not None:
             timer = self._loop.call_later(timeout_s, self._time_is_up, answer, method, timeout_s)
@@ -153,6 +161,23 @@ class Peer:
                 self._given_up.add(call_id)
                 if given_up is not None:
                     given_up(call_id)
+
+    def ask(self, method: str, params: JsonObject, told: "Callable[[JsonValue | WireError], None]") -> None:
+        """Ask without waiting: `told` hears the answer in its place among whatever arrives with it."""
+        self._send_call(method, params, _Asked(told))
+
+    def _send_call(self, method: str, params: JsonObject, waiter: "asyncio.Future[JsonValue] | _Asked") -> CallId:
+        if self._closed is not None:
+            raise ChannelClosed(self._closed)
+        self._next_id += 1
+        frame = call_frame(self._next_id, method, params)
+        if len(frame) > self.frame_bytes:
+            raise PayloadTooLarge(method, len(frame), self.frame_bytes)
+        if len(self._waiting) + len(self._given_up) >= limits.CHANNEL_REQUESTS_IN_FLIGHT:
+            raise RemoteError(INTERNAL_ERROR, f"{limits.CHANNEL_REQUESTS_IN_FLIGHT} calls are unanswered already")
+        self._waiting[self._next_id] = waiter
+        self.transport.send(frame)
+        return self._next_id
 
     @staticmethod
     def _time_is_up(answer: asyncio.Future[JsonValue], method: str, seconds: float) -> None:

@@ -4,6 +4,7 @@ It runs nothing: a `WorkerHandler` is told what the host wants. Any worker proce
 """
 
 import asyncio
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -102,6 +103,7 @@ class WorkerEnd:
         self._runs: dict[str, WorkerRun] = {}
         self._dead: OrderedDict[str, None] = OrderedDict()
         self._streams: dict[str, IncomingStream] = {}
+        self._stream_numbers = itertools.count(1)
         self._clock = asyncio.get_running_loop().time
         self._log_gate = LogGate(self._clock())
         self.heard_at = self._clock()
@@ -278,6 +280,7 @@ class WorkerEnd:
                 window_results=self._limits.window_results,
                 window_bytes=self._limits.window_bytes,
                 streams=self._streams,
+                stream_numbers=self._stream_numbers,
             )
             self._runs[run_id] = run
             self._handler.run_started(run)

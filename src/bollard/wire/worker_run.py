@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, RunStarted, limits
 from bollard.wire.credit import Window
@@ -77,6 +77,7 @@ class WorkerRun:
         window_results: int,
         window_bytes: int,
         streams: dict[str, IncomingStream],
+        stream_numbers: Iterator[int],
     ) -> None:
         self.run_id = run_id
         self.request = start.params
@@ -85,7 +86,7 @@ class WorkerRun:
         self._start = start
         self._streams = streams
         self._sequence = 0
-        self._stream_count = 0
+        self._stream_numbers = stream_numbers
         self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
         self._window_bytes = window_bytes
         self._result_bytes = min(limits.RESULT_BYTES, peer.frame_bytes - RESULT_ENVELOPE_BYTES)
@@ -195,8 +196,7 @@ class WorkerRun:
     async def stream(self, action: str, params: JsonObject) -> AsyncIterator[JsonValue]:
         """One streamed call; closing the iterator early tells the host that nobody reads."""
         await self._check_call(action, params)
-        self._stream_count += 1
-        stream_id = f"{self.run_id}/{self._stream_count}"
+        stream_id = str(next(self._stream_numbers))
         incoming = self._streams[stream_id] = IncomingStream(self._peer, stream_id)
         answer = asyncio.create_task(
             self._peer.call(

@@ -176,7 +176,7 @@ class Api:
 
     async def _cancel(self, request: Request) -> Response:
         row = await self._row(request)
-        if not self._dispatcher.cancel(row.run_id, "cancelled"):
+        if not await self._dispatcher.cancel(row.run_id, "cancelled"):
             row = await self._row(request)
             if row.status in TERMINAL_STATUSES:
                 raise Conflict(f"the run has ended: {row.status}", hint="there is nothing to cancel", status=row.status)

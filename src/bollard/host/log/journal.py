@@ -34,7 +34,7 @@ from bollard.host.store.boundary import Lease, Store, WriteTransaction
 from bollard.host.store.rows import Change, DeltaRow, EventRow
 from bollard.trust import SigningKey
 
-__all__ = ["Committed", "Duplicate", "Entry", "FencedOff", "Journal", "Outcome"]
+__all__ = ["Committed", "Duplicate", "Entry", "FencedOff", "Journal", "Outcome", "Renewed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,14 @@ class FencedOff:
     """The run has another owner or has ended; nothing of this entry was written."""
 
 
-Outcome = Committed | Duplicate | FencedOff
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The runs that this owner still owns."""
+
+    run_ids: frozenset[str]
+
+
+Outcome = Committed | Duplicate | FencedOff | Renewed
 Told = Callable[[Outcome | HostError], None]
 
 
@@ -72,6 +79,8 @@ class Entry:
     """Give this run, which exists, to this owner; fenced off when someone was quicker."""
     blobs: Sequence[tuple[str, bytes]] = ()
     """Digests and contents that must be on disk before the records that name them."""
+    renew: tuple[str, tuple[str, ...], int] | None = None
+    """An owner, the runs whose leases it extends, and until when."""
     merge: str | None = None
     """The run that has ended, whose delta rows become one."""
     size: int = 0
@@ -299,6 +308,8 @@ class Journal:
                 return Duplicate(first)
         if entry.lease is not None and not transaction.take_lease(*entry.lease):
             return FencedOff()
+        if entry.renew is not None:
+            return Renewed(frozenset(transaction.renew_leases(*entry.renew)))
         return Committed()
 
 

@@ -2,19 +2,19 @@
 
 import asyncio
 import secrets
-from collections import deque
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.clock import Clock
+from bollard.host.engine.boundary import Cancel, Engine, Signal
 from bollard.host.errors import HostError, NotFound, Overloaded, WorkerUnavailable
-from bollard.host.limits import LEASE_S, QUEUED_RUNS, RUNS_AT_ONCE, WORKER_START_S
+from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE, WORKER_START_S
 from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Committed, Duplicate, Entry, Journal
+from bollard.host.log.journal import Duplicate, Entry, Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.context import run_request
 from bollard.host.runs.event import NewEvent
@@ -22,9 +22,9 @@ from bollard.host.runs.grant import issue_grant
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.live import LiveRun, RunPorts
 from bollard.host.runs.stream_records import stream_record
-from bollard.host.store.boundary import Lease
 from bollard.host.workers.pool import PluginPool
 from bollard.host.workers.slot import WorkerSlot
+from bollard.protocol import JsonObject, status_of_failure
 from bollard.wire import WireError
 
 __all__ = ["Accepted", "Dispatcher", "QueuedRun"]
@@ -63,7 +63,7 @@ class Dispatcher:
         clock: Clock,
         agents: AgentBook,
         pools: Mapping[str, PluginPool],
-        incarnation: str,
+        engine: Engine,
         host_version: str,
         runs_at_once: int = RUNS_AT_ONCE,
     ) -> None:
@@ -72,12 +72,12 @@ class Dispatcher:
         self._clock = clock
         self._agents = agents
         self._pools = pools
-        self._incarnation = incarnation
+        self._engine = engine
         self._host_version = host_version
         self._runs_at_once = runs_at_once
         self._live: dict[str, LiveRun] = {}
         self._slots: dict[str, tuple[PluginPool, WorkerSlot]] = {}
-        self._queue: deque[QueuedRun] = deque()
+        self._queue: dict[str, QueuedRun] = {}
         self._accepting = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._ports = RunPorts(
@@ -89,6 +89,7 @@ class Dispatcher:
             misbehaved=self._misbehaved,
         )
         self.closing = False
+        engine.subscribe(self._offered, self._signalled)
 
     @property
     def live(self) -> Mapping[str, LiveRun]:
@@ -129,7 +130,8 @@ class Dispatcher:
         if room:
             self._start(queued)
         else:
-            self._queue.append(queued)
+            self._queue[facts.run_id] = queued
+            self._engine.submit(facts.run_id)
         self._hub.publish(facts.run_id, [stream_record(record) for record in records[1:]])
         return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True)
 
@@ -188,8 +190,8 @@ class Dispatcher:
     def enqueue(self, queued: QueuedRun) -> None:
         """A run of an earlier incarnation that still waits."""
         self._journal.remember(queued.facts)
-        self._queue.append(queued)
-        self._fill()
+        self._queue[queued.facts.run_id] = queued
+        self._engine.submit(queued.facts.run_id)
 
     def _start(self, queued: QueuedRun) -> None:
         facts = queued.facts
@@ -232,45 +234,86 @@ class Dispatcher:
         except WireError as error:
             live.give_up("lost", str(error))
 
+    def _offered(self, run_id: str) -> None:
+        """A run waits for an owner; this host takes what it knows while it has room."""
+        del run_id
+        self._fill()
+
     def _fill(self) -> None:
-        """Claim what waits while there is room."""
         while self._queue and len(self._live) + self._accepting < self._runs_at_once and not self.closing:
             self._accepting += 1
-            self._task(self._claim(self._queue.popleft()))
+            self._task(self._claim(self._queue.pop(next(iter(self._queue)))))
 
     async def _claim(self, queued: QueuedRun) -> None:
         epoch, facts = queued.epoch + 1, queued.facts
-        now_ms = self._clock.now_ms()
         claimed = NewRecord(
             workspace=facts.workspace,
             type="run.claimed",
             data=b"{}",
-            created_ms=now_ms,
+            created_ms=self._clock.now_ms(),
             run_id=facts.run_id,
             seq=queued.seq + 1,
             epoch=epoch,
         )
-        lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=now_ms + round(LEASE_S * 1000))
         try:
-            outcome = await self._journal.commit(Entry(records=[claimed], lease=(facts.run_id, lease)))
+            won = await self._engine.claim(facts.run_id, epoch, [claimed])
         except HostError as error:
             _log.warning("a queued run could not be claimed", run=facts.run_id, problem=error.message)
-            self._queue.append(queued)
+            self._queue[facts.run_id] = queued
             return
         finally:
             self._accepting -= 1
-        if isinstance(outcome, Committed):
+        if won:
             self._hub.publish(facts.run_id, [stream_record(claimed)])
-            self._start(QueuedRun(facts=facts, agent=queued.agent, event=queued.event, epoch=epoch, seq=queued.seq + 1))
+            self._start(replace(queued, epoch=epoch, seq=queued.seq + 1))
+
+    async def renew(self) -> None:
+        """Keep the leases of what runs here; a run whose lease was lost is dropped without a word to the log."""
+        for run_id in await self._engine.renew(list(self._live)):
+            if live := self._live.get(run_id):
+                live.fenced()
 
     # --- stopping ---
 
-    def cancel(self, run_id: str, reason: str) -> bool:
-        """Stop a live run; false when it is not live here."""
+    async def cancel(self, run_id: str, reason: str) -> bool:
+        """Stop a run that is live or waits; false when it is neither here."""
+        queued = self._queue.pop(run_id, None)
+        if queued is None:
+            return self._engine.signal(run_id, Cancel(reason))
+        await self._cancel_queued(queued, reason)
+        return True
+
+    async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
+        """A run that never started ends under an epoch of its own, so that nobody can start it any more."""
+        facts, epoch = queued.facts, queued.epoch + 1
+        bodies: list[tuple[str, JsonObject]] = [
+            ("run.cancelled", {"reason": reason}),
+            (
+                "run.ended",
+                {"status": status_of_failure(reason), "code": reason, "error": "it was stopped in the queue"},
+            ),
+        ]
+        records = [
+            NewRecord(
+                workspace=facts.workspace,
+                type=kind,
+                data=encode_data(body),
+                created_ms=self._clock.now_ms(),
+                run_id=facts.run_id,
+                seq=queued.seq + index + 1,
+                epoch=epoch,
+            )
+            for index, (kind, body) in enumerate(bodies)
+        ]
+        if await self._engine.claim(facts.run_id, epoch, records):
+            self._hub.publish(facts.run_id, [stream_record(record) for record in records])
+            self._hub.end(facts.run_id)
+
+    def _signalled(self, run_id: str, signal: Signal) -> bool:
         live = self._live.get(run_id)
         if live is None:
             return False
-        live.cancel(reason)
+        live.cancel(signal.reason)
         return True
 
     def check_idle(self) -> None:

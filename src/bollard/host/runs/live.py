@@ -149,6 +149,13 @@ class LiveRun:
             self._record("run.cancelled", {"reason": reason})
             self.flush()
 
+    def fenced(self) -> None:
+        """Another owner has the run: stop the worker, write nothing."""
+        if self._worker_run is not None and not self._worker_run.ended.done():
+            self._worker_run.cancel("host.lost")
+        self._ending = True
+        self._release()
+
     def give_up(self, cause: EndCause, detail: str) -> None:
         """End the run now."""
         self._conclude(cause, detail)

@@ -5,7 +5,7 @@ use. It translates its driver's errors into `StorageFull`, `StorageUnavailable` 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from bollard.host.store.rows import TranscriptRow
 
@@ -40,8 +40,8 @@ class Database(Protocol):
         """Rows as the writer's transaction sees them."""
         ...
 
-    def run(self, statement: str, values: Values = ()) -> int:
-        """How many rows it changed."""
+    def run(self, statement: str, values: Values = ()) -> None:
+        """A statement whose answer nobody needs: it may travel with others, and fail with them."""
         ...
 
     def run_many(self, statement: str, values: Iterable[Values]) -> None: ...
@@ -58,10 +58,8 @@ class Database(Protocol):
 
     # --- what the statements say differently ---
 
-    @property
-    def row_lock(self) -> str:
-        """Ends a select whose rows stay locked until the commit."""
-        ...
+    row_lock: ClassVar[str]
+    """Ends a select whose rows stay locked until the commit."""
 
     def among(self, column: str) -> str:
         """A condition: the column is one of a list, which is one parameter made by `listed`."""
@@ -69,8 +67,7 @@ class Database(Protocol):
 
     def listed(self, values: Iterable[str]) -> object: ...
 
-    @property
-    def put_transcript(self) -> str: ...
+    put_transcript: ClassVar[str]
 
     def transcript_values(self, row: TranscriptRow) -> Values: ...
 
@@ -78,14 +75,10 @@ class Database(Protocol):
         """Empty these tables inside the writer's transaction."""
         ...
 
-    @property
-    def search(self) -> str:
-        """Best first, then newest. Takes: expression, place, after, before, limit."""
-        ...
+    search: ClassVar[str]
+    """Best first, then newest. Takes: expression, place, after, before, limit."""
 
     def search_expression(self, place: str, terms: Sequence[str]) -> str: ...
 
-    @property
-    def from_unfinished(self) -> str:
-        """The `runs` table for a query that only wants runs that have not ended."""
-        ...
+    from_unfinished: ClassVar[str]
+    """The `runs` table for a query that only wants runs that have not ended."""

@@ -4,9 +4,10 @@ Statements of one commit travel together (pipeline), so a commit waits for the n
 an answer. When the connection dies while a commit is under way, the server is asked afterwards whether it was made.
 """
 
+import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from typing import Any, Final, cast
+from contextlib import ExitStack, suppress
+from typing import Any, ClassVar, Final, NoReturn, cast
 
 import msgspec
 import psycopg
@@ -17,7 +18,6 @@ from psycopg.errors import (
     LockNotAvailable,
     OutOfMemory,
 )
-from psycopg.types.string import StrDumper
 
 from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable
 from bollard.host.store import statements
@@ -25,8 +25,8 @@ from bollard.host.store.connection_pool import ConnectionPool
 from bollard.host.store.database import Values
 from bollard.host.store.migrations import REVISIONS, Revisions, migrate
 from bollard.host.store.places import place_of
+from bollard.host.store.postgres_search import expression_of, vector_of
 from bollard.host.store.rows import TranscriptRow
-from bollard.host.store.search_text import is_prefix
 from bollard.host.store.sql import SqlStore
 
 __all__ = ["PostgresDatabase", "postgres_store"]
@@ -36,12 +36,15 @@ LOCK_WAIT_S: Final = 2.0
 CONNECT_WAIT_S: Final = 5
 READERS: Final = 8
 READ_WAIT_S: Final = 5.0
+SETTLE_PAUSE_S: Final = 0.01
+"""Time between two questions about a commit whose answer was lost."""
 RESERVE_TRIES: Final = 100
 """Times to ask for ids again because another host took some in between."""
-VECTOR_POSITIONS: Final = 256
-"""Places of one word that the server keeps; it numbers no word beyond 16383."""
-VECTOR_LAST_POSITION: Final = 16_383
 
+_BUGS: Final = (psycopg.ProgrammingError, psycopg.DataError, psycopg.InterfaceError, psycopg.NotSupportedError)
+"""Not the store's trouble: trying again would not help, so they are raised as they are."""
+_OF_THE_LOG: Final = frozenset({statements.ADD_RECORD, statements.ADD_DELTA})
+"""Their text is the host's own and is hashed, so it is never replaced; and they are many."""
 _Connection = psycopg.Connection[tuple[Any, ...]]
 _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place", "vector")
 _SEARCH: Final = (
@@ -70,8 +73,11 @@ class PostgresDatabase:
         try:
             self._writer = self._connect()
             migrate(self._revisions, self._revision(self._writer), self._url, self._lock_wait_s)
-        except psycopg.Error as error:
-            raise _translated(error) from error
+        except BaseException as error:
+            self.close()
+            if isinstance(error, psycopg.Error):
+                _refuse(error)
+            raise
         self._readers.open()
 
     def close(self) -> None:
@@ -94,7 +100,7 @@ class PostgresDatabase:
             self._transaction_id = writer.execute("SELECT pg_current_xact_id()::text")
         except psycopg.Error as error:
             self.rollback()
-            raise _translated(error) from error
+            _refuse(error)
 
     def commit(self) -> None:
         transaction_id: str | None = None
@@ -106,15 +112,13 @@ class PostgresDatabase:
             lost = self._writer is None or self._writer.closed
             self.rollback()
             if transaction_id is None or not lost:
-                raise _translated(error) from error
+                _refuse(error)
             self._settle(transaction_id, error)
 
     def rollback(self) -> None:
         writer, self._transaction_id = self._writer, None
-        try:
+        with suppress(psycopg.Error):  # the reason why there is a rollback, said again
             self._commit.close()
-        except psycopg.Error:
-            pass  # the reason why there is a rollback, said again
         if writer is None:
             return
         try:
@@ -126,14 +130,14 @@ class PostgresDatabase:
             self._writer = None
 
     def fetch(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
-        return self._writing(lambda cursor: cursor.execute(self._text(statement), values).fetchall())
+        return self._writing(lambda cursor: cursor.execute(self._text(statement), _storable(values)).fetchall())
 
-    def run(self, statement: str, values: Values = ()) -> int:
-        # Asking for the count waits for the server; the statements of a commit's hot path use `run_many`.
-        return self._writing(lambda cursor: cursor.execute(self._text(statement), values).rowcount)
+    def run(self, statement: str, values: Values = ()) -> None:
+        self._writing(lambda cursor: cursor.execute(self._text(statement), _storable(values)))
 
     def run_many(self, statement: str, values: Iterable[Values]) -> None:
-        self._writing(lambda cursor: cursor.executemany(self._text(statement), values))
+        rows = values if statement in _OF_THE_LOG else map(_storable, values)
+        self._writing(lambda cursor: cursor.executemany(self._text(statement), rows))
 
     def reserve_ids(self, count: int) -> int:
         """Ids in a row: asked for again in the rare case that another host took one in between."""
@@ -151,47 +155,46 @@ class PostgresDatabase:
             return self._read_once(statement, values)
         except psycopg.OperationalError as error:
             if isinstance(error, LockNotAvailable):
-                raise _translated(error) from error
+                _refuse(error)
         except psycopg.Error as error:
-            raise _translated(error) from error
+            _refuse(error)
         try:  # a connection that lay idle may have died with the server it was made to; a new one tells
             return self._read_once(statement, values)
         except psycopg.Error as error:
-            raise _translated(error) from error
+            _refuse(error)
 
     def _read_once(self, statement: str, values: Values) -> list[tuple[object, ...]]:
         with self._readers.use() as connection, connection.cursor(binary=True) as cursor:
-            return cursor.execute(self._text(statement), values).fetchall()
+            return cursor.execute(self._text(statement), _storable(values)).fetchall()
 
     # --- what the statements say differently ---
 
-    row_lock: Final = "FOR UPDATE"
+    row_lock: ClassVar[str] = "FOR UPDATE"
 
     def among(self, column: str) -> str:
         return f"{column} = ANY(?)"
 
     def listed(self, values: Iterable[str]) -> object:
-        return list(values)
+        return list(_storable(list(values)))
 
-    put_transcript: Final = statements.upsert(
+    put_transcript: ClassVar[str] = statements.upsert(
         statements.insert("transcript", TranscriptRow, "place", "vector"), ("seq",), _TRANSCRIPT_COLUMNS
     )
 
     def transcript_values(self, row: TranscriptRow) -> Values:
         place = place_of(row.workspace, row.bot, row.conversation, row.thread)
-        return (*msgspec.structs.astuple(row), place, _vector(place, row.search))
+        return (*msgspec.structs.astuple(row), place, vector_of(place, row.search))
 
     def clear(self, tables: Sequence[str]) -> None:
-        self.run(f"TRUNCATE {', '.join(tables)}")
+        for table in tables:  # not TRUNCATE, which readers would have to wait for
+            self.run(f"DELETE FROM {table}")  # noqa: S608 -- our own names
 
-    search: Final = _SEARCH
+    search: ClassVar[str] = _SEARCH
 
     def search_expression(self, place: str, terms: Sequence[str]) -> str:
-        """The place is in the index too, so that a common word costs what its conversation holds, not the store."""
-        wanted = [_quoted(term) + (":*" if is_prefix(term) else "") for term in terms]
-        return " & ".join([_quoted(_place_lexeme(place)), *wanted])
+        return expression_of(place, terms)
 
-    from_unfinished: Final = "runs"
+    from_unfinished: ClassVar[str] = "runs"
 
     # --- connections ---
 
@@ -205,8 +208,7 @@ class PostgresDatabase:
             keepalives_interval=5,
             keepalives_count=3,
         )
-        connection.adapters.register_dumper(str, _TextWithoutNul)
-        connection.execute(f"SET lock_timeout = {round(self._lock_wait_s * 1000)}")
+        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{round(self._lock_wait_s * 1000)}ms",))
         return connection
 
     def _connected(self) -> _Connection:
@@ -220,7 +222,7 @@ class PostgresDatabase:
         try:
             return work(self._writer.cursor(binary=True))
         except psycopg.Error as error:
-            raise _translated(error) from error
+            _refuse(error)
 
     def _text(self, statement: str) -> Any:
         """Our statements with the driver's placeholders."""
@@ -240,29 +242,37 @@ class PostgresDatabase:
 
     def _settle(self, transaction_id: str, error: psycopg.Error) -> None:
         """The connection died in the commit: ask a new one what became of it."""
-        try:
-            rows = self._connected().execute("SELECT pg_xact_status(%s::xid8)", (transaction_id,)).fetchall()
-        except psycopg.Error:
-            rows = []
-        status = rows[0][0] if rows else None
+        until = time.monotonic() + self._lock_wait_s
+        status: str | None = "in progress"
+        while status == "in progress" and time.monotonic() < until:  # until the server has noticed as well
+            time.sleep(SETTLE_PAUSE_S)
+            try:
+                statement = "SELECT pg_xact_status(%s::xid8)"
+                ((status,),) = self._connected().execute(statement, (transaction_id,)).fetchall()
+            except psycopg.Error:
+                status = None
         if status == "committed":
             return
         if status == "aborted":
-            raise _translated(error) from error
+            _refuse(error)
         hint = "reconnect, then look whether the newest records are there"
         raise StorageUnavailable("the connection died in a commit", hint=hint, outcome="unknown") from error
-
-
-class _TextWithoutNul(StrDumper):
-    """PostgreSQL's text cannot hold U+0000. The log's own bytes can; only projections show a replacement."""
-
-    def dump(self, obj: str) -> bytes | bytearray | memoryview | None:
-        return super().dump(obj.replace("\0", "\ufffd") if "\0" in obj else obj)
 
 
 def postgres_store(url: str, *, lock_wait_s: float = LOCK_WAIT_S) -> SqlStore:
     """The store in one PostgreSQL database."""
     return SqlStore(PostgresDatabase(url, lock_wait_s=lock_wait_s), wait_s=lock_wait_s)
+
+
+def _storable(values: Values) -> Values:
+    """PostgreSQL's text cannot hold U+0000. The log's own bytes can; only projections show a replacement."""
+    return [value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value for value in values]
+
+
+def _refuse(error: psycopg.Error) -> NoReturn:
+    if isinstance(error, _BUGS):
+        raise error
+    raise _translated(error) from error
 
 
 def _translated(error: psycopg.Error) -> HostError:
@@ -274,25 +284,3 @@ def _translated(error: psycopg.Error) -> HostError:
     if isinstance(error, LockNotAvailable | DeadlockDetected):
         return StorageUnavailable("another host has locked a row", hint="try again", sqlstate=code)
     return StorageUnavailable(f"PostgreSQL cannot be used: {error}", hint="is the server up?", sqlstate=code)
-
-
-def _quoted(term: str) -> str:
-    text = term.replace("\\", "\\\\").replace("'", "''").replace("\0", " ")
-    return f"'{text}'"
-
-
-def _place_lexeme(place: str) -> str:
-    return f"place/{place}"  # no word has a slash, so nobody can ask for it
-
-
-def _vector(place: str, search: str) -> str:
-    """Our own words as a text search vector: the server's parser would cut them its own way."""
-    places: dict[str, list[int]] = {}
-    for position, word in enumerate(search.split(), start=1):
-        at = places.setdefault(word, [])
-        if position <= VECTOR_LAST_POSITION and len(at) < VECTOR_POSITIONS:
-            at.append(position)
-    lexemes = [_quoted(_place_lexeme(place))]
-    for word, at in places.items():
-        lexemes.append(_quoted(word) + (f":{','.join(map(str, at))}" if at else ""))
-    return " ".join(lexemes)

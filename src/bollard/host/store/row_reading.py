@@ -55,7 +55,7 @@ def read_records(tuples: _Tuples) -> list[RecordRow]:
     """SQLite has no booleans, and the hash of a record tells `1` from `true`."""
     names, rows = RecordRow.__struct_fields__, list[RecordRow]()
     for values in tuples:
-        fields = cast("dict[str, object]", dict(zip(names, values, strict=True)))
+        fields = dict(zip(names, values, strict=True))
         fields["observed"] = bool(values[_OBSERVED])
         rows.append(cast("Callable[..., RecordRow]", RecordRow)(**fields))
     return rows

@@ -200,7 +200,7 @@ class PutTranscript(msgspec.Struct, frozen=True):
 
 
 class PutState(msgspec.Struct, frozen=True):
-    """A new value. A `version` of 0 counts on: one more than the row's, 1 when there is none. Any other is taken as is."""
+    """A new value. A `version` of 0 counts on: one more than the row's, 1 when there is none."""
 
     row: StateRow
 

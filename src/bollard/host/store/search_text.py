@@ -19,7 +19,7 @@ QUERY_TERMS: Final = 32
 
 # Han with its extensions, kana, hangul, and the iteration marks: scripts whose words have no spaces between them.
 _CJK: Final = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-_RUNS: Final = re.compile(rf"([{_CJK}]+)|((?:(?![{_CJK}])[^\W_])+)")
+_RUNS: Final = re.compile(rf"((?:(?=\w)[{_CJK}])+)|((?:(?![{_CJK}])[^\W_])+)")
 _ASCII_WORDS: Final = re.compile(r"[a-z0-9]+")
 _IS_CJK: Final = re.compile(rf"[{_CJK}]")
 
@@ -32,7 +32,7 @@ def segment(text: str) -> str:
     kept: list[str] = []
     room = SEARCH_BYTES
     for cjk, word in _RUNS.findall(_folded(text[:SEARCH_BYTES])):
-        for piece in ([*_pairs(cjk), cjk[-1]] if cjk else (word[:WORD_CHARACTERS],)):
+        for piece in [*_pairs(cjk), cjk[-1]] if cjk else (word[:WORD_CHARACTERS],):
             room -= len(piece.encode()) + 1
             if room < 0 or len(kept) == SEARCH_WORDS:
                 return " ".join(kept)

@@ -30,6 +30,7 @@ from bollard.host.store.rows import (
 
 __all__ = ["SqlTransaction"]
 
+_Patch = dict[RunField, str | int | None]
 _RUN_FIELDS: Final = frozenset(get_args(RunField))
 _values: Final = msgspec.structs.astuple
 
@@ -42,11 +43,7 @@ class SqlTransaction:
 
     def lock_epochs(self, run_ids: Iterable[str]) -> dict[str, int]:
         database = self._database
-        # In order of id, so that two hosts that lock the same runs wait for each other instead of dead-locking.
-        statement = (
-            f"SELECT run_id, epoch FROM runs WHERE {database.among('run_id')} AND ended = 0 "  # noqa: S608 -- our own text
-            f"ORDER BY run_id {database.row_lock}"
-        )
+        statement = statements.lock_epochs(database.among("run_id"), database.row_lock)
         rows = database.fetch(statement, (database.listed(sorted(run_ids)),))
         return dict(cast("list[tuple[str, int]]", rows))
 
@@ -80,36 +77,28 @@ class SqlTransaction:
     def apply(self, changes: Iterable[Change]) -> None:
         """Rows of one kind go in one statement, and what happens to one run in this commit is one row's change."""
         runs: dict[str, RunRow] = {}
-        patches: dict[str, dict[RunField, str | int | None]] = {}
-        events: list[Values] = []
-        transcript: list[Values] = []
-        artifacts: list[Values] = []
-        database = self._database
+        patches: dict[str, _Patch] = {}
+        rows: dict[str, list[Values]] = {}
         for change in changes:
             match change:
                 case PatchRun(run_id, fields):
                     patches.setdefault(run_id, {}).update(fields)
-                case PutEvent(row):
-                    events.append(_values(row))
-                case PutRun(row):
-                    runs[row.run_id] = row
-                case PutTranscript(row):
-                    transcript.append(database.transcript_values(row))
-                case PutArtifact(row):
-                    artifacts.append(_values(row))
-                case PutState(row):
-                    self._put_state(row)
-                case DropState(scope_key, key):
-                    database.run(statements.DROP_STATE, (scope_key, key))
-        if events:
-            database.run_many(statements.PUT_EVENT, events)
+                case PutRun(run):
+                    runs[run.run_id] = run
+                case PutEvent(event):
+                    rows.setdefault(statements.PUT_EVENT, []).append(_values(event))
+                case PutTranscript(said):
+                    values = self._database.transcript_values(said)
+                    rows.setdefault(self._database.put_transcript, []).append(values)
+                case PutArtifact(artifact):
+                    rows.setdefault(statements.PUT_ARTIFACT, []).append(_values(artifact))
+                case PutState() | DropState():
+                    self._change_state(change)
         if runs:
-            database.run_many(statements.PUT_RUN, [_values(_patched(row, patches)) for row in runs.values()])
+            rows[statements.PUT_RUN] = [_values(_patched(row, patches)) for row in runs.values()]
+        for statement, many in rows.items():
+            self._database.run_many(statement, many)
         self._patch(patches)
-        if transcript:
-            database.run_many(database.put_transcript, transcript)
-        if artifacts:
-            database.run_many(statements.PUT_ARTIFACT, artifacts)
 
     def take_lease(self, run_id: str, lease: Lease) -> bool:
         values = (lease.epoch, lease.owner, lease.until_ms, run_id, lease.epoch - 1)
@@ -117,10 +106,7 @@ class SqlTransaction:
 
     def renew_leases(self, owner: str, run_ids: Sequence[str], until_ms: int) -> set[str]:
         database = self._database
-        statement = (
-            f"UPDATE runs SET lease_until_ms = ? WHERE owner = ? AND {database.among('run_id')} "  # noqa: S608 -- our own text
-            "AND ended = 0 RETURNING run_id"
-        )
+        statement = statements.renew_leases(database.among("run_id"))
         rows = database.fetch(statement, (until_ms, owner, database.listed(run_ids)))
         return {cast("str", row[0]) for row in rows}
 
@@ -132,30 +118,30 @@ class SqlTransaction:
 
     def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
         database = self._database
-        statement = (
-            "UPDATE records SET data = NULL WHERE id IN ("
-            f"SELECT id FROM records WHERE {database.among('type')} AND created_ms < ? AND data IS NOT NULL "
-            "ORDER BY created_ms, id LIMIT ?)"
-        )
-        return database.run(statement, (database.listed(types), before_ms, limit))
+        statement = statements.drop_data(database.among("type"))
+        return len(database.fetch(statement, (database.listed(types), before_ms, limit)))
 
     def drop_deltas(self, before_ms: int, limit: int) -> int:
-        return self._database.run(statements.DROP_OLD_DELTAS, (before_ms, before_ms, limit))
+        return len(self._database.fetch(statements.DROP_OLD_DELTAS, (before_ms, before_ms, limit)))
 
     def drop_expired(self, now_ms: int, limit: int) -> int:
-        dropped = self._database.run(statements.DROP_EXPIRED_STATE, (now_ms, limit))
-        return dropped + self._database.run(statements.DROP_EXPIRED_ARTIFACTS, (now_ms, limit - dropped))
+        dropped = len(self._database.fetch(statements.DROP_EXPIRED_STATE, (now_ms, limit)))
+        return dropped + len(self._database.fetch(statements.DROP_EXPIRED_ARTIFACTS, (now_ms, limit - dropped)))
 
     def clear_projections(self) -> None:
         self._database.clear(statements.PROJECTIONS)
 
-    def _put_state(self, row: StateRow) -> None:
-        if row.version == 0:
-            self._database.run(statements.COUNT_STATE, _values(msgspec.structs.replace(row, version=1)))
+    def _change_state(self, change: PutState | DropState) -> None:
+        """At once and in order: one commit may write and drop the same key."""
+        if isinstance(change, DropState):
+            statement, values = statements.DROP_STATE, (change.scope_key, change.key)
+        elif change.row.version == 0:
+            statement, values = statements.COUNT_STATE, _values(msgspec.structs.replace(change.row, version=1))
         else:
-            self._database.run(statements.PUT_STATE, _values(row))
+            statement, values = statements.PUT_STATE, _values(change.row)
+        self._database.run(statement, values)
 
-    def _patch(self, patches: dict[str, dict[RunField, str | int | None]]) -> None:
+    def _patch(self, patches: dict[str, _Patch]) -> None:
         by_fields: dict[tuple[RunField, ...], list[Values]] = {}
         for run_id, fields in patches.items():
             if fields:
@@ -166,7 +152,7 @@ class SqlTransaction:
             self._database.run_many(statements.patch_run(names), values)
 
 
-def _patched(row: RunRow, patches: dict[str, dict[RunField, str | int | None]]) -> RunRow:
+def _patched(row: RunRow, patches: dict[str, _Patch]) -> RunRow:
     """A new run with what this commit already says of it."""
     fields = patches.pop(row.run_id, None)
     return msgspec.structs.replace(row, **fields) if fields else row

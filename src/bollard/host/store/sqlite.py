@@ -8,7 +8,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import ClassVar, Final, NoReturn, cast
 
 import msgspec
 
@@ -34,6 +34,8 @@ CACHE_KIB: Final = 8192
 CHECKPOINT_PAGES: Final = 2000
 """Pages of the write-ahead log after which it is copied into the database."""
 
+_BUGS: Final = (sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.NotSupportedError)
+"""Not the store's trouble: trying again would not help, so they are raised as they are."""
 _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place")
 _SEARCH: Final = (
     f"SELECT {statements.columns(TranscriptRow, 'said.')} FROM transcript_search "  # noqa: S608 -- our own names
@@ -53,11 +55,13 @@ class SqliteDatabase:
         clock: Clock | None = None,
         busy_wait_s: float = BUSY_WAIT_S,
         readers: int = READERS,
+        max_pages: int | None = None,
         revisions: Revisions = REVISIONS,
     ) -> None:
         self._path = path
         self._clock = clock or SystemClock()
         self._busy_wait_s = busy_wait_s
+        self._max_pages = max_pages  # the file is full at this size, whatever the disk still has
         self._revisions = revisions
         self._writer: sqlite3.Connection | None = None
         self._reserved = 0
@@ -74,8 +78,11 @@ class SqliteDatabase:
         try:
             self._writer = self._connect_writer()
             migrate(self._revisions, self._revision(), self._url(), self._busy_wait_s)
-        except sqlite3.Error as error:
-            raise self._translated(error) from error
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.Error):
+                self._refuse(error)
+            raise
         self._readers.open()
 
     def close(self) -> None:
@@ -115,14 +122,14 @@ class SqliteDatabase:
     def fetch(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
         return self._do(statement, values).fetchall()
 
-    def run(self, statement: str, values: Values = ()) -> int:
-        return self._do(statement, values).rowcount
+    def run(self, statement: str, values: Values = ()) -> None:
+        self._do(statement, values)
 
     def run_many(self, statement: str, values: Iterable[Values]) -> None:
         try:
             self._connected().executemany(statement, values)
         except sqlite3.Error as error:
-            raise self._translated(error) from error
+            self._refuse(error)
 
     def reserve_ids(self, count: int) -> int:
         (newest,) = cast("list[tuple[int]]", self.fetch("SELECT coalesce(max(id), 0) FROM records"))
@@ -137,19 +144,19 @@ class SqliteDatabase:
             with self._readers.use() as connection:
                 return connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise self._translated(error) from error
+            self._refuse(error)
 
     # --- what the statements say differently ---
 
-    row_lock: Final = ""  # the writer has the whole database
+    row_lock: ClassVar[str] = ""  # the writer has the whole database
 
     def among(self, column: str) -> str:
-        return f"{column} IN (SELECT value FROM json_each(?))"
+        return f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 -- our own names
 
     def listed(self, values: Iterable[str]) -> object:
         return json.dumps(list(values))
 
-    put_transcript: Final = statements.upsert(
+    put_transcript: ClassVar[str] = statements.upsert(
         statements.insert("transcript", TranscriptRow, "place"), ("seq",), _TRANSCRIPT_COLUMNS
     )
 
@@ -163,14 +170,14 @@ class SqliteDatabase:
         if "transcript" in tables:
             self.run("INSERT INTO transcript_search (transcript_search) VALUES ('delete-all')")
 
-    search: Final = _SEARCH
+    search: ClassVar[str] = _SEARCH
 
     def search_expression(self, place: str, terms: Sequence[str]) -> str:
         """The place is in the index too, so that a common word costs what its conversation holds, not the store."""
         wanted = " AND ".join(_quoted(term) + (" *" if is_prefix(term) else "") for term in terms)
         return f"(place : {_quoted(place)}) AND (search : ({wanted}))"
 
-    from_unfinished: Final = "runs INDEXED BY runs_unfinished"
+    from_unfinished: ClassVar[str] = "runs INDEXED BY runs_unfinished"
 
     # --- connections ---
 
@@ -183,7 +190,7 @@ class SqliteDatabase:
         try:
             return self._connected().execute(statement, values)
         except sqlite3.Error as error:
-            raise self._translated(error) from error
+            self._refuse(error)
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -198,15 +205,18 @@ class SqliteDatabase:
         connection = self._connect()
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                message = f"{self._path.name} cannot use a write-ahead log here ({mode})"
-                raise StorageUnavailable(message, hint="keep the data directory on a local disk")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            if self._max_pages is not None:
+                connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
         except BaseException:
             connection.close()
             raise
+        if mode != "wal":
+            connection.close()
+            message = f"{self._path.name} cannot use a write-ahead log here ({mode})"
+            raise StorageUnavailable(message, hint="keep the data directory on a local disk")
         return connection
 
     def _connect_reader(self) -> sqlite3.Connection:
@@ -221,6 +231,11 @@ class SqliteDatabase:
         tables = self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'")
         rows = self.fetch(statements.REVISION) if tables else []
         return cast("str", rows[0][0]) if rows else None
+
+    def _refuse(self, error: sqlite3.Error) -> NoReturn:
+        if isinstance(error, _BUGS):
+            raise error
+        raise self._translated(error) from error
 
     def _translated(self, error: sqlite3.Error) -> HostError:
         code: int | None = getattr(error, "sqlite_errorcode", None)

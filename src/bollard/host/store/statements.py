@@ -20,7 +20,7 @@ from bollard.host.store.rows import (
     TranscriptRow,
 )
 
-__all__ = ["columns", "insert", "patch_run", "select"]
+__all__ = ["columns", "drop_data", "insert", "lock_epochs", "patch_run", "renew_leases", "select", "upsert"]
 
 
 def columns(row: type[msgspec.Struct], alias: str = "") -> str:
@@ -44,6 +44,20 @@ def upsert(statement: str, key: tuple[str, ...], names: tuple[str, ...]) -> str:
 
 def patch_run(fields: tuple[RunField, ...]) -> str:
     return f"UPDATE runs SET {', '.join(f'{name} = ?' for name in fields)} WHERE run_id = ?"  # noqa: S608 -- checked names
+
+
+def lock_epochs(among: str, row_lock: str) -> str:
+    """In order of id, so that two hosts that lock the same runs wait for each other instead of dead-locking."""
+    return f"SELECT run_id, epoch FROM runs WHERE {among} AND ended = 0 ORDER BY run_id {row_lock}"  # noqa: S608 -- our own
+
+
+def renew_leases(among: str) -> str:
+    return f"UPDATE runs SET lease_until_ms = ? WHERE owner = ? AND {among} AND ended = 0 RETURNING run_id"  # noqa: S608 -- our own
+
+
+def drop_data(among: str) -> str:
+    old = f"{among} AND created_ms < ? AND data IS NOT NULL ORDER BY created_ms, id LIMIT ?"
+    return f"UPDATE records SET data = NULL WHERE id IN (SELECT id FROM records WHERE {old}) RETURNING 1"  # noqa: S608 -- our own
 
 
 ADD_RECORD: Final = insert("records", RecordRow)
@@ -71,15 +85,15 @@ DROP_OLD_DELTAS: Final = (
     "SELECT old.run_id, old.first_seq FROM deltas old JOIN runs ON runs.run_id = old.run_id "
     "WHERE old.created_ms < ? AND runs.ended = 1 AND NOT EXISTS ("
     "SELECT 1 FROM deltas newer WHERE newer.run_id = old.run_id AND newer.created_ms >= ?) "
-    "ORDER BY old.created_ms, old.run_id, old.first_seq LIMIT ?)"
+    "ORDER BY old.created_ms, old.run_id, old.first_seq LIMIT ?) RETURNING 1"
 )
 DROP_EXPIRED_STATE: Final = (
     "DELETE FROM state WHERE (scope_key, key) IN ("
-    "SELECT scope_key, key FROM state WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?)"
+    "SELECT scope_key, key FROM state WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?) RETURNING 1"
 )
 DROP_EXPIRED_ARTIFACTS: Final = (
     "DELETE FROM artifacts WHERE (workspace, artifact_id) IN ("
-    "SELECT workspace, artifact_id FROM artifacts WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?)"
+    "SELECT workspace, artifact_id FROM artifacts WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?) RETURNING 1"
 )
 PROJECTIONS: Final = ("events", "runs", "transcript", "state", "artifacts")
 

@@ -1,0 +1,60 @@
+"""The engine of one host: the store is the queue, and every signal stays in the process."""
+
+from collections.abc import Sequence
+
+from bollard.host.clock import Clock
+from bollard.host.engine.boundary import HostPresence, Offered, Signal, Signalled
+from bollard.host.limits import LEASE_S
+from bollard.host.log.journal import Committed, Entry, Journal, Renewed
+from bollard.host.log.records import NewRecord
+from bollard.host.store.boundary import Lease, Store
+
+__all__ = ["LocalEngine"]
+
+
+class LocalEngine:
+    """Owns what it claims until it loses a lease or the process ends."""
+
+    def __init__(self, journal: Journal, store: Store, clock: Clock, incarnation: str) -> None:
+        self._journal = journal
+        self._store = store
+        self._clock = clock
+        self._incarnation = incarnation
+        self._offered: Offered | None = None
+        self._signalled: Signalled | None = None
+        self._owned = 0
+
+    @property
+    def incarnation(self) -> str:
+        return self._incarnation
+
+    def subscribe(self, offered: Offered, signalled: Signalled) -> None:
+        self._offered = offered
+        self._signalled = signalled
+
+    def submit(self, run_id: str) -> None:
+        if self._offered is not None:
+            self._offered(run_id)
+
+    async def claim(self, run_id: str, epoch: int, records: Sequence[NewRecord]) -> bool:
+        lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=self._until_ms())
+        size = sum(len(record.data) for record in records)
+        outcome = await self._journal.commit(Entry(records=records, lease=(run_id, lease), size=size))
+        return isinstance(outcome, Committed)
+
+    async def renew(self, run_ids: Sequence[str]) -> set[str]:
+        self._owned = len(run_ids)
+        if not run_ids:
+            return set()
+        outcome = await self._journal.commit(Entry(renew=(self._incarnation, tuple(run_ids), self._until_ms())))
+        kept = outcome.run_ids if isinstance(outcome, Renewed) else frozenset[str]()
+        return set(run_ids) - kept
+
+    def signal(self, run_id: str, signal: Signal) -> bool:
+        return self._signalled is not None and self._signalled(run_id, signal)
+
+    def presence(self) -> list[HostPresence]:
+        return [HostPresence(incarnation=self._incarnation, runs=self._owned, seen_ms=self._clock.now_ms())]
+
+    def _until_ms(self) -> int:
+        return self._store.now_ms() + round(LEASE_S * 1000)

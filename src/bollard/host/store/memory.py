@@ -1,0 +1,188 @@
+"""The store in memory: the same boundary and the same answers, for tests and the simulator. Nothing outlives it."""
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from bollard.host.clock import Clock, SystemClock
+from bollard.host.store.boundary import RunQuery, TranscriptQuery, WriteTransaction
+from bollard.host.store.memory_tables import MemoryTables
+from bollard.host.store.memory_writes import MemoryTransaction
+from bollard.host.store.places import place_of
+from bollard.host.store.rows import (
+    ArtifactRow,
+    DeltaRow,
+    EventRow,
+    HeadRow,
+    RecordRow,
+    RunRow,
+    StateRow,
+    TranscriptRow,
+)
+from bollard.host.store.search_text import is_prefix
+from bollard.protocol import TERMINAL_STATUSES
+
+__all__ = ["MemoryStore"]
+
+_NOT_IN_THE_LOG: Final = frozenset({"owner", "lease_until_ms"})
+_EVERYTHING: Final = 2**63
+
+
+class MemoryStore:
+    """Rows in dictionaries behind one lock."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._tables = MemoryTables()
+        self._lock = threading.RLock()
+
+    def open(self) -> None:
+        """Nothing to connect to: what is here stays until the object goes."""
+
+    def close(self) -> None:
+        """Keeps the rows, so that a test can open it again."""
+
+    @contextmanager
+    def write(self) -> Generator[WriteTransaction]:
+        with self._lock:
+            undo = self._tables.undo
+            try:
+                yield MemoryTransaction(self._tables)
+            except BaseException:
+                for inverse in reversed(undo):
+                    inverse()
+                raise
+            finally:
+                undo.clear()
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def run(self, run_id: str) -> RunRow | None:
+        with self._lock:
+            return self._tables.runs.get(run_id)
+
+    def runs(self, query: RunQuery) -> list[RunRow]:
+        with self._lock:
+            found = [row for row in self._tables.runs.rows.values() if _wanted(query, row)]
+        return sorted(found, key=lambda row: (row.created_ms, row.run_id), reverse=True)[: query.limit]
+
+    def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
+        with self._lock:
+            rows = self._tables.runs.rows.values()
+            found = [row for row in rows if row.status not in TERMINAL_STATUSES and row.run_id > after]
+        return sorted(found, key=lambda row: row.run_id)[:limit]
+
+    def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]:
+        with self._lock:
+            return self._tables.runs_log.after(run_id, after_seq, limit)
+
+    def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
+        with self._lock:
+            found = [row for row in self._tables.deltas.get(run_id) or () if row.last_seq > after_seq]
+        return sorted(found, key=lambda row: row.first_seq)
+
+    def records(self, after_id: int, limit: int) -> list[RecordRow]:
+        with self._lock:
+            return self._tables.log.after(None, after_id, limit)
+
+    def chain(self, workspace: str, chain: str, after_position: int, limit: int) -> list[RecordRow]:
+        with self._lock:
+            return self._tables.chains.after((workspace, chain), after_position, limit)
+
+    def heads(self, workspace: str) -> list[HeadRow]:
+        with self._lock:
+            found = [row for row in self._tables.heads.rows.values() if row.workspace == workspace]
+        return sorted(found, key=lambda row: (row.chain, row.position))
+
+    def event(self, workspace: str, event_id: str) -> EventRow | None:
+        with self._lock:
+            return self._tables.events.get((workspace, event_id))
+
+    def events(self, workspace: str, before_record: int | None, limit: int) -> list[EventRow]:
+        before = _EVERYTHING if before_record is None else before_record
+        with self._lock:
+            rows = self._tables.events.rows.values()
+            found = [row for row in rows if row.workspace == workspace and row.record_id < before]
+        return sorted(found, key=lambda row: row.record_id, reverse=True)[:limit]
+
+    def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
+        rows = self._window(query)
+        return rows[: query.limit] if query.forward else rows[::-1][: query.limit]
+
+    def search(self, query: TranscriptQuery, terms: Sequence[str]) -> list[TranscriptRow]:
+        if not terms:
+            return []
+        scored = [(_score(row.search.split(), terms), row.seq, row) for row in self._window(query)]
+        best = sorted((hit for hit in scored if hit[0] > 0), key=lambda hit: hit[:2], reverse=True)
+        return [row for _, _, row in best[: query.limit]]
+
+    def state(self, scope_key: str, key: str) -> StateRow | None:
+        with self._lock:
+            return self._tables.state.get((scope_key, key))
+
+    def states(self, scope_key: str, after_key: str, limit: int) -> list[StateRow]:
+        with self._lock:
+            rows = self._tables.state.rows.values()
+            found = [row for row in rows if row.scope_key == scope_key and row.key > after_key]
+        return sorted(found, key=lambda row: row.key)[:limit]
+
+    def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
+        with self._lock:
+            return self._tables.artifacts.get((workspace, artifact_id))
+
+    def artifact_digests(self, after: str, limit: int) -> list[str]:
+        with self._lock:
+            digests = {row.sha256 for row in self._tables.artifacts.rows.values() if row.sha256 is not None}
+        return sorted(digest for digest in digests if digest > after)[:limit]
+
+    def meta(self, key: str) -> str | None:
+        with self._lock:
+            return self._tables.meta.get(key)
+
+    def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
+        tables = self._tables
+        with self._lock:
+            return {
+                "events": _dump(tables.events.rows.values(), lambda row: row.record_id),
+                "runs": _dump(tables.runs.rows.values(), lambda row: row.run_id),
+                "transcript": _dump(tables.transcript.rows.values(), lambda row: row.seq),
+                "state": _dump(tables.state.rows.values(), lambda row: (row.scope_key, row.key)),
+                "artifacts": _dump(tables.artifacts.rows.values(), lambda row: (row.workspace, row.artifact_id)),
+            }
+
+    def _window(self, query: TranscriptQuery) -> list[TranscriptRow]:
+        after = -1 if query.after is None else query.after
+        before = _EVERYTHING if query.before is None else query.before
+        place = place_of(query.workspace, query.bot, query.conversation, query.thread)
+        with self._lock:
+            return [row for row in self._tables.in_place(place) if after < row.seq < before]
+
+
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+
+
+def _dump(rows: Iterable[_Row], order: Callable[[_Row], Any]) -> list[tuple[object, ...]]:
+    ordered = sorted(rows, key=order)
+    return [
+        tuple(getattr(row, name) for name in row.__struct_fields__ if name not in _NOT_IN_THE_LOG) for row in ordered
+    ]
+
+
+def _wanted(query: RunQuery, row: RunRow) -> bool:
+    return (
+        row.workspace == query.workspace
+        and (query.statuses is None or row.status in query.statuses)
+        and (query.agent_id is None or row.agent_id == query.agent_id)
+        and (query.conversation is None or row.conversation == query.conversation)
+        and (query.before is None or (row.created_ms, row.run_id) < query.before)
+    )
+
+
+def _score(words: Sequence[str], terms: Sequence[str]) -> float:
+    """How much of a message the terms are; nothing when one of them is not in it."""
+    hits = [sum(word.startswith(term) if is_prefix(term) else word == term for word in words) for term in terms]
+    return sum(hits) / len(words) if words and all(hits) else 0.0

@@ -1,0 +1,178 @@
+"""One commit of the memory store."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from bollard.host.errors import Conflict
+from bollard.host.store.boundary import Lease
+from bollard.host.store.delta_spans import merge
+from bollard.host.store.memory_tables import MemoryTables
+from bollard.host.store.rows import (
+    ArtifactRow,
+    Change,
+    DeltaRow,
+    DropState,
+    EventRow,
+    HeadRow,
+    PatchRun,
+    PutArtifact,
+    PutEvent,
+    PutRun,
+    PutState,
+    PutTranscript,
+    RecordRow,
+    RunRow,
+    StateRow,
+)
+from bollard.protocol import TERMINAL_STATUSES
+
+__all__ = ["MemoryTransaction"]
+
+
+class MemoryTransaction:
+    """Changes the tables at once; the store undoes them when the block fails."""
+
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    def lock_epochs(self, run_ids: Iterable[str]) -> dict[str, int]:
+        found = (self._unfinished(run_id) for run_id in run_ids)
+        return {run.run_id: run.epoch for run in found if run is not None}
+
+    def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None:
+        return self._tables.events_by_source.get((workspace, source, source_id))
+
+    def find_state(self, scope_key: str, key: str) -> StateRow | None:
+        return self._tables.state.get((scope_key, key))
+
+    def next_record_ids(self, count: int) -> int:
+        first = self._tables.newest_record + 1
+        self._tables.newest_record += count  # like a sequence: a failed transaction leaves a hole
+        return first
+
+    def add_records(self, rows: Sequence[RecordRow]) -> None:
+        for row in rows:
+            self._tables.add_record(row)
+
+    def add_deltas(self, rows: Sequence[DeltaRow]) -> None:
+        for row in rows:
+            before = self._tables.deltas.get(row.run_id) or ()
+            if any(row.first_seq == other.first_seq for other in before):
+                raise Conflict(f"a row is there already: {row.run_id} {row.first_seq}", hint="deltas come once")
+            self._tables.deltas.put(row.run_id, (*before, row))
+
+    def merge_deltas(self, run_id: str) -> None:
+        by_epoch: dict[int, list[DeltaRow]] = {}
+        for row in self._tables.deltas.get(run_id) or ():
+            by_epoch.setdefault(row.epoch, []).append(row)
+        if by_epoch:
+            self._tables.deltas.put(run_id, tuple(merge(same_epoch) for same_epoch in by_epoch.values()))
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        tables = self._tables
+        for change in changes:
+            match change:
+                case PutEvent(row):
+                    tables.add_event(row)
+                case PutRun(row):
+                    tables.runs.add(row.run_id, row)
+                case PatchRun(run_id, fields):
+                    run = tables.runs.get(run_id)
+                    if run is not None:
+                        tables.runs.put(run_id, msgspec.structs.replace(run, **fields))
+                case PutTranscript(row):
+                    tables.transcript.put(row.seq, row)
+                case PutState(row):
+                    self._put_state(row)
+                case DropState(scope_key, key):
+                    tables.state.drop((scope_key, key))
+                case PutArtifact(row):
+                    tables.artifacts.put((row.workspace, row.artifact_id), row)
+
+    def take_lease(self, run_id: str, lease: Lease) -> bool:
+        run = self._unfinished(run_id)
+        if run is None or run.epoch != lease.epoch - 1:
+            return False
+        owned = msgspec.structs.replace(run, epoch=lease.epoch, owner=lease.owner, lease_until_ms=lease.until_ms)
+        self._tables.runs.put(run_id, owned)
+        return True
+
+    def renew_leases(self, owner: str, run_ids: Sequence[str], until_ms: int) -> set[str]:
+        renewed: set[str] = set()
+        for run_id in run_ids:
+            run = self._unfinished(run_id)
+            if run is not None and run.owner == owner:
+                self._tables.runs.put(run_id, msgspec.structs.replace(run, lease_until_ms=until_ms))
+                renewed.add(run_id)
+        return renewed
+
+    def add_head(self, row: HeadRow) -> None:
+        self._tables.heads.add((row.workspace, row.chain, row.position), row)
+
+    def put_meta(self, key: str, value: str) -> None:
+        self._tables.meta.put(key, value)
+
+    def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
+        wanted = frozenset(types)
+        old = [
+            row
+            for row in self._tables.log.all(None)
+            if row.type in wanted and row.created_ms < before_ms and row.data is not None
+        ]
+        chosen = sorted(old, key=lambda row: (row.created_ms, row.id))[:limit]
+        for row in chosen:
+            self._tables.replace_record(msgspec.structs.replace(row, data=None))
+        return len(chosen)
+
+    def drop_deltas(self, before_ms: int, limit: int) -> int:
+        table = self._tables.deltas
+        old = [
+            row
+            for rows in table.rows.values()
+            if all(row.created_ms < before_ms for row in rows) and self._ended(rows[0].run_id)
+            for row in rows
+        ]
+        chosen = sorted(old, key=lambda row: (row.created_ms, row.run_id, row.first_seq))[:limit]
+        for row in chosen:
+            left = tuple(other for other in table.get(row.run_id) or () if other.first_seq != row.first_seq)
+            if left:
+                table.put(row.run_id, left)
+            else:
+                table.drop(row.run_id)
+        return len(chosen)
+
+    def drop_expired(self, now_ms: int, limit: int) -> int:
+        tables = self._tables
+        states = _expired(tables.state.rows.values(), now_ms, limit)
+        for row in states:
+            tables.state.drop((row.scope_key, row.key))
+        artifacts = _expired(tables.artifacts.rows.values(), now_ms, limit - len(states))
+        for row in artifacts:
+            tables.artifacts.drop((row.workspace, row.artifact_id))
+        return len(states) + len(artifacts)
+
+    def clear_projections(self) -> None:
+        self._tables.clear_projections()
+
+    def _put_state(self, row: StateRow) -> None:
+        before = self.find_state(row.scope_key, row.key)
+        version = row.version or (1 if before is None else before.version + 1)
+        self._tables.state.put((row.scope_key, row.key), msgspec.structs.replace(row, version=version))
+
+    def _unfinished(self, run_id: str) -> RunRow | None:
+        run = self._tables.runs.get(run_id)
+        return None if run is None or run.status in TERMINAL_STATUSES else run
+
+    def _ended(self, run_id: str) -> bool:
+        run = self._tables.runs.get(run_id)
+        return run is not None and run.status in TERMINAL_STATUSES
+
+
+_Expiring = TypeVar("_Expiring", StateRow, ArtifactRow)
+
+
+def _expired(rows: Iterable[_Expiring], now_ms: int, limit: int) -> list[_Expiring]:
+    old = [row for row in rows if row.expires_ms is not None and row.expires_ms <= now_ms]
+    return sorted(old, key=lambda row: row.expires_ms or 0)[:limit]

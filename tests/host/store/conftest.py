@@ -1,0 +1,208 @@
+"""Rows to write, with what a test does not care about filled in."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bollard.host.store.boundary import Store, TranscriptQuery
+from bollard.host.store.delta_spans import pack
+from bollard.host.store.rows import (
+    ArtifactRow,
+    Change,
+    DeltaRow,
+    EventRow,
+    HeadRow,
+    PutTranscript,
+    RecordRow,
+    RunRow,
+    StateRow,
+    TranscriptRow,
+)
+from bollard.host.store.search_text import segment
+from bollard.trust import Header, genesis, link, sha256_of
+
+T0 = 1_700_000_000_000
+
+
+class Make:
+    """Makes rows. Records are really chained, one chain per (workspace, chain)."""
+
+    def __init__(self) -> None:
+        self._tips: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def record(
+        self, record_id: int, *, workspace: str = "w", chain: str = "c", data: bytes = b"{}", **more: Any
+    ) -> RecordRow:
+        position, previous = self._tips.get((workspace, chain), (0, genesis(workspace, chain)))
+        fields: dict[str, Any] = {
+            "run_id": None,
+            "seq": None,
+            "epoch": None,
+            "source_seq": None,
+            "type": "message.completed",
+            "observed": True,
+            "created_ms": T0 + record_id,
+            **more,
+        }
+        header = Header(workspace, chain, position + 1, *fields.values(), sha256_of(data))
+        hash_ = link(previous, header)
+        self._tips[workspace, chain] = (position + 1, hash_)
+        return RecordRow(
+            id=record_id,
+            workspace=workspace,
+            chain=chain,
+            position=position + 1,
+            data=data,
+            data_sha256=header.data_sha256,
+            hash=hash_,
+            **fields,
+        )
+
+    def records(self, first_id: int, count: int, run_id: str, first_seq: int = 1) -> list[RecordRow]:
+        return [self.record(first_id + i, run_id=run_id, seq=first_seq + i, epoch=1) for i in range(count)]
+
+    def deltas(self, run_id: str, first_seq: int, texts: Sequence[bytes], *, epoch: int = 1, at: int = 0) -> DeltaRow:
+        spans = [(first_seq + index, len(text)) for index, text in enumerate(texts)]
+        return DeltaRow(
+            run_id=run_id,
+            epoch=epoch,
+            first_seq=first_seq,
+            last_seq=spans[-1][0],
+            created_ms=T0 + at,
+            spans=pack(spans),
+            body=b"".join(texts),
+        )
+
+    def head(self, position: int, *, workspace: str = "w", chain: str = "c") -> HeadRow:
+        return HeadRow(
+            workspace=workspace,
+            chain=chain,
+            position=position,
+            hash="h" * 64,
+            created_ms=T0,
+            key_id="k",
+            signature=b"\x00\xffsigned",
+        )
+
+    def event(self, record_id: int, **more: Any) -> EventRow:
+        fields: dict[str, Any] = {
+            "event_id": f"e{record_id}",
+            "workspace": "w",
+            "source": "web",
+            "source_id": f"s{record_id}",
+            "type": "message.received",
+            "run_id": None,
+            "conversation": "room",
+            "thread": None,
+            "actor_type": "user",
+            "actor_id": "u1",
+            "actor_name": "Ada",
+            "subject_type": None,
+            "subject_id": None,
+            "summary": "hello",
+            "event_ms": None,
+            "created_ms": T0 + record_id,
+        }
+        return EventRow(record_id=record_id, **{**fields, **more})
+
+    def run(self, run_id: str, **more: Any) -> RunRow:
+        fields: dict[str, Any] = {
+            "workspace": "w",
+            "event_id": "e1",
+            "agent_id": "a1",
+            "binding_id": "b1",
+            "runner_id": "plugin:a/b/c",
+            "bot": None,
+            "conversation": "room",
+            "thread": None,
+            "parent_run_id": None,
+            "status": "queued",
+            "reason": None,
+            "epoch": 0,
+            "owner": None,
+            "lease_until_ms": None,
+            "grant_sha256": "g" * 64,
+            "created_ms": T0,
+            "started_ms": None,
+            "finished_ms": None,
+            "updated_ms": T0,
+            "cancel_requested_ms": None,
+            "last_seq": 0,
+            "facts": b'{"run":1}',
+        }
+        return RunRow(run_id=run_id, **{**fields, **more})
+
+    def said(self, seq: int, content: str, **more: Any) -> TranscriptRow:
+        fields: dict[str, Any] = {
+            "transcript_id": f"t{seq}",
+            "workspace": "w",
+            "bot": None,
+            "conversation": "room",
+            "thread": None,
+            "event_id": "e1",
+            "run_id": None,
+            "role": "user",
+            "content_json": None,
+            "created_ms": T0 + seq,
+        }
+        return TranscriptRow(seq=seq, content=content, search=segment(content), **{**fields, **more})
+
+    def state(self, key: str, value: bytes, **more: Any) -> StateRow:
+        fields: dict[str, Any] = {
+            "scope_key": "scope",
+            "workspace": "w",
+            "scope": "conversation",
+            "version": 0,
+            "expires_ms": None,
+            "updated_ms": T0,
+        }
+        return StateRow(key=key, value=value, **{**fields, **more})
+
+    def artifact(self, artifact_id: str, **more: Any) -> ArtifactRow:
+        fields: dict[str, Any] = {
+            "workspace": "w",
+            "run_id": "r1",
+            "runner_id": None,
+            "conversation": None,
+            "type": "file",
+            "mime_type": "text/plain",
+            "name": "note.txt",
+            "size_bytes": 3,
+            "sha256": None,
+            "source": "runner",
+            "created_ms": T0,
+            "expires_ms": None,
+            "metadata": b"{}",
+        }
+        return ArtifactRow(artifact_id=artifact_id, **{**fields, **more})
+
+    def room(self, limit: int = 50, **more: Any) -> TranscriptQuery:
+        fields: dict[str, Any] = {"workspace": "w", "bot": None, "conversation": "room", "thread": None, **more}
+        return TranscriptQuery(limit=limit, **fields)
+
+
+@pytest.fixture
+def make() -> Make:
+    return Make()
+
+
+@pytest.fixture
+def apply() -> Any:
+    """Commit some changes."""
+
+    def commit(store: Store, *changes: Change) -> None:
+        with store.write() as transaction:
+            transaction.apply(changes)
+
+    return commit
+
+
+@pytest.fixture
+def say(make: Make, apply: Any) -> Any:
+    """Commit messages into the room, numbered from 1."""
+
+    def commit(store: Store, *contents: str) -> None:
+        apply(store, *(PutTranscript(make.said(seq, text)) for seq, text in enumerate(contents, start=1)))
+
+    return commit

@@ -1,0 +1,222 @@
+"""What only PostgreSQL can suffer: lost connections, lost answers, and other hosts."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from bollard.host.errors import Conflict, StorageUnavailable
+from bollard.host.store.boundary import Lease
+from bollard.host.store.postgres import postgres_store
+from bollard.host.store.rows import PutEvent, PutRun
+
+NAMED = "application_name = 'bollard' AND datname = current_database()"
+
+
+class Proxy:
+    """Stands between a client and the server, and can lose a commit's question or its answer."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._server = (parts.hostname, parts.port or 5432)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        port = self._listener.getsockname()[1]
+        user = f"{parts.username}@" if parts.username else ""
+        self.url = f"postgresql://{user}127.0.0.1:{port}{parts.path}?sslmode=disable&gssencmode=disable"
+        self.lose: str | None = None
+        self.accepting = True
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                if not self.accepting:
+                    client.close()
+                    continue
+                server = socket.create_connection(self._server)
+                for source, sink, asks in ((client, server, True), (server, client, False)):
+                    thread = threading.Thread(target=self._pump, args=(source, sink, asks), daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, asks: bool) -> None:
+        lost_answer = False
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                commit = asks and b"COMMIT" in data
+                if commit and self.lose == "question":
+                    break
+                if commit and self.lose == "answer":
+                    lost_answer = True
+                    self.deaf = sink
+                if not asks and getattr(self, "deaf", None) is source:
+                    break
+                sink.sendall(data)
+        if lost_answer:
+            return
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.fixture
+def proxy(postgres_url: str) -> Iterator[Proxy]:
+    proxy = Proxy(postgres_url)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def proxied(proxy: Proxy):
+    store = postgres_store(proxy.url, lock_wait_s=1.0)
+    store.open()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def second_host(postgres_url: str):
+    store = postgres_store(postgres_url, lock_wait_s=0.1)
+    store.open()
+    yield store
+    store.close()
+
+
+def end_connections(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {NAMED}")
+
+
+def test_a_lost_connection_costs_one_commit_and_is_made_again(postgres_store, postgres_url, make):
+    def write():
+        with postgres_store.write() as transaction:
+            transaction.add_records([make.record(1)])
+            end_connections(postgres_url)
+
+    with pytest.raises(StorageUnavailable) as caught:
+        write()
+    assert caught.value.retryable
+    assert "outcome" not in caught.value.details
+    with postgres_store.write() as transaction:
+        transaction.put_meta("k", "v")
+    assert postgres_store.records(0, 10) == []
+    assert postgres_store.meta("k") == "v"
+
+
+def test_connections_that_died_while_idle_are_made_again(postgres_store, postgres_url):
+    assert postgres_store.meta("k") is None
+    end_connections(postgres_url)
+    assert postgres_store.meta("k") is None
+
+
+def test_a_writer_that_died_while_idle_is_made_again_by_the_retry(postgres_store, postgres_url):
+    end_connections(postgres_url)
+    with contextlib.suppress(StorageUnavailable), postgres_store.write() as transaction:
+        transaction.put_meta("k", "first")
+    with postgres_store.write() as transaction:
+        transaction.put_meta("k", "second")
+    assert postgres_store.meta("k") == "second"
+
+
+def test_a_commit_whose_answer_is_lost_is_found_to_be_made(proxied, proxy, make):
+    proxy.lose = "answer"
+    with proxied.write() as transaction:
+        transaction.add_records([make.record(transaction.next_record_ids(1))])
+    proxy.lose = None
+    assert len(proxied.records(0, 10)) == 1
+    with proxied.write() as transaction:
+        transaction.add_records([make.record(transaction.next_record_ids(1))])
+    assert len(proxied.records(0, 10)) == 2
+
+
+def test_a_commit_that_never_arrived_is_found_not_to_be_made(proxied, proxy, make):
+    proxy.lose = "question"
+    with pytest.raises(StorageUnavailable) as caught, proxied.write() as transaction:
+        transaction.add_records([make.record(transaction.next_record_ids(1))])
+    assert "outcome" not in caught.value.details
+    proxy.lose = None
+    assert proxied.records(0, 10) == []
+
+
+def test_a_commit_whose_fate_nobody_tells_is_called_unknown(proxied, proxy, make):
+    def write():
+        with proxied.write() as transaction:
+            transaction.add_records([make.record(transaction.next_record_ids(1))])
+            proxy.lose, proxy.accepting = "answer", False
+
+    with pytest.raises(StorageUnavailable) as caught:
+        write()
+    assert caught.value.details["outcome"] == "unknown"
+    proxy.lose, proxy.accepting = None, True
+    assert len(proxied.records(0, 10)) == 1
+
+
+def test_an_epoch_that_is_locked_stays_until_the_commit(postgres_store, second_host, make, apply):
+    apply(postgres_store, PutRun(make.run("r")))
+    with postgres_store.write() as transaction:
+        assert transaction.lock_epochs(["r"]) == {"r": 0}
+        with pytest.raises(StorageUnavailable, match="locked") as caught, second_host.write() as other:
+            other.take_lease("r", Lease(owner="b", epoch=1, until_ms=1))
+        assert caught.value.retryable
+    with second_host.write() as other:
+        assert other.take_lease("r", Lease(owner="b", epoch=1, until_ms=1))
+    with postgres_store.write() as transaction:
+        assert transaction.lock_epochs(["r"]) == {"r": 1}
+
+
+def test_two_hosts_never_get_the_same_ids(postgres_store, second_host):
+    taken: dict[int, list[int]] = {0: [], 1: []}
+
+    def take(host, store):
+        for _ in range(40):
+            with store.write() as transaction:
+                first = transaction.next_record_ids(50)
+                taken[host].extend(range(first, first + 50))
+
+    threads = [threading.Thread(target=take, args=pair) for pair in enumerate((postgres_store, second_host))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(taken[0]) | set(taken[1])) == 2 * 40 * 50
+    assert all(ids == sorted(ids) for ids in taken.values())
+
+
+def test_two_hosts_that_accept_the_same_event_keep_it_once(postgres_store, second_host, make, apply):
+    apply(postgres_store, PutEvent(make.event(1)))
+    with pytest.raises(Conflict):
+        apply(second_host, PutEvent(make.event(2, source_id="s1")))
+    with second_host.write() as transaction:
+        assert transaction.find_event("w", "web", "s1") == make.event(1)
+
+
+def test_a_server_that_is_not_there_is_refused_with_a_hint():
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    with pytest.raises(StorageUnavailable) as caught:
+        postgres_store(f"postgresql://nobody@127.0.0.1:{port}/none").open()
+    assert caught.value.hint
+
+
+def test_a_mistake_in_a_value_is_not_called_a_storage_problem(postgres_store, make, apply):
+    with pytest.raises(psycopg.ProgrammingError):
+        apply(postgres_store, PutRun(make.run("r", facts=object())))
+    assert postgres_store.run("r") is None
+
+
+def test_leases_are_measured_by_the_databases_clock(postgres_store, postgres_url):
+    before = postgres_store.now_ms()
+    with psycopg.connect(postgres_url) as connection:
+        ((now,),) = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchall()
+    assert before <= now <= postgres_store.now_ms()

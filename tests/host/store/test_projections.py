@@ -1,0 +1,179 @@
+"""Events, state, artifacts and facts about the store itself, on every store."""
+
+import pytest
+
+from bollard.host.errors import Conflict
+from bollard.host.store.boundary import Lease
+from bollard.host.store.rows import (
+    DropState,
+    PatchRun,
+    PutArtifact,
+    PutEvent,
+    PutRun,
+    PutState,
+    PutTranscript,
+)
+
+T0 = 1_700_000_000_000
+
+
+def test_an_event_is_found_again_by_its_source_and_id(store, make, apply):
+    event = make.event(1, run_id="r1")
+    apply(store, PutEvent(event))
+    with store.write() as transaction:
+        assert transaction.find_event("w", "web", "s1") == event
+        assert transaction.find_event("other", "web", "s1") is None
+        assert transaction.find_event("w", "mail", "s1") is None
+        transaction.apply([PutEvent(make.event(2))])
+        assert transaction.find_event("w", "web", "s2") == make.event(2)
+    assert store.event("w", "e1") == event
+    assert store.event("other", "e1") is None
+
+
+def test_a_second_event_with_the_same_source_and_id_is_refused_whole(store, make, apply):
+    apply(store, PutEvent(make.event(1)))
+    with pytest.raises(Conflict):
+        apply(store, PutEvent(make.event(2)), PutEvent(make.event(3, source_id="s1")))
+    assert store.events("w", None, 10) == [make.event(1)]
+
+
+def test_the_same_id_from_another_source_or_workspace_is_another_event(store, make, apply):
+    apply(store, PutEvent(make.event(1)), PutEvent(make.event(2, source_id="s1", source="mail")))
+    apply(store, PutEvent(make.event(3, source_id="s1", workspace="other")))
+    assert len(store.events("w", None, 10)) == 2
+
+
+def test_events_are_paged_newest_first(store, make, apply):
+    apply(store, *(PutEvent(make.event(index)) for index in range(1, 8)), PutEvent(make.event(9, workspace="other")))
+    assert [event.record_id for event in store.events("w", None, 3)] == [7, 6, 5]
+    assert [event.record_id for event in store.events("w", 5, 10)] == [4, 3, 2, 1]
+
+
+def test_state_counts_its_versions(store, make, apply):
+    apply(store, PutState(make.state("k", b"1")))
+    assert store.state("scope", "k") == make.state("k", b"1", version=1)
+    apply(store, PutState(make.state("k", b"2")), PutState(make.state("k", b"3", updated_ms=T0 + 9)))
+    assert store.state("scope", "k") == make.state("k", b"3", version=3, updated_ms=T0 + 9)
+    apply(store, PutState(make.state("k", b"4", version=9)))
+    assert store.state("scope", "k").version == 9
+
+
+def test_state_that_is_dropped_starts_again(store, make, apply):
+    apply(store, PutState(make.state("k", b"1")), PutState(make.state("k", b"2")))
+    apply(store, DropState("scope", "k"), DropState("scope", "never"))
+    assert store.state("scope", "k") is None
+    apply(store, PutState(make.state("k", b"3")), DropState("scope", "k"), PutState(make.state("k", b"4")))
+    assert store.state("scope", "k") == make.state("k", b"4", version=1)
+
+
+def test_a_transaction_sees_the_state_that_it_wrote(store, make, apply):
+    apply(store, PutState(make.state("k", b"1")))
+    with store.write() as transaction:
+        assert transaction.find_state("scope", "k").version == 1
+        transaction.apply([PutState(make.state("k", b"2"))])
+        assert transaction.find_state("scope", "k") == make.state("k", b"2", version=2)
+        assert transaction.find_state("other", "k") is None
+
+
+def test_state_is_listed_by_key_in_its_scope_alone(store, make, apply):
+    keys = ["b", "a", "B", "键", "a.b"]
+    apply(store, *(PutState(make.state(key, b"1")) for key in keys))
+    apply(store, PutState(make.state("zz", b"1", scope_key="other")))
+    assert [row.key for row in store.states("scope", "", 100)] == sorted(keys)
+    assert [row.key for row in store.states("scope", "a", 2)] == ["a.b", "b"]
+
+
+def test_an_artifact_comes_back_and_can_be_put_again(store, make, apply):
+    artifact = make.artifact("x", sha256="d" * 64, metadata=b'{"k":1}')
+    apply(store, PutArtifact(artifact))
+    assert store.artifact("w", "x") == artifact
+    assert store.artifact("other", "x") is None
+    apply(store, PutArtifact(make.artifact("x", name="new.txt")))
+    assert store.artifact("w", "x").name == "new.txt"
+
+
+def test_digests_of_artifacts_are_listed_once_and_in_order(store, make, apply):
+    for index, digest in enumerate(["c", "a", "b", "a"]):
+        apply(store, PutArtifact(make.artifact(f"x{index}", sha256=digest * 64)))
+    apply(store, PutArtifact(make.artifact("nothing")))
+    assert store.artifact_digests("", 10) == ["a" * 64, "b" * 64, "c" * 64]
+    assert store.artifact_digests("a" * 64, 1) == ["b" * 64]
+
+
+def test_what_has_expired_goes_and_nothing_else(store, make, apply):
+    apply(store, *(PutState(make.state(f"k{at}", b"1", expires_ms=T0 + at)) for at in (1, 2, 3)))
+    apply(store, PutState(make.state("for-ever", b"1")), PutArtifact(make.artifact("for-ever")))
+    apply(store, *(PutArtifact(make.artifact(f"x{at}", expires_ms=T0 + at)) for at in (1, 2, 3)))
+    with store.write() as transaction:
+        assert transaction.drop_expired(T0 + 2, 3) == 3
+        assert transaction.drop_expired(T0 + 2, 3) == 1
+        assert transaction.drop_expired(T0 + 2, 3) == 0
+    assert [row.key for row in store.states("scope", "", 10)] == ["for-ever", "k3"]
+    assert [bool(store.artifact("w", name)) for name in ("x1", "x2", "x3", "for-ever")] == [False, False, True, True]
+
+
+def test_facts_about_the_store_are_kept_and_replaced(store, reopen):
+    with store.write() as transaction:
+        transaction.put_meta("incarnation", "one")
+        transaction.put_meta("incarnation", "two")
+    reopen(store)
+    assert (store.meta("incarnation"), store.meta("unknown")) == ("two", None)
+
+
+def test_projections_that_are_fed_again_are_equal(store, make, apply):
+    changes = [
+        PutEvent(make.event(1)),
+        PutRun(make.run("r1")),
+        PatchRun("r1", {"status": "completed", "last_seq": 3}),
+        PutTranscript(make.said(2, "你好 world")),
+        PutState(make.state("k", b"1")),
+        PutState(make.state("k", b"2")),
+        PutArtifact(make.artifact("x")),
+    ]
+    apply(store, *changes)
+    before = store.dump_projections()
+    assert {table: len(rows) for table, rows in before.items()} == {
+        "events": 1,
+        "runs": 1,
+        "transcript": 1,
+        "state": 1,
+        "artifacts": 1,
+    }
+    with store.write() as transaction:
+        transaction.clear_projections()
+        transaction.apply(changes)
+    assert store.dump_projections() == before
+    assert [row.seq for row in store.search(make.room(), ["world"])] == [2]
+
+
+def test_a_dump_tells_two_values_apart_and_ignores_leases(store, make, apply):
+    apply(store, PutRun(make.run("r1")))
+    before = store.dump_projections()
+    with store.write() as transaction:
+        transaction.renew_leases("nobody", ["r1"], 1)
+        assert transaction.take_lease("r1", Lease(owner="a", epoch=1, until_ms=5))
+    apply(store, PatchRun("r1", {"epoch": 0}))
+    assert store.dump_projections() == before
+    apply(store, PatchRun("r1", {"last_seq": 1}))
+    assert store.dump_projections() != before
+
+
+def test_every_store_dumps_the_same(memory_store, sqlite_store, postgres_store, make, apply):
+    changes = [PutEvent(make.event(1)), PutRun(make.run("r1")), PutTranscript(make.said(2, "hi", content_json=b"{}"))]
+    for store in (memory_store, sqlite_store, postgres_store):
+        apply(store, *changes, PutState(make.state("k", b"\x00")), PutArtifact(make.artifact("x")))
+    assert memory_store.dump_projections() == sqlite_store.dump_projections() == postgres_store.dump_projections()
+
+
+def test_cleared_projections_are_empty_and_the_log_is_not(store, make, apply, say):
+    with store.write() as transaction:
+        transaction.add_records([make.record(1)])
+        transaction.put_meta("k", "v")
+    apply(store, PutEvent(make.event(1)), PutRun(make.run("r1")))
+    say(store, "hello")
+    with store.write() as transaction:
+        transaction.clear_projections()
+    assert not any(store.dump_projections().values())
+    assert store.search(make.room(), ["hello"]) == []
+    assert len(store.records(0, 10)) == 1
+    assert store.meta("k") == "v"

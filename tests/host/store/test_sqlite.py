@@ -1,0 +1,194 @@
+"""What only SQLite can suffer: a full file, a second writer, flipped bits, files that are something else."""
+
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bollard.host.errors import StorageFull, StorageUnavailable
+from bollard.host.store.rows import PutRun, RecordRow
+from bollard.host.store.sql import SqlStore
+from bollard.host.store.sqlite import SqliteDatabase, sqlite_store
+from bollard.trust import ChainedRecord, Header, verify_chain
+
+HOLD_THE_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("COMMIT")
+"""
+
+
+def chained(row: RecordRow) -> ChainedRecord:
+    header = Header(*(getattr(row, name) for name in Header.__struct_fields__))
+    return ChainedRecord(header, row.data, row.hash)
+
+
+@pytest.fixture
+def other_writer(sqlite_store, sqlite_path):
+    """A second process that holds the write lock until it is told to let go."""
+    command = [sys.executable, "-c", HOLD_THE_LOCK, str(sqlite_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        if process.poll() is None:
+            process.communicate("\n")
+
+
+def test_a_locked_database_is_waited_for_a_bounded_time(other_writer, sqlite_path, make):
+    store = sqlite_store(sqlite_path, busy_wait_s=0.1)
+    store.open()
+    try:
+        started = time.monotonic()
+        with pytest.raises(StorageUnavailable, match="locked by another writer") as caught, store.write():
+            pytest.fail("the lock is held by another process")
+        assert 0.05 < time.monotonic() - started < 1.5
+        assert caught.value.retryable
+        assert caught.value.hint
+        assert store.records(0, 10) == []
+        other_writer.communicate("\n")
+        with store.write() as transaction:
+            transaction.add_records([make.record(1)])
+        assert len(store.records(0, 10)) == 1
+    finally:
+        store.close()
+
+
+def test_a_full_database_refuses_writes_and_recovers_when_there_is_room(sqlite_path, make):
+    store = SqlStore(SqliteDatabase(sqlite_path, max_pages=120))
+    store.open()
+
+    def fill():
+        while True:
+            with store.write() as transaction:
+                rows = [make.record(transaction.next_record_ids(1), data=b"x" * 4000) for _ in range(1)]
+                transaction.add_records(rows)
+
+    with pytest.raises(StorageFull) as caught:
+        fill()
+    assert caught.value.retryable
+    kept = store.records(0, 1000)
+    assert 10 < len(kept) < 120
+    assert [row.id for row in kept] == list(range(1, len(kept) + 1))
+    with pytest.raises(StorageFull), store.write() as transaction:
+        transaction.add_records([make.record(transaction.next_record_ids(1), data=b"y" * 40_000)])
+    assert store.records(0, 1000) == kept
+    store.close()
+    roomy = sqlite_store(sqlite_path)
+    roomy.open()
+    with roomy.write() as transaction:
+        transaction.add_records([make.record(transaction.next_record_ids(1), data=b"z" * 40_000)])
+    assert len(roomy.records(0, 1000)) == len(kept) + 1
+    roomy.close()
+
+
+def test_a_flipped_bit_is_named_by_the_chain(sqlite_store, sqlite_path, tmp_path, make):
+    rows = [make.record(index, data=b'{"text":"needle-%03d"}' % index) for index in range(1, 51)]
+    with sqlite_store.write() as transaction:
+        transaction.add_records(rows)
+    sqlite_store.close()
+    copy = tmp_path / "copy.db"
+    shutil.copy(sqlite_path, copy)
+    content = bytearray(copy.read_bytes())
+    at = content.index(b"needle-037")
+    content[at] ^= 0x01
+    copy.write_bytes(content)
+    damaged = sqlite_store_at(copy)
+    report = verify_chain("w", "c", map(chained, damaged.chain("w", "c", 0, 100)))
+    damaged.close()
+    assert (report.records, report.fault.kind, report.fault.position) == (36, "data_edited", 37)
+
+
+def sqlite_store_at(path):
+    store = sqlite_store(path)
+    store.open()
+    return store
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(sqlite_path):
+    sqlite_path.write_bytes(b"these are my notes, not a database " * 100)
+    before = sqlite_path.read_bytes()
+    with pytest.raises(StorageUnavailable, match="not a database") as caught:
+        sqlite_store(sqlite_path).open()
+    assert caught.value.hint
+    assert sqlite_path.read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_is_refused_with_a_hint(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageUnavailable, match="cannot be opened") as caught:
+        sqlite_store(tmp_path / "file" / "bollard.db").open()
+    assert "writable" in caught.value.hint
+
+
+def test_the_file_is_the_owners_alone(sqlite_store, sqlite_path, make):
+    with sqlite_store.write() as transaction:
+        transaction.add_records([make.record(1)])
+    for name in (sqlite_path, sqlite_path.with_name("bollard.db-wal")):
+        assert stat.S_IMODE(name.stat().st_mode) == 0o600
+
+
+def test_every_commit_is_flushed_and_readers_cannot_write(sqlite_path):
+    database = SqliteDatabase(sqlite_path)
+    database.open()
+    assert database.fetch("PRAGMA synchronous") == [(2,)]
+    assert database.fetch("PRAGMA journal_mode") == [("wal",)]
+    with pytest.raises(StorageUnavailable, match="readonly"):
+        database.read("DELETE FROM records")
+    database.close()
+
+
+def test_what_was_committed_is_in_a_copy_of_the_files_of_a_store_that_never_closed(
+    sqlite_store, sqlite_path, tmp_path, make
+):
+    with sqlite_store.write() as transaction:
+        transaction.add_records(make.records(1, 10, "r"))
+    copies = tmp_path / "crashed"
+    copies.mkdir()
+    with sqlite_store.write() as transaction:
+        transaction.add_records(make.records(11, 10, "r2"))
+        for file in sqlite_path.parent.glob("bollard.db*"):
+            shutil.copy(file, copies)
+    survivor = sqlite_store_at(copies / "bollard.db")
+    assert [row.id for row in survivor.records(0, 100)] == list(range(1, 11))
+    survivor.close()
+
+
+def test_a_store_that_is_closed_says_so(sqlite_store):
+    sqlite_store.close()
+    with pytest.raises(StorageUnavailable, match="closed"):
+        sqlite_store.run("r")
+
+
+def test_a_mistake_in_a_statement_is_not_called_a_storage_problem(sqlite_store, make):
+    with pytest.raises(sqlite3.ProgrammingError), sqlite_store.write() as transaction:
+        transaction.apply([PutRun(make.run("r", facts=object()))])
+    assert sqlite_store.run("r") is None
+
+
+EXPLAIN = [
+    ("runs WHERE ended = 0 AND run_id > '' ORDER BY run_id LIMIT 5", "runs_unfinished"),
+    ("records WHERE run_id = 'r' AND seq > 0 ORDER BY seq LIMIT 5", "records_of_run"),
+    ("records WHERE workspace = 'w' AND chain = 'c' AND position > 0 ORDER BY position LIMIT 5", "records_of_chain"),
+    ("runs WHERE workspace = 'w' ORDER BY created_ms DESC, run_id DESC LIMIT 5", "runs_in_order"),
+    ("transcript WHERE place = 'p' AND seq > 0 ORDER BY seq DESC LIMIT 5", "transcript_in_place"),
+    ("events WHERE workspace = 'w' AND record_id < 9 ORDER BY record_id DESC LIMIT 5", "events_in_order"),
+    ("deltas WHERE run_id = 'r' AND last_seq > 0 ORDER BY first_seq", "sqlite_autoindex_deltas_1"),
+]
+
+
+@pytest.mark.parametrize(("query", "index"), EXPLAIN)
+def test_reads_go_through_an_index_and_never_sort_a_table(sqlite_path, query, index):
+    database = SqliteDatabase(sqlite_path)
+    database.open()
+    plan = " ".join(str(row[3]) for row in database.read(f"EXPLAIN QUERY PLAN SELECT * FROM {query}"))
+    database.close()
+    assert index in plan
+    assert "SCAN" not in plan.replace(f"SCAN runs USING INDEX {index}", "")
+    assert "TEMP B-TREE" not in plan

@@ -1,0 +1,223 @@
+"""SQLite against the memory store: whatever is done to both, both answer the same."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from bollard.host.errors import HostError
+from bollard.host.store.boundary import Lease, RunQuery, TranscriptQuery
+from bollard.host.store.delta_spans import pack
+from bollard.host.store.memory import MemoryStore
+from bollard.host.store.rows import (
+    DeltaRow,
+    DropState,
+    PatchRun,
+    PutRun,
+    PutState,
+    PutTranscript,
+    RecordRow,
+    RunRow,
+    StateRow,
+    TranscriptRow,
+)
+from bollard.host.store.search_text import segment, terms
+from bollard.host.store.sqlite import sqlite_store
+from bollard.protocol import RUN_STATUSES
+
+RUNS = st.sampled_from(["r1", "r2", "r3"])
+KEYS = st.sampled_from(["a", "b"])
+TEXTS = st.text(alphabet="ab 中文会议", max_size=6)
+ROOMS = st.sampled_from(["x", "y"])
+TIMES = st.integers(0, 20)
+
+
+class StoreModel(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.memory = MemoryStore()
+        self.sqlite = sqlite_store(Path(self.folder.name) / "model.db")
+        self.sqlite.open()
+        self.position = 0
+
+    def both(self, work):
+        """Do the same to both; they answer the same, and refuse the same."""
+        answers = []
+        for store in (self.memory, self.sqlite):
+            try:
+                with store.write() as transaction:
+                    answers.append(work(transaction))
+            except HostError as error:
+                answers.append(type(error))
+        assert answers[0] == answers[1]
+
+    @rule(run=RUNS, status=st.sampled_from(RUN_STATUSES), at=TIMES)
+    def put_run(self, run, status, at):
+        row = RunRow(
+            run_id=run,
+            workspace="w",
+            event_id="e",
+            agent_id="a",
+            binding_id="b",
+            runner_id="r",
+            bot=None,
+            conversation=None,
+            thread=None,
+            parent_run_id=None,
+            status=status,
+            reason=None,
+            epoch=0,
+            owner=None,
+            lease_until_ms=None,
+            grant_sha256="",
+            created_ms=at,
+            started_ms=None,
+            finished_ms=None,
+            updated_ms=at,
+            cancel_requested_ms=None,
+            last_seq=0,
+            facts=b"{}",
+        )
+        self.both(lambda transaction: transaction.apply([PutRun(row)]))
+
+    @rule(run=RUNS, status=st.sampled_from(RUN_STATUSES), seq=st.integers(0, 9))
+    def patch_run(self, run, status, seq):
+        self.both(lambda transaction: transaction.apply([PatchRun(run, {"status": status, "last_seq": seq})]))
+
+    @rule(run=RUNS, owner=KEYS, epoch=st.integers(1, 4))
+    def take_lease(self, run, owner, epoch):
+        self.both(lambda transaction: transaction.take_lease(run, Lease(owner=owner, epoch=epoch, until_ms=9)))
+
+    @rule(owner=KEYS, until=TIMES)
+    def renew(self, owner, until):
+        self.both(lambda transaction: transaction.renew_leases(owner, ["r1", "r2", "r3"], until))
+
+    @rule()
+    def lock(self):
+        self.both(lambda transaction: transaction.lock_epochs(["r1", "r2", "r3"]))
+
+    @rule(run=RUNS, seq=st.integers(1, 12), at=TIMES, fail=st.booleans())
+    def add_record(self, run, seq, at, fail):
+        self.position += 1
+        row = RecordRow(
+            id=self.position,
+            workspace="w",
+            chain="c",
+            position=self.position,
+            run_id=run,
+            seq=seq,
+            epoch=1,
+            source_seq=None,
+            type="t",
+            observed=True,
+            created_ms=at,
+            data=b"{}",
+            data_sha256="",
+            hash="",
+        )
+
+        def work(transaction):
+            transaction.add_records([row])
+            if fail:
+                transaction.add_records([row])
+
+        self.both(work)
+
+    @rule(before=TIMES, limit=st.integers(1, 3))
+    def drop_data(self, before, limit):
+        self.both(lambda transaction: transaction.drop_data(["t"], before, limit))
+
+    @rule(run=RUNS, seq=st.integers(1, 9), epoch=st.integers(1, 2), at=TIMES)
+    def add_delta(self, run, seq, epoch, at):
+        row = DeltaRow(
+            run_id=run,
+            epoch=epoch,
+            first_seq=seq,
+            last_seq=seq,
+            created_ms=at,
+            spans=pack([(seq, 1)]),
+            body=b"x",
+        )
+        self.both(lambda transaction: transaction.add_deltas([row]))
+
+    @rule(run=RUNS)
+    def merge(self, run):
+        self.both(lambda transaction: transaction.merge_deltas(run))
+
+    @rule(before=TIMES, limit=st.integers(1, 3))
+    def drop_deltas(self, before, limit):
+        self.both(lambda transaction: transaction.drop_deltas(before, limit))
+
+    @rule(key=KEYS, value=TEXTS, expires=st.none() | TIMES, drop=st.booleans())
+    def change_state(self, key, value, expires, drop):
+        row = StateRow(
+            scope_key="s",
+            key=key,
+            workspace="w",
+            scope="actor",
+            value=value.encode(),
+            version=0,
+            expires_ms=expires,
+            updated_ms=1,
+        )
+        changes = [PutState(row), *([DropState("s", "a")] if drop else []), PutState(row)]
+        self.both(lambda transaction: transaction.apply(changes))
+
+    @rule(now=TIMES)
+    def drop_expired(self, now):
+        self.both(lambda transaction: transaction.drop_expired(now, 100))
+
+    @rule(seq=st.integers(1, 6), text=TEXTS, room=ROOMS)
+    def say(self, seq, text, room):
+        row = TranscriptRow(
+            transcript_id=f"t{seq}",
+            workspace="w",
+            bot=None,
+            conversation=room,
+            thread=None,
+            event_id="e",
+            run_id=None,
+            seq=seq,
+            role="user",
+            content=text,
+            content_json=None,
+            search=segment(text),
+            created_ms=1,
+        )
+        self.both(lambda transaction: transaction.apply([PutTranscript(row)]))
+
+    @rule()
+    def clear(self):
+        self.both(lambda transaction: transaction.clear_projections())
+
+    @rule(query=TEXTS, room=ROOMS)
+    def search(self, query, room):
+        place = TranscriptQuery(workspace="w", bot=None, conversation=room, thread=None, limit=100)
+        found = [{row.seq for row in store.search(place, terms(query))} for store in (self.memory, self.sqlite)]
+        assert found[0] == found[1]
+
+    @invariant()
+    def both_hold_the_same(self):
+        one, other = self.memory, self.sqlite
+        assert one.dump_projections() == other.dump_projections()
+        assert one.records(0, 100) == other.records(0, 100)
+        for run in ("r1", "r2", "r3"):
+            assert one.run(run) == other.run(run)
+            assert one.deltas_of_run(run, 3) == other.deltas_of_run(run, 3)
+            assert one.records_of_run(run, 2, 5) == other.records_of_run(run, 2, 5)
+        page = RunQuery(workspace="w", limit=2, statuses=frozenset({"queued", "running"}))
+        assert one.runs(page) == other.runs(page)
+        assert one.unfinished_runs("r1", 5) == other.unfinished_runs("r1", 5)
+
+    def teardown(self):
+        self.sqlite.close()
+        self.folder.cleanup()
+
+
+StoreModel.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestStoresAnswerTheSame = StoreModel.TestCase
