@@ -23,7 +23,7 @@ from bollard.host.runs.reading import RunReader
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
-from bollard.host.store.open import open_store
+from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import RunRow
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.pool import PluginPool
@@ -50,7 +50,7 @@ class Host:
         self.token, self.new_token = AdminToken.open(keys / "admin-token.sha256")
         self._signing_key = load_or_make_signing_key(keys / "heads.ed25519")
         self._cursor_secret = load_or_make_secret(keys / "cursors.secret")
-        self._store: Store = open_store(settings.database, settings.data)
+        self._store: Store = choose_store(settings.database, settings.data, self._clock)
         self._blobs = BlobStore(settings.data / "blobs")
         self._agents = AgentBook()
         self._pools: dict[str, PluginPool] = {}

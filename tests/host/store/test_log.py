@@ -142,6 +142,16 @@ def test_deltas_of_ended_runs_go_when_their_newest_is_old(store, make, apply):
     assert [len(store.deltas_of_run(run, 0)) for run in ("done", "on", "late")] == [0, 1, 2]
 
 
+def test_the_newest_seq_of_a_run_counts_records_and_deltas_up_to_an_epoch(store, make):
+    with store.write() as transaction:
+        transaction.add_records([make.record(1, run_id="r", seq=1), make.record(2, run_id="r", seq=4, epoch=1)])
+        transaction.add_records([make.record(3, run_id="r", seq=7, epoch=2), make.record(4, run_id="other", seq=99)])
+        transaction.add_deltas([make.deltas("r", 5, [b"a", b"b"]), make.deltas("r", 8, [b"c"], epoch=2)])
+    assert store.last_seq("r") == 8
+    assert [store.last_seq("r", epoch) for epoch in (0, 1, 2, 3)] == [1, 6, 8, 8]
+    assert store.last_seq("nobody") == store.last_seq("nobody", 1) == 0
+
+
 def test_the_same_deltas_twice_are_refused(store, make):
     with store.write() as transaction:
         transaction.add_deltas([make.deltas("r", 1, [b"a"])])

@@ -219,3 +219,11 @@ def test_opening_a_current_database_does_not_load_the_migration_machinery(tmp_pa
     )
     result = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_two_programs_that_start_at_once_make_one_schema(place, two_revisions):
+    command = [sys.executable, "-c", KILLED_AT, *place, str(two_revisions.folders[-1]), "1000000"]
+    programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    errors = [program.communicate()[1] for program in programs]
+    assert [program.returncode for program in programs] == [0, 0], errors
+    assert revision_of(place) == "0002"

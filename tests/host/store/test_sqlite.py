@@ -160,12 +160,6 @@ def test_what_was_committed_is_in_a_copy_of_the_files_of_a_store_that_never_clos
     survivor.close()
 
 
-def test_a_store_that_is_closed_says_so(sqlite_store):
-    sqlite_store.close()
-    with pytest.raises(StorageUnavailable, match="closed"):
-        sqlite_store.run("r")
-
-
 def test_a_mistake_in_a_statement_is_not_called_a_storage_problem(sqlite_store, make):
     with pytest.raises(sqlite3.ProgrammingError), sqlite_store.write() as transaction:
         transaction.apply([PutRun(make.run("r", facts=object()))])

@@ -175,3 +175,13 @@ def test_a_failing_store_fails_reads_as_planned_and_looks_at_every_call(memory_s
         store.meta("k")
     assert store.meta("k") == "v"
     assert seen == ["read.run", "write.begin", "write.put_meta", "write.commit", "read.meta", "read.meta"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_store_that_is_closed_says_so(request, kind):
+    store = request.getfixturevalue(f"{kind}_store")
+    store.close()
+    with pytest.raises(StorageUnavailable, match="closed"):
+        store.run("r")
+    with pytest.raises(StorageUnavailable, match="closed"), store.write():
+        pytest.fail("a closed store takes nothing")

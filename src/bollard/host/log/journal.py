@@ -77,10 +77,12 @@ class Entry:
     """Workspace, source and id of an event that must be new."""
     lease: tuple[str, Lease] | None = None
     """Give this run, which exists, to this owner; fenced off when someone was quicker."""
-    blobs: Sequence[tuple[str, bytes]] = ()
-    """Digests and contents that must be on disk before the records that name them."""
+    blobs: Sequence[bytes] = ()
+    """Contents that must be on disk before the records that name them."""
     renew: tuple[str, tuple[str, ...], int] | None = None
     """An owner, the runs whose leases it extends, and until when."""
+    work: Callable[[WriteTransaction], None] | None = None
+    """Housekeeping inside the commit."""
     merge: str | None = None
     """The run that has ended, whose delta rows become one."""
     size: int = 0
@@ -115,8 +117,8 @@ class _Queue:
 class BlobSink(Protocol):
     """Where contents go before the record that names them."""
 
-    def put(self, content: bytes, sha256: str) -> None:
-        """On disk when it returns; the same content again changes nothing."""
+    def put(self, content: bytes) -> str:
+        """On disk when it returns its digest; the same content again changes nothing."""
         ...
 
 
@@ -183,6 +185,17 @@ class Journal:
         self.append(replace(entry, told=told, urgent=True))
         return await fate
 
+    async def housekeep(self, work: Callable[[WriteTransaction], int]) -> int:
+        """A commit of its own for work that is not an entry, such as retention; returns what `work` counted."""
+        counted = 0
+
+        def counting(transaction: WriteTransaction) -> None:
+            nonlocal counted
+            counted = work(transaction)
+
+        await self.commit(Entry(work=counting, urgent=False))
+        return counted
+
     async def close(self) -> None:
         """Write what is queued, then stop."""
         with self._changed:
@@ -236,8 +249,8 @@ class Journal:
             chains = self._chains.fork()
             try:
                 for entry in batch:
-                    for digest, content in entry.blobs:
-                        self._blobs.put(content, digest)
+                    for content in entry.blobs:
+                        self._blobs.put(content)
                 with self._store.write() as transaction:
                     outcomes, ended = self._fill(transaction, batch, chains, closing=closing)
             except StorageUnavailable as error:
@@ -293,6 +306,8 @@ class Journal:
         for entry in accepted:
             if entry.merge is not None:
                 transaction.merge_deltas(entry.merge)
+            if entry.work is not None:
+                entry.work(transaction)
         for head in chains.due_heads(closing=closing):
             transaction.add_head(head)
         self.numbers.records += len(rows)

@@ -152,7 +152,7 @@ class Projector:
 
     def _run_claimed(self, row: RecordRow, data: JsonObject) -> list[Change]:
         del data
-        return self._patch(row, status="dispatching", epoch=row.epoch)
+        return self._patch(row, status="dispatching", epoch=row.epoch, owner=row.chain)
 
     def _run_started(self, row: RecordRow, data: JsonObject) -> list[Change]:
         del data
@@ -164,7 +164,14 @@ class Projector:
 
     def _run_ended(self, row: RecordRow, data: JsonObject) -> list[Change]:
         reason = _optional(data, "code")
-        return self._patch(row, status=_text(data, "status"), reason=reason, finished_ms=row.created_ms)
+        return self._patch(
+            row,
+            status=_text(data, "status"),
+            reason=reason,
+            finished_ms=row.created_ms,
+            epoch=row.epoch,
+            owner=row.chain,
+        )
 
     def _message_completed(self, row: RecordRow, data: JsonObject) -> list[Change]:
         facts = self._runs.get(row.run_id or "")

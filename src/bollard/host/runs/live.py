@@ -78,7 +78,7 @@ class _Turn:
     rows: list[DeltaRow] = field(default_factory=list[DeltaRow])
     deltas: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
     texts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    blobs: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
+    blobs: list[bytes] = field(default_factory=list[bytes])
     stream: list[StreamRecord] = field(default_factory=list[StreamRecord])
     shown: int = 0
     """How many of `stream` the readers have seen."""

@@ -37,8 +37,8 @@ class Judged:
     observed: bool = False
     delta: tuple[str, str] | None = None
     """The message and the text of a delta."""
-    blob: tuple[str, bytes] | None = None
-    """Digest and content to store before the record counts."""
+    blob: bytes | None = None
+    """Content to store before the record counts."""
 
 
 def judge_result(result: WorkerResult, facts: RunFacts, permissions: frozenset[str]) -> Judged:
@@ -112,4 +112,4 @@ def _judge_artifact(
     if payload.sha256 not in (None, digest):
         return _rejected(result, "the digest does not fit the content", "sha256")
     data |= {"sha256": digest, "size_bytes": len(content)}
-    return Judged(result.type, encode_data(data), data, blob=(digest, content))
+    return Judged(result.type, encode_data(data), data, blob=content)

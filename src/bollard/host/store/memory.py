@@ -85,6 +85,12 @@ class MemoryStore:
             found = [row for row in self._tables.deltas.get(run_id) or () if row.last_seq > after_seq]
         return sorted(found, key=lambda row: row.first_seq)
 
+    def last_seq(self, run_id: str, epoch: int | None = None) -> int:
+        with self._lock:
+            records = [(row.epoch or 0, row.seq or 0) for row in self._tables.runs_log.all(run_id)]
+            deltas = [(row.epoch, row.last_seq) for row in self._tables.deltas.get(run_id) or ()]
+        return max((seq for at, seq in records + deltas if epoch is None or at <= epoch), default=0)
+
     def records(self, after_id: int, limit: int) -> list[RecordRow]:
         with self._lock:
             return self._tables.log.after(None, after_id, limit)

@@ -64,6 +64,7 @@ class PostgresDatabase:
         self._lock_wait_s = lock_wait_s
         self._revisions = revisions
         self._writer: _Connection | None = None
+        self._is_open = False
         self._commit = ExitStack()
         self._transaction_id: psycopg.Cursor[tuple[Any, ...]] | None = None
         self._readers = ConnectionPool(self._connect, size=readers, wait_s=READ_WAIT_S)
@@ -78,9 +79,11 @@ class PostgresDatabase:
             if isinstance(error, psycopg.Error):
                 _refuse(error)
             raise
+        self._is_open = True
         self._readers.open()
 
     def close(self) -> None:
+        self._is_open = False
         self._readers.close()
         if self._writer is not None:
             self._writer.close()
@@ -212,6 +215,8 @@ class PostgresDatabase:
         return connection
 
     def _connected(self) -> _Connection:
+        if not self._is_open:
+            raise StorageUnavailable("the store is closed", hint="the host is shutting down")
         if self._writer is None or self._writer.closed:
             self._writer = self._connect()
         return self._writer

@@ -184,7 +184,7 @@ class PutRun(msgspec.Struct, frozen=True):
 
 
 RunField = Literal[
-    "status", "reason", "epoch", "started_ms", "finished_ms", "updated_ms", "cancel_requested_ms", "last_seq"
+    "status", "reason", "epoch", "owner", "started_ms", "finished_ms", "updated_ms", "cancel_requested_ms", "last_seq"
 ]
 
 

@@ -114,6 +114,13 @@ class SqlStore:
     def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
         return read_deltas(self._database.read(statements.DELTAS, (run_id, after_seq)))
 
+    def last_seq(self, run_id: str, epoch: int | None = None) -> int:
+        if epoch is None:
+            rows = self._database.read(statements.LAST_SEQ, (run_id, run_id))
+        else:
+            rows = self._database.read(statements.LAST_SEQ_OF_EPOCH, (run_id, epoch, run_id, epoch))
+        return cast("int | None", rows[0][0]) or 0
+
     def records(self, after_id: int, limit: int) -> list[RecordRow]:
         return read_records(self._database.read(statements.RECORDS, (after_id, limit)))
 

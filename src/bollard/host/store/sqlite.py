@@ -64,6 +64,7 @@ class SqliteDatabase:
         self._max_pages = max_pages  # the file is full at this size, whatever the disk still has
         self._revisions = revisions
         self._writer: sqlite3.Connection | None = None
+        self._is_open = False
         self._reserved = 0
         self._readers = ConnectionPool(self._connect_reader, size=readers, wait_s=READ_WAIT_S)
 
@@ -83,9 +84,11 @@ class SqliteDatabase:
             if isinstance(error, sqlite3.Error):
                 self._refuse(error)
             raise
+        self._is_open = True
         self._readers.open()
 
     def close(self) -> None:
+        self._is_open = False
         self._readers.close()
         if self._writer is not None:
             self._writer.close()
@@ -183,6 +186,8 @@ class SqliteDatabase:
 
     def _connected(self) -> sqlite3.Connection:
         if self._writer is None:
+            if not self._is_open:
+                raise StorageUnavailable("the store is closed", hint="the host is shutting down")
             self._writer = self._connect_writer()
         return self._writer
 

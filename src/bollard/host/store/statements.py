@@ -100,6 +100,14 @@ PROJECTIONS: Final = ("events", "runs", "transcript", "state", "artifacts")
 RUN: Final = select("runs", RunRow, "WHERE run_id = ?")
 UNFINISHED_RUNS: Final = select("runs", RunRow, "WHERE ended = 0 AND run_id > ? ORDER BY run_id LIMIT ?")
 RECORDS_OF_RUN: Final = select("records", RecordRow, "WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?")
+LAST_SEQ: Final = (
+    "SELECT max(seq) FROM (SELECT max(seq) AS seq FROM records WHERE run_id = ? "
+    "UNION ALL SELECT max(last_seq) FROM deltas WHERE run_id = ?) newest"
+)
+LAST_SEQ_OF_EPOCH: Final = (
+    "SELECT max(seq) FROM (SELECT max(seq) AS seq FROM records WHERE run_id = ? AND coalesce(epoch, 0) <= ? "
+    "UNION ALL SELECT max(last_seq) FROM deltas WHERE run_id = ? AND epoch <= ?) newest"
+)
 RECORDS: Final = select("records", RecordRow, "WHERE id > ? ORDER BY id LIMIT ?")
 CHAIN: Final = select(
     "records", RecordRow, "WHERE workspace = ? AND chain = ? AND position > ? ORDER BY position LIMIT ?"

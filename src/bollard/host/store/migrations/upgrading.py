@@ -1,6 +1,7 @@
 """Runs Alembic from inside the program, without its ini file and environment script. Imported only when needed."""
 
 import sqlite3
+import threading
 from typing import Any, Final
 
 from alembic.config import Config
@@ -15,6 +16,7 @@ from bollard.host.store.migrations import Revisions
 __all__ = ["upgrade"]
 
 _LOCK: Final = 0x626F_6C6C  # one upgrade of a PostgreSQL database at a time
+_ONE_AT_A_TIME: Final = threading.Lock()  # Alembic's `op` is one for the whole process
 _POSTGRES: Final = ("postgresql:", "postgres:")
 
 
@@ -22,7 +24,7 @@ def upgrade(revisions: Revisions, url: str, wait_s: float) -> None:
     """One transaction from the stored revision to the newest. Raises the driver's own errors."""
     engine = _engine(url, wait_s)
     try:
-        with engine.begin() as connection:
+        with _ONE_AT_A_TIME, engine.begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             _run(connection, revisions)

@@ -1,0 +1,31 @@
+"""Makes every projection anew from the log. The result equals what the journal made as it wrote.
+
+Leases are not part of it: they are true only while their owner lives, and nobody may write during a rebuild.
+"""
+
+from collections.abc import Callable
+
+from bollard.host.log.projection import Projector
+from bollard.host.store.boundary import Store
+
+__all__ = ["rebuild"]
+
+_PAGE = 2000
+"""Records that are read and projected at once."""
+
+
+def rebuild(store: Store, progress: Callable[[int], None] = lambda _: None) -> int:
+    """Replay the whole log in one commit; returns the number of records. Nothing else may write meanwhile."""
+    projector = Projector()
+    count = after = 0
+    with store.write() as transaction:
+        transaction.clear_projections()
+        while rows := store.records(after, _PAGE):
+            for row in rows:
+                transaction.apply(projector.feed(row))
+                if row.type == "run.ended" and row.run_id is not None:
+                    projector.forget(row.run_id)
+            after = rows[-1].id
+            count += len(rows)
+            progress(count)
+    return count

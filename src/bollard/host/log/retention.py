@@ -1,0 +1,65 @@
+"""How long what is kept: per kind of record, in small commits, each purge recorded. Headers and hashes stay."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from bollard.host.clock import Clock
+from bollard.host.log.journal import Entry, Journal
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.store.boundary import WriteTransaction
+
+__all__ = ["Retention", "purge"]
+
+_STEP = 1000
+"""Rows of one purge commit."""
+_DAY_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Days by kind of record; a kind that is not named is kept. `deltas_days` is for the deltas of ended runs."""
+
+    days: tuple[tuple[str, float], ...] = ()
+    deltas_days: float | None = None
+
+
+async def purge(journal: Journal, clock: Clock, retention: Retention, workspace: str) -> dict[str, int]:
+    """Drop what is too old; returns what was dropped by kind. Ends with a `retention.purged` record if anything was."""
+    now_ms = clock.now_ms()
+    dropped: dict[str, int] = {}
+    for kind, days in retention.days:
+        before_ms = now_ms - round(days * _DAY_MS)
+        dropped[kind] = await _all(journal, partial(_drop_data, kind, before_ms))
+    if retention.deltas_days is not None:
+        before_ms = now_ms - round(retention.deltas_days * _DAY_MS)
+        dropped["message.delta"] = await _all(journal, partial(_drop_deltas, before_ms))
+    dropped["expired"] = await _all(journal, partial(_drop_expired, now_ms))
+    dropped = {kind: count for kind, count in dropped.items() if count}
+    if dropped:
+        data = encode_data({"dropped": dropped})
+        record = NewRecord(workspace=workspace, type="retention.purged", data=data, created_ms=now_ms)
+        await journal.commit(Entry(records=[record], size=len(data)))
+    return dropped
+
+
+async def _all(journal: Journal, drop: Callable[[WriteTransaction], int]) -> int:
+    """In small commits, so that nobody waits long behind a purge."""
+    total = 0
+    while count := await journal.housekeep(drop):
+        total += count
+        if count < _STEP:
+            break
+    return total
+
+
+def _drop_data(kind: str, before_ms: int, transaction: WriteTransaction) -> int:
+    return transaction.drop_data([kind], before_ms, _STEP)
+
+
+def _drop_deltas(before_ms: int, transaction: WriteTransaction) -> int:
+    return transaction.drop_deltas(before_ms, _STEP)
+
+
+def _drop_expired(now_ms: int, transaction: WriteTransaction) -> int:
+    return transaction.drop_expired(now_ms, _STEP)

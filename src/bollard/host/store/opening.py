@@ -1,0 +1,28 @@
+"""Which store the settings ask for. PostgreSQL's driver is an extra, so it is imported only where it is wanted."""
+
+from pathlib import Path
+
+from bollard.host.clock import Clock
+from bollard.host.errors import SettingsError
+from bollard.host.store.boundary import Store
+from bollard.host.store.sql import SqlStore
+from bollard.host.store.sqlite import SqliteDatabase
+
+__all__ = ["choose_store"]
+
+
+def choose_store(database: str, data: Path, clock: Clock) -> Store:
+    """SQLite in the data directory, or the PostgreSQL that the URL names. Nothing is opened yet."""
+    if not database:
+        return SqlStore(SqliteDatabase(data / "bollard.db", clock=clock))
+    if not database.startswith(("postgresql://", "postgres://")):
+        raise SettingsError(
+            "the database is not a PostgreSQL URL",
+            hint="use postgresql://user@host/name, or leave it empty",
+            field="database",
+        )
+    try:
+        from bollard.host.store.postgres import PostgresDatabase  # noqa: PLC0415 -- an extra, only needed here
+    except ImportError as error:
+        raise SettingsError("PostgreSQL needs the extra `postgres`", hint="pip install 'bollard[postgres]'") from error
+    return SqlStore(PostgresDatabase(database))
