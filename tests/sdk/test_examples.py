@@ -11,11 +11,11 @@ from bollard.sdk.testing import MemoryHost
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
 
 
 def load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("an_example", EXAMPLES / path)
+    spec = importlib.util.spec_from_file_location("an_example", ROOT / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -23,7 +23,7 @@ def load(path: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("path", ["single_file/echo.py", "echo/runner.py"])
+@pytest.mark.parametrize("path", ["examples/single_file/echo.py", "plugins/echo/runner.py"])
 async def test_the_echo_examples_answer(path):
     module = load(path)
     outcome = await MemoryHost().run(module.echo, "hello there")
@@ -31,7 +31,7 @@ async def test_the_echo_examples_answer(path):
 
 
 def test_the_plugin_folder_declares_both_languages():
-    declaration = declaration_of(load("echo/runner.py").echo)
+    declaration = declaration_of(load("plugins/echo/runner.py").echo)
     assert declaration is not None
     manifest = declaration.manifest("bollard", "echo")
     assert set(manifest.label) == {"en_US", "zh_Hans"}

@@ -5,7 +5,8 @@ import secrets
 from pathlib import Path
 
 import structlog
-from starlette.applications import Starlette
+from starlette.routing import Router
+from starlette.types import ASGIApp
 
 from bollard import __version__
 from bollard.host.agents.agent import AgentBook, agent_of
@@ -57,7 +58,7 @@ class Host:
         self._tasks: list[asyncio.Task[None]] = []
         self._ready = False
 
-    async def start(self) -> Starlette:
+    async def start(self) -> ASGIApp:
         """Everything that must be there before a request is taken. Workers start in the background."""
         await asyncio.to_thread(self._store.open)
         self._hub = Hub()
@@ -92,7 +93,7 @@ class Host:
             health=self.health,
         )
         self._ready = True
-        return Starlette(routes=api.routes())
+        return Router(routes=api.routes())  # without the middleware stack: every route answers its own errors
 
     async def stop(self) -> None:
         """Take nothing new, let runs end, then close everything. What is cut off here recovers like a crash."""

@@ -49,3 +49,5 @@ WORKER_RESTART_S: Final = 0.2
 """Time before a crashed worker is started again; doubled with each crash in the window."""
 RUN_DEADLINE_MAX_S: Final = 24 * 3600.0
 """The longest active time an agent may configure."""
+KEEP_ALIVE_S: Final = 15.0
+"""Time without a record after which a stream sends a comment, so that proxies do not close it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -20,7 +20,8 @@ from bollard.host.http.token import AdminToken
 from bollard.host.log.records import record_from_row
 from bollard.host.runs.dispatcher import Accepted, Dispatcher
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.reading import Place, RunReader, parse_place
+from bollard.host.runs.hub import StreamRecord
+from bollard.host.runs.reading import RunReader, parse_place
 from bollard.host.store.boundary import RunQuery, Store
 from bollard.host.store.rows import RunRow
 from bollard.protocol import (
@@ -102,14 +103,17 @@ class Api:
             actor_name=actor.name if actor is not None else None,
             data=body.data,
         )
-        accepted = await self._dispatcher.accept(event, body.agent, _WORKSPACE)
-        if "text/event-stream" in request.headers.get("accept", ""):
+        streamed = "text/event-stream" in request.headers.get("accept", "")
+        accepted = await self._dispatcher.accept(event, body.agent, _WORKSPACE, watch=streamed)
+        if streamed:
             return self._streamed(accepted)
         return JsonAnswer(_accepted(accepted), status_code=202 if accepted.first else 200)
 
     def _streamed(self, accepted: Accepted) -> Response:
         run_id = accepted.run_id or ""
-        return _Stream(self._reader, run_id, None)
+        if accepted.subscription is None:
+            return _Stream(run_id, self._reader.read(run_id, None))
+        return _Stream(run_id, self._reader.follow(run_id, accepted.subscription, 0))
 
     async def _list_runs(self, request: Request) -> Response:
         limit = _limit(request)
@@ -172,7 +176,7 @@ class Api:
         last = request.headers.get("last-event-id") or request.query_params.get("after")
         after = parse_place(last) if last else None
         row = await self._row(request)
-        return _Stream(self._reader, row.run_id, after)
+        return _Stream(row.run_id, self._reader.read(row.run_id, after))
 
     async def _cancel(self, request: Request) -> Response:
         row = await self._row(request)
@@ -224,9 +228,9 @@ class Api:
 class _Stream(Response):
     """A run as server-sent events."""
 
-    def __init__(self, reader: RunReader, run_id: str, after: Place | None) -> None:
+    def __init__(self, run_id: str, batches: AsyncGenerator[list[StreamRecord]]) -> None:
         super().__init__()
-        self._events = EventStream(reader.read(run_id, after), [(b"bollard-run-id", run_id.encode())])
+        self._events = EventStream(batches, [(b"bollard-run-id", run_id.encode())])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._events(scope, receive, send)

@@ -1,7 +1,6 @@
 """Accepts events, gives runs to workers, and keeps those that wait. The owner of every live run of this host."""
 
 import asyncio
-import secrets
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,12 +13,13 @@ from bollard.host.engine.boundary import Cancel, Engine, Signal
 from bollard.host.errors import HostError, NotFound, Overloaded, WorkerUnavailable
 from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE, WORKER_START_S
 from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Duplicate, Entry, Journal
+from bollard.host.log.journal import Committed, Duplicate, Entry, Journal, Outcome
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.context import run_request
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.grant import issue_grant
-from bollard.host.runs.hub import Hub
+from bollard.host.runs.grant import Grant, issue_grant
+from bollard.host.runs.hub import Hub, Subscription
+from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun, RunPorts
 from bollard.host.runs.stream_records import stream_record
 from bollard.host.workers.pool import PluginPool
@@ -39,6 +39,8 @@ class Accepted:
     event_id: str
     run_id: str | None
     first: bool
+    subscription: Subscription | None = None
+    """A reader that misses nothing, where one was asked for and the event is new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ class Dispatcher:
         self._slots: dict[str, tuple[PluginPool, WorkerSlot]] = {}
         self._queue: dict[str, QueuedRun] = {}
         self._accepting = 0
+        self._ids = IdMaker()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ports = RunPorts(
             journal=journal,
@@ -101,8 +104,11 @@ class Dispatcher:
 
     # --- accepting ---
 
-    async def accept(self, event: NewEvent, agent_id: str, workspace: str) -> Accepted:
-        """Make an event and its run durable, then start it. Raises `HostError`; then nothing happened."""
+    async def accept(self, event: NewEvent, agent_id: str, workspace: str, *, watch: bool = False) -> Accepted:
+        """Make an event and its run durable, then start it. Raises `HostError`; then nothing happened.
+
+        With `watch` the caller gets a reader that was there before the first record, and need not read the log.
+        """
         agent = self._agents.get(agent_id)
         if agent is None:
             raise NotFound(
@@ -111,9 +117,11 @@ class Dispatcher:
         if self.closing or len(self._queue) >= QUEUED_RUNS:
             raise Overloaded("the host takes no runs now", hint="try again in a moment", limit=QUEUED_RUNS)
         room = len(self._live) + self._accepting < self._runs_at_once
-        queued = self._new_run(event, agent, workspace, epoch=1 if room else 0)
-        records = self._first_records(queued)
+        queued, grant = self._new_run(event, agent, workspace, epoch=1 if room else 0)
+        records = self._first_records(queued, grant)
+        subscription = self._hub.subscribe(queued.facts.run_id) if watch else None
         self._accepting += 1
+        outcome: Outcome | None = None
         try:
             outcome = await self._journal.commit(
                 Entry(
@@ -124,19 +132,21 @@ class Dispatcher:
             )
         finally:
             self._accepting -= 1
+            if subscription is not None and not isinstance(outcome, Committed):
+                subscription.close()
         if isinstance(outcome, Duplicate):
             return Accepted(event_id=outcome.first.event_id, run_id=outcome.first.run_id, first=False)
         facts = queued.facts
+        self._hub.publish(facts.run_id, [stream_record(record) for record in records[1:]])
         if room:
             self._start(queued)
         else:
             self._queue[facts.run_id] = queued
             self._engine.submit(facts.run_id)
-        self._hub.publish(facts.run_id, [stream_record(record) for record in records[1:]])
-        return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True)
+        return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)
 
-    def _new_run(self, event: NewEvent, agent: Agent, workspace: str, *, epoch: int) -> QueuedRun:
-        stamp = f"{self._clock.now_ms():011x}{secrets.token_hex(8)}"
+    def _new_run(self, event: NewEvent, agent: Agent, workspace: str, *, epoch: int) -> tuple[QueuedRun, Grant]:
+        stamp = self._ids.next(self._clock.now_ms())
         run_id = f"run_{stamp}"
         grant = issue_grant(agent, run_id=run_id, workspace=workspace, conversation=event.conversation)
         facts = RunFacts(
@@ -158,14 +168,11 @@ class Dispatcher:
             deadline_s=agent.deadline_s,
             idle_s=agent.idle_s,
         )
-        return QueuedRun(facts=facts, agent=agent, event=event, epoch=epoch, seq=2)
+        return QueuedRun(facts=facts, agent=agent, event=event, epoch=epoch, seq=2), grant
 
-    def _first_records(self, queued: QueuedRun) -> list[NewRecord]:
+    def _first_records(self, queued: QueuedRun, grant: Grant) -> list[NewRecord]:
         """Event, run and grant share one commit."""
         facts, now_ms = queued.facts, self._clock.now_ms()
-        grant = issue_grant(
-            queued.agent, run_id=facts.run_id, workspace=facts.workspace, conversation=facts.conversation
-        )
 
         def record(kind: str, data: bytes, seq: int | None) -> NewRecord:
             of_run = seq is not None

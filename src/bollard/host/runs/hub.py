@@ -36,6 +36,11 @@ class Subscription:
         """Whether the buffer overflowed: what is in it is still good, then the reader must resume from the log."""
         self.ended = False
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing will come any more."""
+        return self.behind or self.ended
+
     def offer(self, records: Sequence[StreamRecord]) -> None:
         """Called by the hub."""
         if self.behind or self.ended:
@@ -57,11 +62,16 @@ class Subscription:
         if self._came is not None and not self._came.done():
             self._came.set_result(None)
 
-    async def take(self) -> list[StreamRecord]:
-        """Everything that is ready, at least one record; empty when nothing will come any more."""
-        while not self._records and not self.behind and not self.ended:
-            self._came = asyncio.get_running_loop().create_future()
-            await self._came
+    async def take(self, idle_s: float) -> list[StreamRecord]:
+        """Everything that is ready; empty when nothing came for `idle_s`, or nothing will come any more."""
+        if not self._records and not self.over:
+            loop = asyncio.get_running_loop()
+            self._came = loop.create_future()
+            timer = loop.call_later(idle_s, self._wake)
+            try:
+                await self._came
+            finally:
+                timer.cancel()
         records, self._bytes = list(self._records), 0
         self._records.clear()
         return records

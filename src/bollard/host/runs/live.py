@@ -45,6 +45,8 @@ _ANSWER_WAIT_S: Final = 1.0
 """Time between a terminal result and the answer to `run/start`; then the run ends without it."""
 _GRACE_MARGIN_S: Final = 0.5
 _STARTED_WAIT_S: Final = 0.02
+_URGENT_RECORDS: Final = limits.WINDOW_RESULTS // 4
+"""Deltas in one entry above which the worker will soon wait for its credit, so that the commit must not linger."""
 _LIVE_TYPES: Final = frozenset({"message.delta", "run.started", "tool.call.started", "tool.call.completed"})
 """What readers may see before it is on disk: it has no effect and ends nothing."""
 _RETRY_S: Final = 1.0
@@ -310,7 +312,7 @@ class LiveRun:
             fence=(self.facts.run_id, self.epoch),
             merge=self.facts.run_id if turn.last and self._delta_rows > 1 else None,
             size=turn.size,
-            urgent=bool(turn.records),
+            urgent=bool(turn.records) or len(turn.stream) >= _URGENT_RECORDS,
             told=self._told,
         )
         try:

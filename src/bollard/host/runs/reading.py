@@ -4,13 +4,13 @@ Every reader gets exactly the records behind its cursor, or one explicit `gap` t
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from heapq import merge
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.limits import REPLAY_PAGE
-from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.limits import KEEP_ALIVE_S, REPLAY_PAGE
+from bollard.host.runs.hub import Hub, StreamRecord, Subscription
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.stream_records import delta_records_from_row, gap_record, stream_record_from_row
 from bollard.host.store.boundary import Store
@@ -48,7 +48,7 @@ class RunReader:
         self._hub = hub
         self._live = live
 
-    async def read(self, run_id: str, after: Place | None) -> AsyncIterator[list[StreamRecord]]:
+    async def read(self, run_id: str, after: Place | None) -> AsyncGenerator[list[StreamRecord]]:
         """Batches of records until the run has ended, or until this reader fell behind (then the last is a `cut`)."""
         subscription = self._hub.subscribe(run_id)
         live = self._live.get(run_id)
@@ -71,16 +71,31 @@ class RunReader:
                 yield fresh
             if live is None and not await self._is_unfinished(run_id):
                 return
-            while records := await subscription.take():
-                if fresh := [record for record in records if record.seq > last]:
-                    last = fresh[-1].seq
-                    yield fresh
-                    if fresh[-1].type == "run.ended":
+            async for batch in self.follow(run_id, subscription, last):
+                yield batch
+        finally:
+            subscription.close()
+
+    @staticmethod
+    async def follow(run_id: str, subscription: Subscription, last: int) -> AsyncGenerator[list[StreamRecord]]:
+        """What comes behind `last` while the reader keeps up. An empty batch says that nothing came for a while."""
+        try:
+            while True:
+                records = await subscription.take(KEEP_ALIVE_S)
+                if records and records[0].seq <= last:
+                    records = [record for record in records if record.seq > last]
+                if records:
+                    last = records[-1].seq
+                    yield records
+                    if records[-1].type == "run.ended":
                         return
                 if subscription.behind:
-                    break
-            if subscription.behind:
-                yield [gap_record(run_id, 0, last + 1, None, "behind")]
+                    yield [gap_record(run_id, 0, last + 1, None, "behind")]
+                    return
+                if subscription.ended:
+                    return
+                if not records:
+                    yield []
         finally:
             subscription.close()
 
@@ -98,7 +113,7 @@ class RunReader:
             return after.seq, None
         return committed, gap_record(run_id, row.epoch, committed + 1, after.seq, "uncommitted")
 
-    async def _replay(self, run_id: str, after: int, until: int | None) -> AsyncIterator[list[StreamRecord]]:
+    async def _replay(self, run_id: str, after: int, until: int | None) -> AsyncGenerator[list[StreamRecord]]:
         """What is on disk behind `after`, in order, each hole named."""
         while True:
             page = await asyncio.to_thread(self._page, run_id, after)

@@ -1,0 +1,90 @@
+"""The demo runner: every kind of result that a runner can send, on request. It calls no model and no API."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field
+from words import act_of, is_chinese, number_in
+
+from bollard.sdk import Form, RunContext, runner
+
+PIECE_CHARACTERS: Final = 6
+
+HELP: Final = {
+    "en": "Say one of these: count 10 (counts and keeps the number in the conversation's state), file (makes a "
+    "text file), slow (takes its time: try Ctrl-C), fail (fails on purpose), help. Anything else I answer.",
+    "zh": "可以说：数数 10（数到 10，并把数字存进会话状态）、文件（生成一个文本文件）、慢（慢慢说，可以试试 Ctrl-C）、"
+    "失败（故意失败）、帮助。说别的我也会回答。",
+}
+TALK: Final = {
+    "en": "Hello! 你好！ You said: {said}. I am a demo without a model; say “help” to see what I can do.",
+    "zh": "你好！Hello! 你说的是：{said}。我是不用模型的演示；说“帮助”看看我会什么。",
+}
+SLOW: Final = {
+    "en": "I take my time, so that you can stop me in the middle of a sentence, or read me from two places at once, "
+    "or lose the connection and pick up the stream where you left it. That was all.",
+    "zh": "我慢慢说，你可以在一句话中间让我停下，也可以在两个地方同时读，或者断开连接后从原处接着读。就这些。",
+}
+FILE: Final = {"en": "Here is a file.\n", "zh": "这是一个文件。\n"}
+FAIL: Final = {"en": "you asked me to fail", "zh": "是你让我失败的"}
+
+
+class DemoConfig(BaseModel):
+    """What an agent can set."""
+
+    pause_s: Annotated[
+        float,
+        Field(ge=0, le=10),
+        Form(
+            label={"en_US": "Pause", "zh_Hans": "停顿"},
+            description={
+                "en_US": "Seconds between two pieces of a slow answer.",
+                "zh_Hans": "慢速回答时两段之间的秒数。",
+            },
+        ),
+    ] = 0.3
+
+
+@runner(
+    name="default",
+    label={"en_US": "Demo", "zh_Hans": "演示"},
+    description={
+        "en_US": "Answers in two languages and understands a few words, help among them.",
+        "zh_Hans": "用两种语言回答，听得懂几个词，比如“帮助”。",
+    },
+    capabilities=["streaming", "interrupt"],
+    permissions={"artifacts": ["write"]},
+)
+async def demo(ctx: RunContext[DemoConfig]):
+    """One act for each word; an event without text is told by its name."""
+    said = ctx.input.text or ctx.event.event_type
+    language = "zh" if is_chinese(said) else "en"
+    match act_of(said):
+        case "help":
+            for piece in pieces(HELP[language]):
+                yield ctx.delta(piece)
+        case "count":
+            for number in range(1, number_in(said) + 1):
+                yield ctx.delta(f"{number} ")
+                if ctx.conversation is not None:  # state belongs to a conversation, and an event need not have one
+                    yield ctx.state("conversation", "count", number)
+        case "file":
+            content = f"{TALK[language].format(said=said)}\n"
+            yield ctx.artifact("file", content=content.encode(), mime_type="text/plain", name="demo.txt")
+            yield ctx.delta(FILE[language])
+        case "slow":
+            for piece in pieces(SLOW[language]):
+                yield ctx.delta(piece)
+                await asyncio.sleep(ctx.config.pause_s)
+        case "fail":
+            yield ctx.fail(FAIL[language])
+        case "talk":
+            for piece in pieces(TALK[language].format(said=said)):
+                yield ctx.delta(piece)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text in small parts, as a model would stream it."""
+    for start in range(0, len(text), PIECE_CHARACTERS):
+        yield text[start : start + PIECE_CHARACTERS]

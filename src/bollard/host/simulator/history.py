@@ -1,0 +1,115 @@
+"""What clients were told, and whether the store agrees: nothing that was acknowledged or shown may turn out untrue.
+
+Pure: clients write it down, in memory or over HTTP, and ask at the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from bollard.host.runs.hub import StreamRecord
+from bollard.host.simulator.ledger import ledger_of
+from bollard.host.store.boundary import Store
+
+__all__ = ["History", "View"]
+
+
+class _GapData(msgspec.Struct):
+    first: int
+    last: int | None
+    reason: str
+
+
+class _Gap(msgspec.Struct):
+    data: _GapData
+
+
+_gap = msgspec.json.Decoder(_Gap).decode
+
+
+@dataclass(slots=True)
+class View:
+    """One client's picture of one run, over all its connections."""
+
+    run_id: str
+    records: list[StreamRecord] = field(default_factory=list[StreamRecord])
+    problems: list[str] = field(default_factory=list[str])
+    gaps: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.records) and self.records[-1].type == "run.ended"
+
+    @property
+    def place(self) -> str | None:
+        """What a client sends as `Last-Event-ID`."""
+        return f"{self.records[-1].epoch}.{self.records[-1].seq}" if self.records else None
+
+    def see(self, record: StreamRecord) -> None:
+        """A record as it came: the next one, or a gap that names what the client must forget or cannot get."""
+        if record.type == "gap":
+            self._see_gap(_gap(record.json).data)
+            return
+        expected = self.records[-1].seq + 1 if self.records else 1
+        if record.seq != expected:
+            self.problems.append(f"{self.run_id}: record {record.seq} came where {expected} was due")
+        if self.ended:
+            self.problems.append(f"{self.run_id}: record {record.seq} came after the end")
+        self.records.append(record)
+
+    def _see_gap(self, gap: _GapData) -> None:
+        self.gaps += 1
+        match gap.reason:
+            case "uncommitted":
+                self.records = [record for record in self.records if record.seq < gap.first]
+            case "behind":
+                pass  # the connection ends here and the client resumes
+            case _:
+                self.problems.append(f"{self.run_id}: {gap.first} to {gap.last} are missing: {gap.reason}")
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that clients were told."""
+
+    accepted: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """The run of each acknowledged event, by source and id."""
+    views: list[View] = field(default_factory=list[View])
+    problems: list[str] = field(default_factory=list[str])
+
+    def acknowledged(self, source: str, source_id: str, run_id: str) -> None:
+        """An event was accepted, first or again: the answer must always be the same."""
+        first = self.accepted.setdefault((source, source_id), run_id)
+        if first != run_id:
+            self.problems.append(f"event {source_id} became {first}, then {run_id}")
+
+    def view(self, run_id: str) -> View:
+        """A new client that reads a run."""
+        view = View(run_id)
+        self.views.append(view)
+        return view
+
+    def disagreements(self, store: Store) -> list[str]:
+        """Where the store and what was told differ, once every view has ended."""
+        problems = [*self.problems]
+        with store.write() as transaction:
+            for (source, source_id), run_id in self.accepted.items():
+                event = transaction.find_event("local", source, source_id)
+                if event is None or event.run_id != run_id:
+                    problems.append(f"event {source_id} was acknowledged as {run_id} and is {event} on disk")
+        for view in self.views:
+            problems.extend(view.problems)
+            problems.extend(_differences(view, ledger_of(store, view.run_id)))
+        return problems
+
+
+def _differences(view: View, ledger: Sequence[StreamRecord]) -> list[str]:
+    if not view.ended:
+        return [f"{view.run_id}: a reader never got its end"]
+    if [(record.seq, record.json) for record in view.records] == [(record.seq, record.json) for record in ledger]:
+        return []
+    for seen, kept in zip(view.records, ledger, strict=False):
+        if seen.json != kept.json:
+            return [f"{view.run_id}: a reader saw {seen.json!r} and the ledger has {kept.json!r}"]
+    return [f"{view.run_id}: a reader saw {len(view.records)} records and the ledger has {len(ledger)}"]

@@ -1,0 +1,39 @@
+"""Starts a host for the chaos tests: data directory, port and plugins as arguments. Says `listening` when it does."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from bollard.host.app import Host
+from bollard.host.settings import Settings
+
+
+class SayingServer(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print("listening", flush=True)
+
+
+async def main() -> None:
+    options = json.loads(sys.argv[1])
+    settings = Settings(
+        data=Path(options["data"]),
+        plugins=tuple(Path(path) for path in options["plugins"]),
+        builtin_plugins=False,
+        port=options["port"],
+        runs_at_once=options["runs_at_once"],
+        grace_s=0.5,
+    )
+    host = Host(settings)
+    if host.new_token:
+        Path(options["data"], "token").write_text(host.new_token)
+    app = await host.start()
+    server = SayingServer(uvicorn.Config(app, port=settings.port, log_level="warning", access_log=False))
+    await server.serve()
+    await host.stop()
+
+
+asyncio.run(main())
