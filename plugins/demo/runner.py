@@ -65,10 +65,11 @@ async def demo(ctx: RunContext[DemoConfig]):
             for piece in pieces(HELP[language]):
                 yield ctx.delta(piece)
         case "count":
-            for number in range(1, number_in(said) + 1):
+            last = number_in(said)
+            for number in range(1, last + 1):
                 yield ctx.delta(f"{number} ")
-                if ctx.conversation is not None:  # state belongs to a conversation, and an event need not have one
-                    yield ctx.state("conversation", "count", number)
+            if ctx.conversation is not None:  # state belongs to a conversation, and an event need not have one
+                yield ctx.state("conversation", "count", last)
         case "file":
             content = f"{TALK[language].format(said=said)}\n"
             yield ctx.artifact("file", content=content.encode(), mime_type="text/plain", name="demo.txt")

@@ -1,12 +1,11 @@
 """A runner that does what its event says: so many deltas, pauses, messages, state and artifacts, then an ending."""
 
 import asyncio
-import base64
 
 from bollard.sdk import RunContext, runner
 
 
-@runner(label="Scripted", permissions={"artifacts": ["write"]}, interrupt=True)
+@runner(label="Scripted", permissions={"artifacts": ["write"]}, capabilities=["interrupt"])
 async def scripted(ctx: RunContext):
     plan = ctx.event.data
     for number in range(plan.get("deltas", 0)):
@@ -16,8 +15,7 @@ async def scripted(ctx: RunContext):
     if plan.get("state"):
         yield ctx.state("runner", "last", {"run": ctx.run_id})
     if plan.get("artifact"):
-        content = base64.b64encode(ctx.run_id.encode()).decode()
-        yield ctx.result("artifact.created", {"artifact_type": "text", "content_base64": content})
+        yield ctx.artifact("text", content=ctx.run_id.encode())
     if plan.get("raises"):
         raise RuntimeError("as planned")
     yield ctx.completed(plan.get("answer", "done"))

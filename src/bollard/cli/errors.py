@@ -4,12 +4,13 @@ CliError
 ├── CheckFailed        1  what was checked is not in order
 ├── UsageProblem       2  the command line asks for something that cannot be done
 ├── PluginUnusable     3  the plugin cannot be loaded
-└── WorkerProblem      4  the worker, or the channel to it, does not work
+├── WorkerProblem      4  the worker, or the channel to it, does not work
+└── HostProblem        4  the host cannot start, cannot be reached, or refused
 """
 
 from typing import ClassVar, Final
 
-__all__ = ["EXIT_INTERRUPTED", "CheckFailed", "CliError", "PluginUnusable", "UsageProblem", "WorkerProblem"]
+__all__ = ["EXIT_INTERRUPTED", "CheckFailed", "CliError", "HostProblem", "PluginUnusable", "UsageProblem", "WorkerProblem"]
 
 EXIT_INTERRUPTED: Final = 130
 
@@ -44,5 +45,11 @@ class PluginUnusable(CliError):
 
 class WorkerProblem(CliError):
     """The worker, or the channel to it, does not work."""
+
+    exit_code = 4
+
+
+class HostProblem(CliError):
+    """The host cannot start, cannot be reached, or refused what was asked."""
 
     exit_code = 4

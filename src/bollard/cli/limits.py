@@ -20,3 +20,21 @@ SOURCE_BYTES: Final = 1024 * 1024
 """A module larger than this is not read by `plugin check`."""
 PLUGIN_FILES: Final = 10_000
 """Files of a plugin folder that `plugin check` looks at."""
+HTTP_CONNECT_S: Final = 5.0
+"""Time to reach a host."""
+HTTP_SILENCE_S: Final = 45.0
+"""Time without a byte after which a connection counts as lost; a host that streams says something every 15 s."""
+HTTP_HEAD_BYTES: Final = 64 * 1024
+"""The head of an answer, and one line of it."""
+HTTP_BODY_BYTES: Final = 64 * 1024 * 1024
+"""The body of an answer that is read whole."""
+RECONNECT_S: Final = 60.0
+"""Time for which a lost stream is tried again."""
+RECONNECT_WAIT_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Pauses between two tries; the last one repeats."""
+AGENT_WAIT_S: Final = 10.0
+"""Time for which an agent that is still starting is waited for."""
+WATCH_S: Final = 0.1
+"""Time between two looks at what is still starting."""
+STOP_MARGIN_S: Final = 8.0
+"""Time beyond its grace that a stopping host has to end what runs and to close its streams."""

@@ -17,6 +17,7 @@ from bollard.host.http.routes import Api
 from bollard.host.http.token import AdminToken
 from bollard.host.limits import LEASE_RENEW_S
 from bollard.host.log.journal import Journal
+from bollard.host.log.kill_points import kill_point
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
@@ -161,6 +162,7 @@ class Host:
                 continue
             entry = await asyncio.to_thread(recovery.lost_entry, row, "host.lost")
             await self._journal.commit(entry)
+            kill_point("recovery.after_lost")
         for row in waiting:
             await self._wait_for_agent(row.agent_id)
             queued = await asyncio.to_thread(recovery.queued, row)

@@ -42,10 +42,13 @@ class EventStream:
         if pump is not None:
             left.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
         try:
+            more = True
             async for batch in self._batches:
                 body = b"".join([frame(record) for record in batch]) or _ALIVE
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                more = not batch or batch[-1].type != "run.ended"  # the last record and the end leave in one send
+                await send({"type": "http.response.body", "body": body, "more_body": more})
+            if more:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
             if not left.done():
                 raise  # the host is stopping; a reader that left is no error

@@ -28,6 +28,7 @@ from bollard.host.limits import (
 )
 from bollard.host.log.chaining import Chains
 from bollard.host.log.facts import RunFacts
+from bollard.host.log.kill_points import kill_point
 from bollard.host.log.projection import Projector
 from bollard.host.log.records import NewRecord
 from bollard.host.store.boundary import Lease, Store, WriteTransaction
@@ -251,8 +252,10 @@ class Journal:
                 for entry in batch:
                     for content in entry.blobs:
                         self._blobs.put(content)
+                        kill_point("journal.after_blobs")
                 with self._store.write() as transaction:
                     outcomes, ended = self._fill(transaction, batch, chains, closing=closing)
+                    kill_point("journal.before_commit")
             except StorageUnavailable as error:
                 if time.monotonic() - started < JOURNAL_GIVE_UP_S:
                     self.numbers.retries += 1
@@ -265,6 +268,7 @@ class Journal:
                 if len(batch) > 1:  # one entry that cannot be written must not take the others with it
                     return [fate for entry in batch for fate in self._write([entry], closing=False)]
                 return self._fail(batch, StorageUnavailable(f"the store failed: {type(error).__name__}: {error}"))
+            kill_point("journal.after_commit")
             self._chains.adopt(chains)
             for run_id in ended:
                 self._projector.forget(run_id)

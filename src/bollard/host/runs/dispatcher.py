@@ -14,6 +14,7 @@ from bollard.host.errors import HostError, NotFound, Overloaded, WorkerUnavailab
 from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE, WORKER_START_S
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Committed, Duplicate, Entry, Journal, Outcome
+from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.context import run_request
 from bollard.host.runs.event import NewEvent
@@ -136,6 +137,7 @@ class Dispatcher:
                 subscription.close()
         if isinstance(outcome, Duplicate):
             return Accepted(event_id=outcome.first.event_id, run_id=outcome.first.run_id, first=False)
+        kill_point("dispatcher.after_accept")
         facts = queued.facts
         self._hub.publish(facts.run_id, [stream_record(record) for record in records[1:]])
         if room:

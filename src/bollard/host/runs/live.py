@@ -15,6 +15,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Committed, Entry, Journal, Outcome
+from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.machine import (
@@ -282,7 +283,7 @@ class LiveRun:
         self._show_live()
         if self._in_flight is None:
             self._write()
-        elif self._turn.records:
+        elif _presses(self._turn):
             self._ports.journal.hurry()
 
     def _show_live(self) -> None:
@@ -295,6 +296,7 @@ class LiveRun:
             turn.shown += 1
         if turn.shown > start:
             self._ports.hub.publish(self.facts.run_id, turn.stream[start : turn.shown])
+            kill_point("run.after_publish")
 
     def _write(self) -> None:
         if not self._turn.empty:
@@ -312,7 +314,7 @@ class LiveRun:
             fence=(self.facts.run_id, self.epoch),
             merge=self.facts.run_id if turn.last and self._delta_rows > 1 else None,
             size=turn.size,
-            urgent=bool(turn.records) or len(turn.stream) >= _URGENT_RECORDS,
+            urgent=_presses(turn),
             told=self._told,
         )
         try:
@@ -409,6 +411,11 @@ class LiveRun:
             self.done.set_result(None)
             self._ports.hub.end(self.facts.run_id)
             self._ports.released(self)
+
+
+def _presses(turn: _Turn) -> bool:
+    """Whether somebody waits for this turn: a reader for a record, or soon the worker for its credit."""
+    return bool(turn.records) or len(turn.stream) >= _URGENT_RECORDS
 
 
 def _joined(texts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,38 @@
+"""One process at a time on a data directory: the host while it runs, and commands that rewrite what it keeps."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Self
+
+from bollard.cli.errors import UsageProblem
+
+__all__ = ["DataLock"]
+
+
+class DataLock:
+    """Held from `take` until it is closed or the process ends, however it ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, data: Path) -> Self:
+        """Make the directory if need be and lock it; raises `UsageProblem`."""
+        try:
+            data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "?"
+            os.close(descriptor)
+            raise UsageProblem("error.data_busy", "hint.data_busy", path=data, pid=holder) from error
+        os.truncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        return cls(descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)

@@ -1,0 +1,197 @@
+"""Runs the host in this process: the socket, the lock, the loop, the signals. What a host is, `bollard.host` knows."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from bollard import __version__
+from bollard.cli.announcing import Announcer
+from bollard.cli.credentials import Credential, Credentials, credentials_path
+from bollard.cli.data_lock import DataLock
+from bollard.cli.errors import HostProblem, UsageProblem
+from bollard.cli.limits import STOP_MARGIN_S, WATCH_S
+from bollard.host.app import Host
+from bollard.host.errors import HostError
+from bollard.host.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+__all__ = ["serve"]
+
+_OURS = (signal.SIGTERM, signal.SIGINT)
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to us: stopping the host comes first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(settings: Settings, announcer: Announcer) -> int:
+    """Until a signal comes; 0 after an orderly stop. Raises `CliError` when the host cannot start."""
+    lock = DataLock.take(settings.data)
+    try:
+        with _bound(settings) as listener:
+            host = _host(settings)
+            address = f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                return runner.run(_Serving(settings, host, announcer, address).run(listener))
+    finally:
+        lock.close()
+
+
+def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
+    try:
+        import uvloop
+    except ImportError:  # not on every system
+        return None
+    return uvloop.Loop
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _bound(settings: Settings) -> socket.socket:
+    """The socket, before anything else is begun: a port that is taken must cost nothing."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise UsageProblem("error.port_taken", "hint.port_taken", port=settings.port) from error
+        raise UsageProblem("error.bind", "hint.bind", host=settings.host, port=settings.port, detail=error) from error
+    return listener
+
+
+def _host(settings: Settings) -> Host:
+    try:
+        return Host(settings)
+    except OSError as error:
+        detail = error.strerror or error
+        raise UsageProblem("error.write", "hint.data", path=settings.data, detail=detail) from error
+    except HostError as error:
+        raise problem_of(error) from error
+
+
+def problem_of(error: HostError) -> HostProblem | UsageProblem:
+    """What the host says as the command line says it."""
+    field = error.details.get("field")
+    match error.code, field:
+        case "settings", "host":
+            return UsageProblem("error.public", "hint.public")
+        case "settings", _:
+            return UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint)
+        case "schema_too_new", _:
+            return HostProblem("error.schema_new", "hint.schema_new", detail=error.message)
+        case _:
+            return HostProblem("error.host", "hint.host", detail=error.message, advice=error.hint)
+
+
+class _Serving:
+    """One host from its start to its stop."""
+
+    def __init__(self, settings: Settings, host: Host, announcer: Announcer, address: str) -> None:
+        self._settings = settings
+        self._host = host
+        self._announcer = announcer
+        self._address = address
+        self._stop = asyncio.Event()
+        self._server: _Server | None = None
+
+    async def run(self, listener: socket.socket) -> int:
+        loop = asyncio.get_running_loop()
+        for number in _OURS:
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            app = await self._host.start()
+        except HostError as error:
+            raise problem_of(error) from error
+        server = self._server = self._server_of(app)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._announce()
+            stopped = asyncio.create_task(self._stop.wait())
+            await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            self._announcer.stopping(self._settings.grace_s)
+            server.should_exit = True
+        finally:
+            watching.cancel()
+            await self._host.stop()
+            server.force_exit = True  # every run has ended: a reader that is still there waits for nothing
+            await serving
+        self._announcer.stopped()
+        return 0
+
+    def _server_of(self, app: "Starlette") -> _Server:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=round(self._settings.grace_s + STOP_MARGIN_S),
+            server_header=False,
+        )
+        return _Server(config)
+
+    def _signalled(self) -> None:
+        """The first signal stops the host, a second one does not wait for its runs."""
+        if self._stop.is_set():
+            os._exit(1)
+        self._stop.set()
+
+    async def _announce(self) -> None:
+        token = self._host.new_token
+        saved = await asyncio.to_thread(self._remember, token)
+        self._announcer.listening(self._address, __version__, self._settings)
+        if token is not None:
+            self._announcer.token(token, saved)
+
+    def _remember(self, token: str | None) -> str | None:
+        """Where the token is kept for this user's own commands; nothing when it is not, or is not known here."""
+        credentials = Credentials(credentials_path(os.environ))
+        data = str(self._settings.data.resolve())
+        known = credentials.of_data(data)
+        token = token or (known.token if known is not None else None)
+        if token is None or not self._host.token.allows(f"Bearer {token}"):
+            return None
+        try:
+            credentials.save(Credential(address=self._address, data=data, token=token))
+        except OSError:
+            return None
+        return str(credentials.path)
+
+    async def _watch(self) -> None:
+        """Say which agents are there as they come, and which plugins will not."""
+        told: set[str] = set()
+        while True:
+            plugins = self._host.plugins()
+            for agent in self._host.agents():
+                if agent.agent_id not in told:
+                    told.add(agent.agent_id)
+                    self._announcer.agent(agent.agent_id, agent.label)
+            for plugin in plugins:
+                if plugin.problem is not None and f"!{plugin.name}" not in told:
+                    told.add(f"!{plugin.name}")
+                    self._announcer.plugin_failed(plugin.name, plugin.problem)
+            if all(plugin.settled for plugin in plugins):
+                return
+            await asyncio.sleep(WATCH_S)

@@ -1,0 +1,57 @@
+"""F01: the host is killed with SIGKILL at any instant. What was acknowledged or shown stays true."""
+
+import asyncio
+
+import pytest
+
+KILL_POINTS = [
+    "journal.before_commit:3",
+    "journal.before_commit:20",
+    "journal.after_commit:2",
+    "journal.after_commit:25",
+    "journal.after_blobs:2",
+    "run.after_publish:1",
+    "run.after_publish:7",
+    "dispatcher.after_accept:1",
+    "dispatcher.after_accept:9",
+]
+
+
+@pytest.mark.requirement("P05-27", "P05-29")
+async def test_a_host_that_is_killed_at_any_instant_loses_nothing_it_acknowledged(
+    make_host, make_chaos, scripted, rounds
+):
+    chaos = make_chaos(make_host(scripted))
+    for _ in range(rounds):
+        await chaos.host.start()
+        await chaos.host.ready("scripted")
+        nemesis = asyncio.create_task(_kill_later(chaos.host, chaos.random.uniform(0.02, 0.8)))
+        await chaos.storm(clients=6)
+        await nemesis
+    await chaos.host.start()
+    await chaos.host.ready("scripted")
+    await chaos.settle(within_s=20)
+    await chaos.host.kill()
+    assert not (found := chaos.problems()), "\n".join(found[:10])
+    assert len(chaos.history.accepted) >= rounds
+    assert max(chaos.host.started_s) < 10
+
+
+async def _kill_later(host, seconds):
+    await asyncio.sleep(seconds)  # the fault itself: an instant that the seed chose
+    await host.kill()
+
+
+@pytest.mark.requirement("P05-27", "P05-29")
+async def test_a_host_that_dies_between_two_steps_loses_nothing_it_acknowledged(make_host, make_chaos, scripted):
+    chaos = make_chaos(make_host(scripted))
+    for point in KILL_POINTS:
+        await chaos.host.start(point)
+        await chaos.host.ready("scripted")
+        await chaos.storm(clients=4)
+        assert await chaos.host.died() == -9, point
+    await chaos.host.start()
+    await chaos.host.ready("scripted")
+    await chaos.settle(within_s=20)
+    await chaos.host.kill()
+    assert not (found := chaos.problems()), "\n".join(found[:10])
