@@ -33,6 +33,12 @@ class LazyCommand:
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
+        "up": LazyCommand(module="bollard.cli.up_command", help="up"),
+        "chat": LazyCommand(module="bollard.cli.chat_command", help="chat"),
+        "runs": LazyCommand(module="bollard.cli.runs_commands", help="runs"),
+        "agents": LazyCommand(module="bollard.cli.agents_command", help="agents"),
+        "events": LazyCommand(module="bollard.cli.events_commands", help="events"),
+        "log": LazyCommand(module="bollard.cli.log_commands", help="log"),
         "plugin": LazyCommand(module="bollard.cli.plugin_commands", help="plugin"),
         "protocol": LazyCommand(module="bollard.cli.protocol_commands", help="protocol"),
         "conformance": LazyCommand(module="bollard.cli.conformance_commands", help="conformance"),

@@ -22,11 +22,12 @@ from bollard.host.errors import HostError
 from bollard.host.settings import Settings
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
 __all__ = ["serve"]
 
 _OURS = (signal.SIGTERM, signal.SIGINT)
+_SETTLED = frozenset({"ready", "quarantined", "stopped"})
 
 
 class _Server(uvicorn.Server):
@@ -139,7 +140,7 @@ class _Serving:
         self._announcer.stopped()
         return 0
 
-    def _server_of(self, app: "Starlette") -> _Server:
+    def _server_of(self, app: "ASGIApp") -> _Server:
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -183,15 +184,15 @@ class _Serving:
         """Say which agents are there as they come, and which plugins will not."""
         told: set[str] = set()
         while True:
-            plugins = self._host.plugins()
+            pools = self._host.pools()
             for agent in self._host.agents():
                 if agent.agent_id not in told:
                     told.add(agent.agent_id)
                     self._announcer.agent(agent.agent_id, agent.label)
-            for plugin in plugins:
-                if plugin.problem is not None and f"!{plugin.name}" not in told:
-                    told.add(f"!{plugin.name}")
-                    self._announcer.plugin_failed(plugin.name, plugin.problem)
-            if all(plugin.settled for plugin in plugins):
+            for pool in pools:
+                if pool.problem is not None and f"!{pool.source.name}" not in told:
+                    told.add(f"!{pool.source.name}")
+                    self._announcer.plugin_failed(pool.source.name, pool.problem)
+            if all(pool.status in _SETTLED for pool in pools):
                 return
             await asyncio.sleep(WATCH_S)

@@ -2,30 +2,35 @@
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import Final, TypeVar
 
 import structlog
 from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from bollard import __version__
-from bollard.host.agents.agent import AgentBook, agent_of
+from bollard.host.agents.agent import Agent, AgentBook, agent_of
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import HostError
 from bollard.host.http.routes import Api
 from bollard.host.http.token import AdminToken
 from bollard.host.limits import LEASE_RENEW_S
-from bollard.host.log.journal import Journal
+from bollard.host.log.journal import Committed, Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.reading import RunReader
+from bollard.host.runs.stream_records import stream_record
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
+from bollard.host.store.reserve import ReserveFile
 from bollard.host.store.rows import RunRow
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.pool import PluginPool
@@ -37,6 +42,9 @@ __all__ = ["Host"]
 
 _log = structlog.get_logger("bollard.host")
 _SWEEP_S = 1.0
+_RECOVERED_AT_ONCE: Final = 64
+"""Lost runs that are ended together: they share commits."""
+T = TypeVar("T")
 _BUILTIN_PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 _REPOSITORY_PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 
@@ -58,13 +66,19 @@ class Host:
         self._pools: dict[str, PluginPool] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._ready = False
+        self._recovered = asyncio.Event()
 
     async def start(self) -> ASGIApp:
         """Everything that must be there before a request is taken. Workers start in the background."""
         await asyncio.to_thread(self._store.open)
         self._hub = Hub()
         self._journal = Journal(
-            self._store, self._blobs, self._clock, incarnation=self._incarnation, key=self._signing_key
+            self._store,
+            self._blobs,
+            self._clock,
+            incarnation=self._incarnation,
+            key=self._signing_key,
+            reserve=ReserveFile(self.settings.data / "reserve"),
         )
         self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
         for source in self._sources():
@@ -86,7 +100,7 @@ class Host:
         self._tasks = [asyncio.create_task(self._recover()), asyncio.create_task(self._sweep())]
         api = Api(
             dispatcher=self._dispatcher,
-            reader=RunReader(self._store, self._hub, self._dispatcher.live),
+            reader=RunReader(self._store, self._hub, self._dispatcher.live, self._recovered),
             store=self._store,
             agents=self._agents,
             token=self.token,
@@ -125,6 +139,14 @@ class Host:
             "plugins": plugins,
         }
 
+    def agents(self) -> list[Agent]:
+        """Every agent that can be run now."""
+        return self._agents.all()
+
+    def pools(self) -> list[PluginPool]:
+        """The workers of each plugin, started or not."""
+        return list(dict.fromkeys(self._pools.values()))
+
     @property
     def worker_pids(self) -> list[int]:
         return [pid for pool in self._pools.values() for pid in pool.pids]
@@ -152,24 +174,46 @@ class Host:
             )
 
     async def _recover(self) -> None:
+        """Runs that were running end at once; those that waited go on when their agent is there."""
         recovery = Recovery(self._store, self._journal, self._clock, self._agents, self._incarnation)
-        waiting: list[RunRow] = []
-        for row in await asyncio.to_thread(lambda: list(recovery.unfinished())):
-            if row.owner == self._incarnation:
-                continue
+        rows = await self._insist(lambda: asyncio.to_thread(lambda: list(recovery.unfinished())))
+        left = [row for row in rows if row.owner != self._incarnation]
+        lost = [row for row in left if row.status != "queued"]
+        for first in range(0, len(lost), _RECOVERED_AT_ONCE):
+            await asyncio.gather(*(self._end_lost(recovery, row) for row in lost[first : first + _RECOVERED_AT_ONCE]))
+        self._recovered.set()
+        waiting: dict[str, list[RunRow]] = {}
+        for row in left:
             if row.status == "queued":
-                waiting.append(row)
-                continue
-            entry = await asyncio.to_thread(recovery.lost_entry, row, "host.lost")
-            await self._journal.commit(entry)
-            kill_point("recovery.after_lost")
-        for row in waiting:
-            await self._wait_for_agent(row.agent_id)
-            queued = await asyncio.to_thread(recovery.queued, row)
+                waiting.setdefault(row.agent_id, []).append(row)
+        # An agent that does not come must not hold up the runs of another.
+        await asyncio.gather(*(self._go_on(recovery, agent, rows) for agent, rows in waiting.items()))
+
+    async def _go_on(self, recovery: Recovery, agent_id: str, rows: list[RunRow]) -> None:
+        await self._wait_for_agent(agent_id)
+        for row in rows:
+            queued = await self._insist(partial(asyncio.to_thread, recovery.queued, row))
             if queued is None:
-                await self._journal.commit(await asyncio.to_thread(recovery.lost_entry, row, "host.lost"))
+                await self._end_lost(recovery, row)
             else:
                 self._dispatcher.enqueue(queued)
+
+    async def _end_lost(self, recovery: Recovery, row: RunRow) -> None:
+        entry = await self._insist(partial(asyncio.to_thread, recovery.lost_entry, row, "host.lost"))
+        outcome = await self._insist(lambda: self._journal.commit(entry))
+        kill_point("recovery.after_lost")
+        if isinstance(outcome, Committed):
+            self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
+        self._hub.end(row.run_id)
+
+    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Recovery is not given up: a run that nobody ends would stay open until the next start."""
+        while True:
+            try:
+                return await step()
+            except HostError as error:
+                _log.warning("a run could not be recovered yet", problem=error.message)
+                await asyncio.sleep(_SWEEP_S)
 
     async def _wait_for_agent(self, agent_id: str) -> None:
         for _ in range(100):

@@ -26,8 +26,17 @@ from bollard.runtime.manifest_file import ManifestReading, read_manifest
 from bollard.runtime.plugin_files import digest_of, is_from, make_importable
 from bollard.runtime.problems import PluginLoadError, Problem
 from bollard.runtime.sendable import unsendable_result
-from bollard.sdk import RunnerDeclaration, ToolDeclaration, declaration_of, runner, tool, tool_declaration_of
+from bollard.sdk import (
+    DeclarationError,
+    RunnerDeclaration,
+    ToolDeclaration,
+    declaration_of,
+    runner,
+    tool,
+    tool_declaration_of,
+)
 from bollard.sdk.drive import sentence_of
+from bollard.sdk.misdeclared import keeping_faults
 
 __all__ = ["LoadedPlugin", "LoadedRunner", "LoadedTool", "load_plugin"]
 
@@ -119,12 +128,13 @@ def _resolve(folder: Path, where: str, entry: str, problems: list[Problem]) -> o
 
     module_name, _, attribute = entry.partition(":")
     try:
-        module = importlib.import_module(module_name)
+        with keeping_faults():
+            module = importlib.import_module(module_name)
         ours = is_from(folder, module)
         found = getattr(module, attribute, None)
     except BaseException as error:  # noqa: BLE001 -- plugin code runs here: whatever it raises is its problem
         problem = f"{module_name} cannot be imported: {sentence_of(error)}"
-        broken("PL11", problem, "fix the module; its other entries are still offered")
+        broken("PL11", problem, "fix the module; entries of other modules are still offered")
         return None
     if not ours:
         problem = f"{module_name} is a module of Python or of a package, not of this plugin"
@@ -142,7 +152,10 @@ def _declared_runner(folder: Path, entry: PluginRunner, problems: list[Problem])
         return None
     try:
         declaration = declaration_of(found) or declaration_of(runner(name=entry.name, label=entry.label)(found))
-    except Exception as error:  # noqa: BLE001 -- an SdkError, or whatever an odd object of the plugin raises
+    except DeclarationError as error:
+        problems.append(_misdeclared("PL13", entry.name, "entry", error))
+        return None
+    except Exception as error:  # noqa: BLE001 -- whatever an odd object of the plugin raises
         hint = "write `async def run(ctx: RunContext)` and yield results, decorated with @runner"
         problem = sentence_of(error)
         problems.append(Problem(rule="PL13", where=entry.name, field="entry", problem=problem, hint=hint))
@@ -160,6 +173,11 @@ def _declared_runner(folder: Path, entry: PluginRunner, problems: list[Problem])
         permissions=entry.permissions,
         config_schema=entry.config_schema or declaration.config_schema,
     )
+
+
+def _misdeclared(rule: str, where: str, field: str, error: DeclarationError) -> Problem:
+    problem = sendable_text(f"{error.subject}: {error.problem}")
+    return Problem(rule=rule, where=where, field=field, problem=problem, hint=sendable_text(error.hint))
 
 
 def _compare(declaration: RunnerDeclaration, entry: PluginRunner, problems: list[Problem]) -> None:
@@ -183,7 +201,10 @@ def _declared_tool(entry: PluginTool, found: object, problems: list[Problem]) ->
         return tool_declaration_of(found) or tool_declaration_of(
             tool(name=entry.name, description=entry.description)(found)
         )
-    except Exception as error:  # noqa: BLE001 -- an SdkError, or whatever an odd object of the plugin raises
+    except DeclarationError as error:
+        problems.append(_misdeclared("PL23", entry.name, "entry", error))
+        return None
+    except Exception as error:  # noqa: BLE001 -- whatever an odd object of the plugin raises
         hint = "a tool is a function with typed parameters, decorated with @tool"
         problem = sentence_of(error)
         problems.append(Problem(rule="PL23", where=entry.name, field="entry", problem=problem, hint=hint))

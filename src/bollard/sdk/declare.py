@@ -21,6 +21,7 @@ from bollard.protocol import (
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import DeclarationError, first_problem
 from bollard.sdk.form import form_of, parse_config
+from bollard.sdk.misdeclared import declared, misdeclared
 from bollard.sdk.runnerobject import ClassRunner, FunctionRunner, RunnerObject
 from bollard.sdk.text import localized, words
 
@@ -72,8 +73,8 @@ class RunnerDeclaration:
 
 def declaration_of(candidate: object) -> RunnerDeclaration | None:
     """The declaration of a decorated function or class; a subclass does not inherit it."""
-    found = getattr(candidate, _MARK, None)
-    return found if isinstance(found, RunnerDeclaration) and found.target is candidate else None
+    found = declared(candidate, _MARK, RunnerDeclaration)
+    return found if found is not None and found.target is candidate else None
 
 
 def runner(
@@ -91,10 +92,11 @@ def runner(
     be granted. The configuration model comes from `config`, or from the annotation `ctx: RunContext[MyConfig]`.
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- @runner without parentheses
-        raise DeclarationError(_described(name), "@runner was used without arguments", 'write @runner(label="…")')
+        error = DeclarationError(_described(name), "@runner was used without arguments", 'write @runner(label="…")')
+        return misdeclared(name, _MARK, error)
     subject = f"runner {name!r}"
 
-    def decorate(target: F) -> F:
+    def declare(target: F) -> RunnerDeclaration:
         function = _run_function(subject, target)
         kind: Literal["generator", "coroutine"] = "generator" if inspect.isasyncgenfunction(function) else "coroutine"
         model = _config_model(subject, function, config, is_method=isinstance(target, type))
@@ -115,7 +117,13 @@ def runner(
         except ValidationError as error:
             field, problem = first_problem(error)
             raise DeclarationError(subject, f"{field}: {problem}", "correct this argument of @runner") from error
-        setattr(target, _MARK, declaration)
+        return declaration
+
+    def decorate(target: F) -> F:
+        try:
+            setattr(target, _MARK, declare(target))
+        except DeclarationError as error:
+            return misdeclared(target, _MARK, error)
         return target
 
     return decorate

@@ -23,6 +23,7 @@ from bollard.protocol import (
     limits,
 )
 from bollard.sdk.errors import DeclarationError, first_problem
+from bollard.sdk.misdeclared import declared, misdeclared
 from bollard.sdk.toolanswer import answer_of, failed
 from bollard.sdk.toolschema import Signature, ToolContext, input_schema, output_schema, read_signature
 
@@ -119,8 +120,8 @@ def _sentence(error: BaseException) -> str:
 
 def tool_declaration_of(candidate: object) -> ToolDeclaration | None:
     """The declaration of a decorated function."""
-    found = getattr(candidate, _MARK, None)
-    return found if isinstance(found, ToolDeclaration) and found.target is candidate else None
+    found = declared(candidate, _MARK, ToolDeclaration)
+    return found if found is not None and found.target is candidate else None
 
 
 def tool(
@@ -133,9 +134,10 @@ def tool(
     """Make a function, async or not, a tool: name, description and schema come from its name, docstring, signature."""
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         described = getattr(name, "__name__", type(name).__name__)
-        raise DeclarationError(f"tool {described!r}", "@tool was used without parentheses", "write @tool()")
+        error = DeclarationError(f"tool {described!r}", "@tool was used without parentheses", "write @tool()")
+        return misdeclared(name, _MARK, error)
 
-    def decorate(target: F) -> F:
+    def declare(target: F) -> ToolDeclaration:
         function = _function(name, target)
         own_name = name or function.__name__.lower()
         subject = f"tool {own_name!r}"
@@ -162,7 +164,13 @@ def tool(
         except ValidationError as error:
             field, problem = first_problem(error)
             raise DeclarationError(subject, f"{field}: {problem}", "correct this argument of @tool") from error
-        setattr(target, _MARK, dataclasses.replace(declaration, flow=checked.flow))
+        return dataclasses.replace(declaration, flow=checked.flow)
+
+    def decorate(target: F) -> F:
+        try:
+            setattr(target, _MARK, declare(target))
+        except DeclarationError as error:
+            return misdeclared(target, _MARK, error)
         return target
 
     return decorate

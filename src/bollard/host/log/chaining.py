@@ -40,6 +40,14 @@ class Chains:
     def adopt(self, fork: "Chains") -> None:
         self._tips = fork._tips
 
+    def grown_since(self, before: "Chains") -> list[tuple[str, str, int]]:
+        """Workspace, chain and newest position of each chain that is longer than in `before`."""
+        return [
+            (workspace, self._incarnation, tip.position)
+            for workspace, tip in self._tips.items()
+            if tip.position > (before._tips[workspace].position if workspace in before._tips else 0)
+        ]
+
     def chain(self, records: Sequence[NewRecord], first_id: int) -> list[RecordRow]:
         """The rows of `records`, linked in this order."""
         rows: list[RecordRow] = []

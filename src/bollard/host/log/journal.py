@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from bollard.host.clock import Clock
-from bollard.host.errors import HostError, Overloaded, StorageUnavailable
+from bollard.host.errors import HostError, Overloaded, StorageFull, StorageUnavailable
 from bollard.host.limits import (
     HEAD_RECORDS,
     HEAD_S,
@@ -61,6 +61,9 @@ class Renewed:
 
     run_ids: frozenset[str]
 
+
+_FULL_S: Final = 1.0
+"""Time between two looks whether a full disk has space again."""
 
 Outcome = Committed | Duplicate | FencedOff | Renewed
 Told = Callable[[Outcome | HostError], None]
@@ -115,6 +118,29 @@ class _Queue:
     closing: bool = False
 
 
+class Reserve(Protocol):
+    """Space that is kept for the day the disk is full."""
+
+    @property
+    def held(self) -> bool: ...
+
+    def hold(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+class NoReserve:
+    """Where there is no disk to fill."""
+
+    held = False
+
+    def hold(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        """Nothing to give."""
+
+
 class BlobSink(Protocol):
     """Where contents go before the record that names them."""
 
@@ -126,9 +152,19 @@ class BlobSink(Protocol):
 class Journal:
     """Takes entries from the loop, writes them from its own thread."""
 
-    def __init__(self, store: Store, blobs: BlobSink, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
+    def __init__(
+        self,
+        store: Store,
+        blobs: BlobSink,
+        clock: Clock,
+        *,
+        incarnation: str,
+        key: SigningKey,
+        reserve: Reserve | None = None,
+    ) -> None:
         self._store = store
         self._blobs = blobs
+        self._reserve = reserve or NoReserve()
         self._loop = asyncio.get_running_loop()
         self._projector = Projector()
         self._chains = Chains(incarnation, key, clock, every_records=HEAD_RECORDS, every_s=HEAD_S)
@@ -136,8 +172,11 @@ class Journal:
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work, name="bollard-journal", daemon=True)
         self.numbers: Final = Numbers()
+        self.full = False
+        """Whether the disk was found full: what runs may end, nothing new is taken until there is space again."""
 
     def start(self) -> None:
+        self._reserve.hold()
         self._thread.start()
 
     def remember(self, facts: RunFacts) -> None:
@@ -209,6 +248,8 @@ class Journal:
     def _work(self) -> None:
         while True:
             batch, closing = self._take()
+            if self.full and not batch:
+                self.full = not self._reserve.hold()
             if batch or closing or not self._chains.seconds_until_due():
                 fates = self._write(batch, closing=closing and not batch)
                 if fates:
@@ -221,7 +262,7 @@ class Journal:
         with self._changed:
             queue = self._queue
             if not queue.entries and not queue.closing:
-                self._changed.wait(self._chains.seconds_until_due())
+                self._changed.wait(min(self._chains.seconds_until_due(), _FULL_S if self.full else HEAD_S))
             if queue.entries and not queue.urgent and not queue.hurried and not queue.closing:
                 self._changed.wait(JOURNAL_LINGER_S)
             queue.hurried = False
@@ -247,37 +288,66 @@ class Journal:
         """One commit, tried again while the store is busy; the fate of each entry that has somebody to tell."""
         started = time.monotonic()
         while True:
-            chains = self._chains.fork()
+            chains, filled = self._chains.fork(), None
             try:
-                for entry in batch:
-                    for content in entry.blobs:
-                        self._blobs.put(content)
-                        kill_point("journal.after_blobs")
+                self._put_blobs(batch)
                 with self._store.write() as transaction:
-                    outcomes, ended = self._fill(transaction, batch, chains, closing=closing)
+                    filled = self._fill(transaction, batch, chains, closing=closing)
                     kill_point("journal.before_commit")
             except StorageUnavailable as error:
-                if time.monotonic() - started < JOURNAL_GIVE_UP_S:
+                landed = filled is not None and error.details.get("outcome") == "unknown" and self._landed(chains)
+                if not landed or filled is None:
+                    if time.monotonic() - started >= JOURNAL_GIVE_UP_S:
+                        return self._fail(batch, error)
                     self.numbers.retries += 1
                     time.sleep(JOURNAL_RETRY_S)
                     continue
-                return self._fail(batch, error)
-            except HostError as error:
+            except StorageFull as error:
+                if self._spend_reserve():
+                    continue
                 return self._fail(batch, error)
             except Exception as error:  # noqa: BLE001 -- the writer must survive: a lost writer is a lost host
                 if len(batch) > 1:  # one entry that cannot be written must not take the others with it
                     return [fate for entry in batch for fate in self._write([entry], closing=False)]
-                return self._fail(batch, StorageUnavailable(f"the store failed: {type(error).__name__}: {error}"))
+                known = isinstance(error, HostError)
+                wrapped = error if known else StorageUnavailable(f"the store failed: {type(error).__name__}: {error}")
+                return self._fail(batch, wrapped)
             kill_point("journal.after_commit")
-            self._chains.adopt(chains)
-            for run_id in ended:
-                self._projector.forget(run_id)
-            self.numbers.commits += 1
-            self.numbers.entries += len(batch)
             self.numbers.last_commit_s = time.monotonic() - started
-            return [
-                (entry.told, outcome) for entry, outcome in zip(batch, outcomes, strict=True) if entry.told is not None
-            ]
+            return self._committed(batch, chains, *filled)
+
+    def _put_blobs(self, batch: list[Entry]) -> None:
+        for entry in batch:
+            for content in entry.blobs:
+                self._blobs.put(content)
+                kill_point("journal.after_blobs")
+
+    def _committed(
+        self, batch: list[Entry], chains: Chains, outcomes: list[Outcome], ended: list[str]
+    ) -> list[tuple[Told, Outcome | HostError]]:
+        self._chains.adopt(chains)
+        for run_id in ended:
+            self._projector.forget(run_id)
+        self.numbers.commits += 1
+        self.numbers.entries += len(batch)
+        if self.full:
+            self.full = not self._reserve.hold()
+        return [(entry.told, outcome) for entry, outcome in zip(batch, outcomes, strict=True) if entry.told is not None]
+
+    def _landed(self, chains: Chains) -> bool:
+        """Whether a commit whose outcome was not learned is on disk: then its chain has grown there."""
+        return any(
+            self._store.chain(workspace, chain, position - 1, 1)
+            for workspace, chain, position in chains.grown_since(self._chains)
+        )
+
+    def _spend_reserve(self) -> bool:
+        """The disk is full: what is under way may still end, on the space kept for it; nothing new is taken."""
+        self.full = True
+        if not self._reserve.held:
+            return False
+        self._reserve.release()
+        return True
 
     def _fail(self, batch: list[Entry], error: HostError) -> list[tuple[Told, Outcome | HostError]]:
         self.numbers.failures += 1

@@ -147,8 +147,9 @@ class Projector:
 
     @staticmethod
     def _patch(row: RecordRow, **fields: str | int | None) -> list[Change]:
-        patched = cast("dict[RunField, str | int | None]", fields)
-        return [PatchRun(row.run_id or "", {**patched, "updated_ms": row.created_ms, "last_seq": row.seq or 0})]
+        # The epoch too: a run that its new owner ended at once has no `run.claimed`.
+        fields |= {"epoch": row.epoch or 0, "updated_ms": row.created_ms, "last_seq": row.seq or 0}
+        return [PatchRun(row.run_id or "", cast("dict[RunField, str | int | None]", fields))]
 
     def _run_claimed(self, row: RecordRow, data: JsonObject) -> list[Change]:
         del data

@@ -10,7 +10,7 @@ import structlog
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Cancel, Engine, Signal
-from bollard.host.errors import HostError, NotFound, Overloaded, WorkerUnavailable
+from bollard.host.errors import HostError, NotFound, Overloaded, StorageFull, WorkerUnavailable
 from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE, WORKER_START_S
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Committed, Duplicate, Entry, Journal, Outcome
@@ -117,6 +117,8 @@ class Dispatcher:
             )
         if self.closing or len(self._queue) >= QUEUED_RUNS:
             raise Overloaded("the host takes no runs now", hint="try again in a moment", limit=QUEUED_RUNS)
+        if self._journal.full:
+            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
         room = len(self._live) + self._accepting < self._runs_at_once
         queued, grant = self._new_run(event, agent, workspace, epoch=1 if room else 0)
         records = self._first_records(queued, grant)

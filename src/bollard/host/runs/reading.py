@@ -43,13 +43,23 @@ def parse_place(text: str) -> Place:
 class RunReader:
     """Reads runs of this host."""
 
-    def __init__(self, store: Store, hub: Hub, live: Mapping[str, LiveRun]) -> None:
+    def __init__(
+        self, store: Store, hub: Hub, live: Mapping[str, LiveRun], recovered: asyncio.Event | None = None
+    ) -> None:
         self._store = store
         self._hub = hub
         self._live = live
+        self._recovered = recovered
+        """Set when the runs that an earlier incarnation left have an owner or an end."""
 
     async def read(self, run_id: str, after: Place | None) -> AsyncGenerator[list[StreamRecord]]:
         """Batches of records until the run has ended, or until this reader fell behind (then the last is a `cut`)."""
+        # Until then a cursor may name records that were shown and never written, and nobody could say so.
+        while self._recovered is not None and not self._recovered.is_set() and run_id not in self._live:
+            try:
+                await asyncio.wait_for(self._recovered.wait(), KEEP_ALIVE_S)
+            except TimeoutError:
+                yield []
         subscription = self._hub.subscribe(run_id)
         live = self._live.get(run_id)
         # Taken together with the subscription, in one turn: nothing can slip between the two.
@@ -70,6 +80,8 @@ class RunReader:
                 last = fresh[-1].seq
                 yield fresh
             if live is None and not await self._is_unfinished(run_id):
+                async for batch in self._replay(run_id, last, None):  # it may have ended behind the last page
+                    yield batch
                 return
             async for batch in self.follow(run_id, subscription, last):
                 yield batch
@@ -130,6 +142,15 @@ class RunReader:
             yield batch
 
     def _page(self, run_id: str, after: int) -> list[StreamRecord]:
+        page = self._read_page(run_id, after)
+        if not page or page[-1].seq - after == len(page):
+            return page
+        # A commit between its two reads looks like a hole. A run is written in order, so that by now everything up to
+        # the newest record of this page is on disk: what is missing in a second look is missing.
+        newest = page[-1].seq
+        return [record for record in self._read_page(run_id, after) if record.seq <= newest]
+
+    def _read_page(self, run_id: str, after: int) -> list[StreamRecord]:
         rows = self._store.records_of_run(run_id, after, REPLAY_PAGE)
         records = [stream_record_from_row(row) for row in rows]
         deltas = [

@@ -1,0 +1,88 @@
+"""What `bollard up` says while it starts and stops: sentences for a person, or one JSON line for each thing."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Protocol
+
+from bollard.cli.columns import printable
+from bollard.cli.shell import Shell
+from bollard.host.settings import Settings
+
+__all__ = ["Announcer", "LineAnnouncer", "TextAnnouncer"]
+
+
+class Announcer(Protocol):
+    """Told by the one who serves."""
+
+    def listening(self, address: str, version: str, settings: Settings) -> None: ...
+
+    def token(self, token: str, saved: str | None) -> None:
+        """The admin token of a first start, and the file in which it was kept for this user."""
+        ...
+
+    def agent(self, agent_id: str, label: Mapping[str, str]) -> None: ...
+
+    def plugin_failed(self, name: str, problem: str) -> None: ...
+
+    def stopping(self, grace_s: float) -> None: ...
+
+    def stopped(self) -> None: ...
+
+
+class TextAnnouncer:
+    """For a person."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._text = shell.text
+
+    def listening(self, address: str, version: str, settings: Settings) -> None:
+        data = settings.data.resolve()
+        self._shell.print(self._text("up.listening", address=address, version=version))
+        self._shell.print(self._text("up.database" if settings.database else "up.data", path=data))
+
+    def token(self, token: str, saved: str | None) -> None:
+        self._shell.print(self._text("up.token", token=token))
+        self._shell.print(self._text("up.token_saved", path=saved) if saved else self._text("up.token_unsaved"))
+
+    def agent(self, agent_id: str, label: Mapping[str, str]) -> None:
+        shown = printable(label.get(self._text.language) or label.get("en_US", agent_id))
+        self._shell.print(self._text("up.agent", agent=printable(agent_id), label=shown))
+
+    def plugin_failed(self, name: str, problem: str) -> None:
+        self._shell.print(self._text("up.failed", plugin=printable(name), problem=printable(problem)))
+        self._shell.print(self._text("hint", hint=self._text("hint.check")))
+
+    def stopping(self, grace_s: float) -> None:
+        self._shell.print(self._text("up.stopping", seconds=f"{grace_s:g}"))
+
+    def stopped(self) -> None:
+        self._shell.print(self._text("up.stopped"))
+
+
+class LineAnnouncer:
+    """For a program."""
+
+    def listening(self, address: str, version: str, settings: Settings) -> None:
+        _line("listening", address=address, version=version, data=str(settings.data.resolve()))
+
+    def token(self, token: str, saved: str | None) -> None:
+        _line("token", token=token, saved=saved)
+
+    def agent(self, agent_id: str, label: Mapping[str, str]) -> None:
+        _line("agent.ready", agent=agent_id, label=dict(label))
+
+    def plugin_failed(self, name: str, problem: str) -> None:
+        _line("plugin.failed", plugin=name, problem=problem)
+
+    def stopping(self, grace_s: float) -> None:
+        _line("stopping", grace_s=grace_s)
+
+    def stopped(self) -> None:
+        _line("stopped")
+
+
+def _line(event: str, **fields: object) -> None:
+    sys.stdout.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,44 @@
+"""`bollard up`: reads the settings and starts the host."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bollard.cli.app import Command
+from bollard.cli.errors import UsageProblem
+from bollard.cli.shell import Shell
+
+__all__ = ["app"]
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command("up", cls=Command, help="up")
+def up(
+    ctx: typer.Context,
+    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="up.option.data")] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", help="up.option.port")] = None,
+    plugins: Annotated[list[Path] | None, typer.Option("--plugins", metavar="PATH", help="up.option.plugins")] = None,
+    database: Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="up.option.workers")] = None,
+) -> int:
+    try:
+        from bollard.cli.announcing import LineAnnouncer, TextAnnouncer
+        from bollard.cli.host_logs import configure_logs
+        from bollard.cli.serving import problem_of, serve
+        from bollard.host.errors import HostError
+        from bollard.host.settings import read_settings
+    except ImportError as error:
+        if (error.name or "").startswith("bollard"):
+            raise
+        raise UsageProblem("error.no_host", "hint.no_host", module=error.name) from error
+    shell: Shell = ctx.obj
+    asked = {"data": data, "port": port, "plugins": plugins or None, "database": database, "workers": workers}
+    try:
+        settings = read_settings(os.environ, Path(), asked)
+    except HostError as error:
+        raise problem_of(error) from error
+    configure_logs(settings.log_level, for_people=not shell.for_programs)
+    return serve(settings, LineAnnouncer() if shell.for_programs else TextAnnouncer(shell))
