@@ -13,7 +13,7 @@ setup: $(STAMP)  ## install everything into .venv
 $(STAMP): pyproject.toml uv.lock scripts/setup
 	@scripts/setup && touch $(STAMP)
 
-run: setup       ## play the echo runner in this terminal
+run: setup       ## start the host: http://127.0.0.1:8420, data in ./data
 	@scripts/run
 
 test: setup      ## every check: lint, types, imports, tests

@@ -205,7 +205,7 @@ class HostProcess:
 
     async def until_plugin(self, name: str, status: str) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE_S):
-            while (found := await self.plugin(name))["status"] != status:
+            while (found := await self.plugin(name))["status"] != status:  # noqa: ASYNC110 -- another process
                 await asyncio.sleep(0.05)
         return found
 

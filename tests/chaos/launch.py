@@ -17,7 +17,7 @@ class SayingServer(uvicorn.Server):
         print("listening", flush=True)
 
 
-async def main() -> None:
+def main() -> None:
     options = json.loads(sys.argv[1])
     settings = Settings(
         data=Path(options["data"]),
@@ -30,10 +30,14 @@ async def main() -> None:
     host = Host(settings)
     if host.new_token:
         Path(options["data"], "token").write_text(host.new_token)
+    asyncio.run(serve(host))
+
+
+async def serve(host: Host) -> None:
     app = await host.start()
-    server = SayingServer(uvicorn.Config(app, port=settings.port, log_level="warning", access_log=False))
+    server = SayingServer(uvicorn.Config(app, port=host.settings.port, log_level="warning", access_log=False))
     await server.serve()
     await host.stop()
 
 
-asyncio.run(main())
+main()

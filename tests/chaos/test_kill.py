@@ -1,6 +1,7 @@
 """F01: the host is killed with SIGKILL at any instant. What was acknowledged or shown stays true."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -14,6 +15,8 @@ KILL_POINTS = [
     "run.after_publish:7",
     "dispatcher.after_accept:1",
     "dispatcher.after_accept:9",
+    "recovery.after_lost:1",
+    "recovery.after_lost:2",
 ]
 
 
@@ -47,8 +50,9 @@ async def test_a_host_that_dies_between_two_steps_loses_nothing_it_acknowledged(
     chaos = make_chaos(make_host(scripted))
     for point in KILL_POINTS:
         await chaos.host.start(point)
-        await chaos.host.ready("scripted")
-        await chaos.storm(clients=4)
+        with contextlib.suppress(OSError, EOFError):  # it may die before it is ready: recovery commits too
+            await chaos.host.ready("scripted")
+            await chaos.storm(clients=4)
         assert await chaos.host.died() == -9, point
     await chaos.host.start()
     await chaos.host.ready("scripted")

@@ -1,19 +1,49 @@
 """Stores of every kind. PostgreSQL is a running server: what BOLLARD_TEST_POSTGRES names, or one on loopback."""
 
+import asyncio
+import hashlib
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
 import psycopg
 import pytest
 
+from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.clock import ManualClock
+from bollard.host.engine.local import LocalEngine
+from bollard.host.errors import WorkerUnavailable
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.journal import Entry, Journal
+from bollard.host.log.records import NewRecord
+from bollard.host.recovery import Recovery
+from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.runs.reading import Place, RunReader
 from bollard.host.store.boundary import Store
+from bollard.host.store.delta_spans import pack
+from bollard.host.store.failing import FailurePlan, failing
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.postgres import postgres_store as make_postgres_store
+from bollard.host.store.rows import DeltaRow, RecordRow, RunRow
 from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
+from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
+from bollard.trust import SigningKey
+from bollard.wire import (
+    HostEnd,
+    HostRun,
+    MemoryTransport,
+    Strike,
+    ToolRequest,
+    WorkerEnd,
+    WorkerRun,
+    memory_pair,
+)
 
 LOCAL_SERVERS = (
     "postgresql://postgres@127.0.0.1:5432/postgres",
@@ -125,3 +155,443 @@ def reopen() -> Callable[[Store], None]:
         store.open()
 
     return close_and_open
+
+
+# --- an in-memory host: journal, dispatcher and workers without processes ---
+
+PATIENCE_S = 20.0
+PLUGIN = PluginIdentity(author="acme", name="parrot", version="1")
+WORKER = WorkerIdentity(name="test", version="1", language="python")
+
+Behave = Callable[["MemoryWorker", WorkerRun], Coroutine[Any, Any, None]]
+
+
+class MemoryBlobs:
+    """Blobs in a dictionary."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+
+    def put(self, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        self.contents[digest] = content
+        return digest
+
+
+class Scribe:
+    """Makes facts, records, deltas and entries as the host would."""
+
+    def facts(self, run_id: str = "run_1", **more: Any) -> RunFacts:
+        fields: dict[str, Any] = {
+            "workspace": "default",
+            "event_id": f"evt_{run_id}",
+            "agent_id": "parrot",
+            "binding_id": "direct:parrot",
+            "runner_id": "plugin:acme/parrot/default",
+            "grant_sha256": "0" * 64,
+            "conversation": "room",
+            "on_message": True,
+        }
+        return RunFacts(run_id=run_id, **{**fields, **more})
+
+    def record(
+        self, facts: RunFacts, kind: str, data: dict[str, Any], seq: int, *, epoch: int = 1, **more: Any
+    ) -> NewRecord:
+        fields: dict[str, Any] = {"created_ms": 1_700_000_000_000 + seq, **more}
+        return NewRecord(
+            workspace=facts.workspace,
+            type=kind,
+            data=msgspec.json.encode(data),
+            run_id=facts.run_id,
+            seq=seq,
+            epoch=epoch,
+            **fields,
+        )
+
+    def note(self, kind: str = "note", *, workspace: str = "default", **data: Any) -> NewRecord:
+        """A record outside any run."""
+        return NewRecord(workspace=workspace, type=kind, data=msgspec.json.encode(data), created_ms=1_700_000_000_000)
+
+    def first(self, facts: RunFacts, *, epoch: int = 1, text: str = "hello", **event: Any) -> Entry:
+        """Event, run and grant."""
+        heard = NewEvent(
+            **{
+                "source": "web",
+                "source_id": facts.run_id,
+                "event_type": "message.received",
+                "text": text,
+                "conversation": facts.conversation,
+                "thread": facts.thread,
+                "bot": facts.bot,
+                **event,
+            }
+        )
+        received = NewRecord(
+            workspace=facts.workspace,
+            type="event.received",
+            data=heard.record(facts.event_id, facts.run_id),
+            created_ms=1_700_000_000_000,
+        )
+        records = [
+            received,
+            NewRecord(
+                workspace=facts.workspace,
+                type="run.created",
+                data=msgspec.json.encode(facts),
+                created_ms=1_700_000_000_000,
+                run_id=facts.run_id,
+                seq=1,
+                epoch=epoch,
+            ),
+            self.record(facts, "grant.issued", {"apis": []}, 2, epoch=epoch),
+        ]
+        return Entry(records=records, dedupe=(facts.workspace, heard.source, heard.source_id))
+
+    def deltas(self, facts: RunFacts, first_seq: int, texts: Sequence[str], *, epoch: int = 1) -> DeltaRow:
+        bodies = [msgspec.json.encode({"chunk": {"role": "assistant", "content": text}}) for text in texts]
+        return DeltaRow(
+            run_id=facts.run_id,
+            epoch=epoch,
+            first_seq=first_seq,
+            last_seq=first_seq + len(texts) - 1,
+            created_ms=1_700_000_000_000,
+            spans=pack([(first_seq + index, len(body)) for index, body in enumerate(bodies)]),
+            body=b"".join(bodies),
+        )
+
+
+@pytest.fixture
+def scribe() -> Scribe:
+    return Scribe()
+
+
+@pytest.fixture
+def blobs() -> MemoryBlobs:
+    return MemoryBlobs()
+
+
+@pytest.fixture(scope="session")
+def signing_key() -> SigningKey:
+    return SigningKey(SigningKey.new_secret())
+
+
+@pytest.fixture
+async def open_journal(
+    clock: ManualClock, blobs: MemoryBlobs, signing_key: SigningKey
+) -> AsyncIterator[Callable[..., Journal]]:
+    """Journals over any store, closed at the end."""
+    opened: list[Journal] = []
+
+    def start(store: Store, incarnation: str = "i1") -> Journal:
+        journal = Journal(store, blobs, clock, incarnation=incarnation, key=signing_key)
+        journal.start()
+        opened.append(journal)
+        return journal
+
+    yield start
+    for journal in opened:
+        await journal.close()
+
+
+class Gate:
+    """A store whose commits wait while the gate is shut, and fail while it is broken."""
+
+    def __init__(self, store: Store) -> None:
+        self.plan = FailurePlan(on_call=self._on_call)
+        self.store = failing(store, self.plan)
+        self.commits = 0
+        self.begun = 0
+        self.broken: Exception | None = None
+        self._open = threading.Event()
+        self._open.set()
+        self._arrived = threading.Semaphore(0)
+
+    def _on_call(self, call: str) -> None:
+        if call == "write.begin":
+            self.begun += 1
+            if not self._open.is_set():
+                self._arrived.release()
+                self._open.wait(PATIENCE_S)
+            if self.broken is not None:
+                raise self.broken
+        self.commits += call == "write.commit"
+
+    def shut(self) -> None:
+        self._open.clear()
+
+    def lift(self) -> None:
+        self._open.set()
+
+    async def arrival(self) -> None:
+        """Until a commit waits at the gate."""
+        assert await asyncio.to_thread(self._arrived.acquire, timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def gate(memory_store: MemoryStore) -> Iterator[Gate]:
+    gate = Gate(memory_store)
+    yield gate
+    gate.lift()
+
+
+class LoopTime:
+    """The loop's own clock, which tests may push forward: timers fire without anybody waiting for them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ahead = 0.0
+        real = loop.time
+        loop.time = lambda: real() + self._ahead
+
+    def advance(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+@pytest.fixture
+async def loop_time() -> LoopTime:
+    return LoopTime(asyncio.get_running_loop())
+
+
+class Told:
+    """Somebody who is told things and can be waited for."""
+
+    def __init__(self) -> None:
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def tell(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Wait until something that was told makes the condition true."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiters.append(waiter)
+                await waiter
+
+
+class MemoryWorker(Told):
+    """The worker's end of a channel, with plain functions as runners."""
+
+    def __init__(self, transport: MemoryTransport, behave: Behave | None) -> None:
+        super().__init__()
+        self.transport = transport
+        self.behave = behave
+        self.end = WorkerEnd(transport, self, worker=WORKER, plugin=PLUGIN)
+        self.runs: list[WorkerRun] = []
+        self.cancels: list[tuple[str, str]] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.end.start()
+
+    def runners(self) -> list[JsonObject]:
+        return []
+
+    def tools(self) -> list[JsonObject]:
+        return []
+
+    def run_started(self, run: WorkerRun) -> None:
+        self.runs.append(run)
+        if self.behave is not None:
+            self.tasks.append(asyncio.create_task(self.behave(self, run)))
+        self.tell()
+
+    def run_cancelled(self, run: WorkerRun, reason: str) -> None:
+        self.cancels.append((run.run_id, reason))
+        self.tell()
+
+    def tool_called(self, request: ToolRequest) -> None: ...
+
+    def tool_cancelled(self, call_id: str) -> None: ...
+
+    def shutdown(self, grace_s: float, done: Callable[[], None]) -> None:
+        done()
+
+    def closed(self, reason: str) -> None:
+        self.tell()
+
+    async def complete(self, run: WorkerRun, **more: Any) -> None:
+        """The last result and the answer."""
+        await run.emit("run.completed", {"finish_reason": "end", **more})
+        self.end.finish_run(run)
+
+
+class MemorySlot:
+    """The host's end of the same channel."""
+
+    def __init__(self, behave: Behave | None) -> None:
+        ours, theirs = memory_pair()
+        self.transport = ours
+        self.worker = MemoryWorker(theirs, behave)
+        self.end = HostEnd(ours, self)
+        self.runs = 0
+        self.draining = False
+        self.credits: list[tuple[str, int]] = []
+        self._touched: dict[Any, None] = {}
+
+    def start_run(self, run_id: str, request: JsonObject, sink: Any) -> HostRun:
+        run = self.end.start_run_raw(run_id, request, sink)
+        self.runs += 1
+        return run
+
+    def touch(self, run: Any) -> None:
+        self._touched[run] = None
+
+    def batch_ended(self) -> None:
+        touched, self._touched = self._touched, {}
+        for run in touched:
+            run.flush()
+
+    def logged(self, record: LogRecord) -> None: ...
+
+    def struck(self, strike: Strike) -> None: ...
+
+    def closed(self, reason: str) -> None:
+        self.batch_ended()
+
+
+class MemoryPool:
+    """Workers without processes, behind what a dispatcher asks of a pool."""
+
+    def __init__(self) -> None:
+        self.slots: list[MemorySlot] = []
+        self.drained: list[MemorySlot] = []
+        self.ready = asyncio.Event()
+        self.unavailable: WorkerUnavailable | None = None
+
+    async def add(self, behave: Behave | None = None) -> MemorySlot:
+        slot = MemorySlot(behave)
+        await slot.end.initialize("test")
+        self.slots.append(slot)
+        self.ready.set()
+        return slot
+
+    def pick(self) -> MemorySlot | None:
+        found = [slot for slot in self.slots if not slot.draining]
+        return min(found, key=lambda slot: slot.runs) if found else None
+
+    async def wait_ready(self, timeout_s: float) -> MemorySlot:
+        await self.ready.wait()
+        if self.unavailable is not None:
+            raise self.unavailable
+        slot = self.pick()
+        assert slot is not None
+        return slot
+
+    def drain(self, slot: MemorySlot) -> None:
+        slot.draining = True
+        self.drained.append(slot)
+
+
+class Stage:
+    """Journal, hub, engine, dispatcher and reader over one store, with memory workers. A host without its rim."""
+
+    def __init__(self, journal: Journal, store: Store, clock: ManualClock, incarnation: str, **more: Any) -> None:
+        self.store = store
+        self.journal = journal
+        self.clock = clock
+        self.hub = Hub()
+        self.pool = MemoryPool()
+        self.agents = AgentBook()
+        self.engine = LocalEngine(journal, store, clock, incarnation)
+        self.dispatcher = Dispatcher(
+            journal=journal,
+            hub=self.hub,
+            clock=clock,
+            agents=self.agents,
+            pools={"parrot": self.pool},  # type: ignore[dict-item]
+            engine=self.engine,
+            host_version="test",
+            **more,
+        )
+        self.reader = RunReader(store, self.hub, self.dispatcher.live)
+        self.recovery = Recovery(store, journal, clock, self.agents, incarnation)
+        self._said = 0
+        self.agent()
+
+    def agent(self, **more: Any) -> Agent:
+        fields: dict[str, Any] = {
+            "agent_id": "parrot",
+            "runner_id": "plugin:acme/parrot/default",
+            "runner_name": "default",
+            "plugin": "parrot",
+            "label": {"en_US": "Parrot"},
+            "permissions": frozenset({"artifacts.write"}),
+        }
+        agent = Agent(**{**fields, **more})
+        self.agents.put(agent)
+        return agent
+
+    def event(self, text: str | None = "hello", **more: Any) -> NewEvent:
+        self._said += 1
+        fields: dict[str, Any] = {
+            "source": "web",
+            "source_id": f"said-{self._said}",
+            "event_type": "message.received",
+            "text": text,
+            "conversation": "room",
+        }
+        return NewEvent(**{**fields, **more})
+
+    async def say(self, text: str | None = "hello", **more: Any) -> str:
+        """One new event; the id of its run."""
+        accepted = await self.dispatcher.accept(self.event(text, **more), "parrot", "default")
+        assert accepted.first
+        assert accepted.run_id is not None
+        return accepted.run_id
+
+    async def read(self, run_id: str, after: Place | None = None) -> list[StreamRecord]:
+        """The stream of a run to its end."""
+        async with asyncio.timeout(PATIENCE_S):
+            return [record async for batch in self.reader.read(run_id, after) for record in batch]
+
+    async def ended(self, run_id: str) -> None:
+        """Until the run's last record is on disk."""
+        if live := self.dispatcher.live.get(run_id):
+            async with asyncio.timeout(PATIENCE_S):
+                await asyncio.shield(live.done)
+
+    def records(self, run_id: str) -> list[RecordRow]:
+        return self.store.records_of_run(run_id, 0, 10_000)
+
+    def types(self, run_id: str) -> list[str]:
+        return [row.type for row in self.records(run_id)]
+
+    def data(self, run_id: str, kind: str) -> list[dict[str, Any]]:
+        """The data of the run's records of one type."""
+        return [msgspec.json.decode(row.data or b"{}") for row in self.records(run_id) if row.type == kind]
+
+    def row(self, run_id: str) -> RunRow:
+        row = self.store.run(run_id)
+        assert row is not None
+        return row
+
+    async def close(self) -> None:
+        await self.dispatcher.close(0)
+        for slot in [*self.pool.slots, *self.pool.drained]:
+            slot.end.close("the test is over")
+            for task in slot.worker.tasks:
+                task.cancel()
+            await asyncio.gather(*slot.worker.tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def stages(
+    open_journal: Callable[..., Journal], clock: ManualClock
+) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
+    """Hosts in memory: `await stages(store, behave)`."""
+    opened: list[Stage] = []
+
+    async def open_stage(
+        store: Store, behave: Behave | None = None, *, incarnation: str = "i1", workers: int = 1, **more: Any
+    ) -> Stage:
+        stage = Stage(open_journal(store, incarnation), store, clock, incarnation, **more)
+        opened.append(stage)
+        for _ in range(workers):
+            await stage.pool.add(behave)
+        return stage
+
+    yield open_stage
+    for stage in opened:
+        await stage.close()

@@ -83,7 +83,7 @@ async def test_one_bad_runner_hides_no_other_and_each_is_named(start: Any) -> No
         ("interrupts", "interrupts:run", "PL11"),
         ("mute", "mute:run", "PL11"),
         ("half", "half:run", "PL11"),
-        ("declares", "declares:run", "PL11"),
+        ("declares", "declares:run", "PL13"),
         ("lazy", "lazy:run", "PL11"),
         ("stdlib", "json:run", "PL11"),
         ("package", "yaml:run", "PL11"),
@@ -257,6 +257,60 @@ def second() -> str:
     assert driver.problems == [("PL14", "one"), ("PL14", "t")]
     assert (await driver.finished("one")).text == "one"
     assert (await driver.call_tool("t", {})).content[0].text == "first"
+
+
+MISDECLARED = """
+@runner
+async def bare(ctx: RunContext):
+    yield "bare"
+
+@runner(name="sync")
+def sync(ctx: RunContext):
+    yield "sync"
+
+alias = sync
+
+@runner(name="flies", capabilities=["flying"])
+async def flies(ctx: RunContext):
+    yield "flies"
+
+@tool()
+def untyped(a):
+    '''No types.'''
+
+@runner(name="good")
+async def good(ctx: RunContext):
+    yield "good"
+
+@tool()
+def fine(a: int) -> int:
+    '''Fine.'''
+    return a + 1
+"""
+
+
+@pytest.mark.requirement("P02-12")
+async def test_a_bad_declaration_hides_no_other_of_its_file(start: Any) -> None:
+    driver = await start(MISDECLARED)
+    assert await listed(driver) == ["good"]
+    assert driver.problems == [("PL13", "bare"), ("PL13", "sync"), ("PL13", "flies"), ("PL23", "untyped")]
+    assert [record.fields["field"] for record in driver.logs] == ["@runner", "@runner", "@runner", "@tool"]
+    assert "write `async def`" in driver.logs[1].fields["hint"]
+    assert (await driver.finished("good")).text == "good"
+    assert (await driver.call_tool("fine", {"a": 1})).structured == 2
+
+
+async def test_a_bad_declaration_hides_no_other_entry_of_its_module(start: Any) -> None:
+    names = ("bare", "sync", "flies", "good")
+    tools = "".join(f"    - {{name: {name}, description: A., entry: 'main:{name}'}}\n" for name in ("untyped", "fine"))
+    files = {
+        "manifest.yaml": manifest(*(entry(name, f"main:{name}") for name in names), tools=tools),
+        "main.py": IMPORTS + MISDECLARED,
+    }
+    driver = await start(files)
+    assert await listed(driver) == ["good"]
+    assert driver.problems == [("PL13", "bare"), ("PL13", "sync"), ("PL13", "flies"), ("PL23", "untyped")]
+    assert [tool.name for tool in (await driver.host.list_tools()).tools] == ["fine"]
 
 
 async def test_a_plugin_with_nothing_to_offer_is_served_and_says_so(start: Any) -> None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from bollard.protocol import AgentRunnerCapabilities, AgentRunnerPermissions
 from bollard.sdk import ConfigError, DeclarationError, ModelSelector, RunContext, declaration_of, runner
+from bollard.sdk.misdeclared import keeping_faults
 
 
 class Config(BaseModel):
@@ -306,3 +307,18 @@ def test_a_wrong_argument_is_named(arguments, problem):
 def test_the_decorator_without_parentheses_says_so():
     with pytest.raises(DeclarationError, match="without arguments"):
         runner(_ok)
+
+
+def test_while_a_plugin_is_loaded_a_fault_is_kept_and_told_when_the_declaration_is_read():
+    class Broken:
+        pass
+
+    with keeping_faults():
+        runner(name="x")(Broken)
+    with pytest.raises(DeclarationError, match="has no method run"):
+        declaration_of(Broken)
+    assert declaration_of(type("Child", (Broken,), {})) is None
+    with keeping_faults(), pytest.raises(DeclarationError, match="neither a function nor a class"):
+        runner(name="x")(3)
+    with pytest.raises(DeclarationError):
+        runner(name="x")(Broken)

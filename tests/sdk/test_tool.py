@@ -188,7 +188,7 @@ async def test_an_exception_without_words_is_named_by_its_type(context):
         """Fail."""
         raise Mute
 
-    assert text(await declared(mute).invoke({}, context)) == "Mute"
+    assert text(await declared(mute).invoke({}, context)) == "Mute: (its message cannot be read)"
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,16 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from bollard.cli.errors import EXIT_INTERRUPTED
 from bollard.cli.language import Text
 from bollard.cli.prompt import LeftByInterrupt
 from bollard.cli.render import Renderer
-from bollard.cli.session import Session
-from bollard.cli.turn import TurnEnd
 
-__all__ = ["MESSAGE", "LineSource", "converse", "play_all"]
+__all__ = ["MESSAGE", "LineSource", "Playable", "RunOver", "converse", "play_all"]
 
 MESSAGE: Final = "message.received"
 
@@ -24,10 +22,36 @@ LineSource = Callable[[], Awaitable[str | None]]
 """The next line, without its end; `None` when there are no more."""
 
 
+class RunOver(Protocol):
+    """How a run ended, as far as whoever feeds the session must know."""
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def dropped(self) -> Sequence[str]:
+        """Lines that were given to the run and that it did not take."""
+        ...
+
+
+class Playable(Protocol):
+    """What can be fed: a session on a worker, or a chat with a host."""
+
+    async def run(self, text: str | None, event_type: str) -> RunOver: ...
+
+    def cancel(self) -> bool:
+        """Stop the run that is under way; False when there is none, or it is being stopped already."""
+        ...
+
+    def steer(self, text: str) -> bool:
+        """Give a line to the run that is under way; False when it cannot take it."""
+        ...
+
+
 class _Interrupts:
     """What Ctrl-C means while a run is under way: first stop the run, then leave."""
 
-    def __init__(self, session: Session, renderer: Renderer, text: Text) -> None:
+    def __init__(self, session: Playable, renderer: Renderer, text: Text) -> None:
         self._session = session
         self._renderer = renderer
         self._text = text
@@ -54,7 +78,7 @@ def _sigint(handler: Callable[[], None]) -> Generator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-async def _run(session: Session, text: str | None, event_type: str, interrupts: _Interrupts) -> TurnEnd | None:
+async def _run(session: Playable, text: str | None, event_type: str, interrupts: _Interrupts) -> RunOver | None:
     """How the run ended; `None` when the person left in the middle of it."""
     run = asyncio.create_task(session.run(text, event_type))
     leave = asyncio.create_task(interrupts.leave.wait())
@@ -68,7 +92,7 @@ async def _run(session: Session, text: str | None, event_type: str, interrupts: 
     return None
 
 
-async def play_all(session: Session, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
+async def play_all(session: Playable, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
     """One run for each line, one after the other; 1 when one of them did not complete."""
     worst = 0
     while (line := await lines()) is not None:
@@ -76,11 +100,11 @@ async def play_all(session: Session, renderer: Renderer, text: Text, lines: Line
         end = await _run(session, line or None, event_type, interrupts)
         if end is None or interrupts.cancelled:
             return EXIT_INTERRUPTED
-        worst = worst if end.outcome.status == "completed" else 1
+        worst = worst if end.status == "completed" else 1
     return worst
 
 
-async def converse(session: Session, renderer: Renderer, text: Text, ask: LineSource) -> int:
+async def converse(session: Playable, renderer: Renderer, text: Text, ask: LineSource) -> int:
     """A prompt, a run, a prompt …; what is typed during a run steers it, or is the next message."""
     waiting: deque[str] = deque()
     typed = _TypedLines()
@@ -109,11 +133,10 @@ async def converse(session: Session, renderer: Renderer, text: Text, ask: LineSo
             end = await _run(session, message, MESSAGE, interrupts)
         if end is None:
             return EXIT_INTERRUPTED
-        dropped = [line for line, status in end.outcome.steering if status == "dropped"]
         if not interrupts.cancelled:  # nobody's message is swallowed: what the run did not take is the next one
-            waiting.extendleft(reversed(dropped))
-        elif dropped or waiting:
-            renderer.note(text("run.dropped", count=len(dropped) + len(waiting)))
+            waiting.extendleft(reversed(end.dropped))
+        elif end.dropped or waiting:
+            renderer.note(text("run.dropped", count=len(end.dropped) + len(waiting)))
             waiting.clear()
 
 

@@ -13,7 +13,6 @@ from bollard.cli.limits import LOAD_TIMEOUT_S, RUN_TIMEOUT_S
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from bollard.cli.render import Renderer
     from bollard.cli.session import SessionOptions
 
 __all__ = ["app"]
@@ -128,9 +127,10 @@ def run(
 async def _play(shell: Shell, options: "SessionOptions", messages: list[str] | None, event_type: str) -> int:
     from bollard.cli.play import converse, play_all
     from bollard.cli.prompt import GivenLines, PipedLines, Prompt
+    from bollard.cli.rendering import renderer_for
     from bollard.cli.session import Session
 
-    renderer = _renderer(shell)
+    renderer = renderer_for(shell)
     interactive = messages is None and sys.stdin.isatty() and shell.mode == "terminal"
     async with Session(options, renderer, shell.text) as session:
         await session.open(interactive=interactive)
@@ -138,17 +138,6 @@ async def _play(shell: Shell, options: "SessionOptions", messages: list[str] | N
             return await converse(session, renderer, shell.text, Prompt(shell.text))
         lines = PipedLines(sys.stdin) if messages is None else GivenLines(messages)
         return await play_all(session, renderer, shell.text, lines, event_type)
-
-
-def _renderer(shell: Shell) -> "Renderer":
-    if shell.for_programs:
-        from bollard.cli.render_json import JsonRenderer
-
-        return JsonRenderer(sys.stdout, sys.stderr, shell.text)
-    from bollard.cli.render_text import TextRenderer
-
-    out = shell.console()
-    return TextRenderer(out, out if shell.mode == "terminal" else shell.console(stderr=True), shell.text)
 
 
 def _config(given: str) -> dict[str, Any]:

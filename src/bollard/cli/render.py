@@ -49,6 +49,10 @@ class Renderer(Protocol):
 
     def opened(self, facts: SessionFacts) -> None: ...
 
+    def greet(self, label: str, sentence: str, keys: str | None) -> None:
+        """Who is talked to, where, and what keys do."""
+        ...
+
     def problem(self, rule: str, where: str, field: str, problem: str, hint: str) -> None:
         """A part of the plugin that cannot be used; told before the first run."""
         ...

@@ -23,6 +23,9 @@ class JsonRenderer:
     def opened(self, facts: SessionFacts) -> None:
         """A program knows what it started."""
 
+    def greet(self, label: str, sentence: str, keys: str | None) -> None:
+        """And whom it talks to."""
+
     def problem(self, rule: str, where: str, field: str, problem: str, hint: str) -> None:
         self._remark(" ".join(part for part in (rule, f"{where}: {field}: {problem}") if part))
         if hint:

@@ -63,12 +63,21 @@ class TextRenderer:
     # --- the session ---
 
     def opened(self, facts: SessionFacts) -> None:
-        self._side.print(f"{facts.label} ", style="bold", end="")
-        self._side.print(self._text("run.opened", plugin=facts.plugin, version=facts.version, runner=facts.runner))
+        self.greet(
+            facts.label,
+            self._text("run.opened", plugin=facts.plugin, version=facts.version, runner=facts.runner),
+            None,
+        )
         if facts.tools:
             self._dim(self._text("run.tools", names=", ".join(facts.tools)))
         if facts.interactive:
             self._dim(self._text("run.keys_steering" if facts.steering else "run.keys"))
+
+    def greet(self, label: str, sentence: str, keys: str | None) -> None:
+        self._side.print(f"{printable(label)} ", style="bold", end="")
+        self._side.print(sentence)
+        if keys is not None:
+            self._dim(keys)
 
     def problem(self, rule: str, where: str, field: str, problem: str, hint: str) -> None:
         head = " ".join(part for part in (rule, where) if part)

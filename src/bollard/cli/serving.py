@@ -70,7 +70,6 @@ def _bound(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-        listener.listen(2048)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -112,7 +111,6 @@ class _Serving:
         self._announcer = announcer
         self._address = address
         self._stop = asyncio.Event()
-        self._server: _Server | None = None
 
     async def run(self, listener: socket.socket) -> int:
         loop = asyncio.get_running_loop()
@@ -122,11 +120,12 @@ class _Serving:
             app = await self._host.start()
         except HostError as error:
             raise problem_of(error) from error
-        server = self._server = self._server_of(app)
+        saved = await asyncio.to_thread(self._remember)  # before anybody can ask: whoever reaches the host finds it
+        server = self._server_of(app)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         watching = asyncio.create_task(self._watch())
         try:
-            await self._announce()
+            self._announce(saved)
             stopped = asyncio.create_task(self._stop.wait())
             await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
@@ -159,19 +158,17 @@ class _Serving:
             os._exit(1)
         self._stop.set()
 
-    async def _announce(self) -> None:
-        token = self._host.new_token
-        saved = await asyncio.to_thread(self._remember, token)
+    def _announce(self, saved: str | None) -> None:
         self._announcer.listening(self._address, __version__, self._settings)
-        if token is not None:
-            self._announcer.token(token, saved)
+        if self._host.new_token is not None:
+            self._announcer.token(self._host.new_token, saved)
 
-    def _remember(self, token: str | None) -> str | None:
+    def _remember(self) -> str | None:
         """Where the token is kept for this user's own commands; nothing when it is not, or is not known here."""
         credentials = Credentials(credentials_path(os.environ))
         data = str(self._settings.data.resolve())
         known = credentials.of_data(data)
-        token = token or (known.token if known is not None else None)
+        token = self._host.new_token or (known.token if known is not None else None)
         if token is None or not self._host.token.allows(f"Bearer {token}"):
             return None
         try:

@@ -27,6 +27,15 @@ class TurnEnd:
     abandoned: bool
     """The runner ignored its cancellation: its worker is not to be used any more."""
 
+    @property
+    def status(self) -> str:
+        return self.outcome.status
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Lines that were typed for the run and that it did not take."""
+        return tuple(line for line, status in self.outcome.steering if status == "dropped")
+
 
 class Turn:
     """A run under way; a `RunSink`."""

@@ -17,6 +17,7 @@ from bollard.protocol import (
     JsonValue,
     RunStarted,
     Shape,
+    first_problem,
     limits,
 )
 from bollard.wire.envelope import Answer, Call, CallId, Envelope, Failure
@@ -124,9 +125,8 @@ class Judge:
         try:
             return shape.from_wire(value)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            self.violations.append(f"{what} is not valid at {place}: {first['msg']}")
+            place, problem = first_problem(error, whole="the whole")
+            self.violations.append(f"{what} is not valid at {place}: {problem}")
             return None
 
     def _result(self, params: JsonObject) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,9 +17,10 @@ from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import HostError
 from bollard.host.http.routes import Api
 from bollard.host.http.token import AdminToken
-from bollard.host.limits import LEASE_RENEW_S
+from bollard.host.limits import HOUSEKEEPING_S, LEASE_RENEW_S, REPLAY_PAGE, WORKER_START_S
 from bollard.host.log.journal import Committed, Journal
 from bollard.host.log.kill_points import kill_point
+from bollard.host.log.retention import Retention, purge
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
@@ -63,7 +63,8 @@ class Host:
         self._store: Store = choose_store(settings.database, settings.data, self._clock)
         self._blobs = BlobStore(settings.data / "blobs")
         self._agents = AgentBook()
-        self._pools: dict[str, PluginPool] = {}
+        self._pools: list[PluginPool] = []
+        self._pool_of: dict[str, PluginPool] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._ready = False
         self._recovered = asyncio.Event()
@@ -82,22 +83,23 @@ class Host:
         )
         self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
         for source in self._sources():
-            pool = PluginPool(source, self._clock, host_version=__version__, discovered=self._discovered)
-            self._pools[source.name] = pool
+            self._pools.append(PluginPool(source, self._clock, host_version=__version__, discovered=self._discovered))
         self._dispatcher = Dispatcher(
             journal=self._journal,
             hub=self._hub,
             clock=self._clock,
             agents=self._agents,
-            pools=self._pools,
+            pools=self._pool_of,
+            starting=self._is_starting,
             engine=self._engine,
             host_version=__version__,
             runs_at_once=self.settings.runs_at_once,
         )
         self._journal.start()
-        for pool in self._pools.values():
+        for pool in self._pools:
             pool.start()
         self._tasks = [asyncio.create_task(self._recover()), asyncio.create_task(self._sweep())]
+        self._tasks.append(asyncio.create_task(self._keep_house()))
         api = Api(
             dispatcher=self._dispatcher,
             reader=RunReader(self._store, self._hub, self._dispatcher.live, self._recovered),
@@ -116,14 +118,14 @@ class Host:
         await self._dispatcher.close(self.settings.grace_s)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*(pool.stop(0) for pool in self._pools.values()))
+        await asyncio.gather(*(pool.stop(0) for pool in self._pools))
         await self._journal.close()
         await asyncio.to_thread(self._store.close)
 
     def health(self) -> JsonObject:
         plugins: JsonObject = {
-            name: {"status": pool.status, "problem": pool.problem, "workers": len(pool.pids)}
-            for name, pool in self._pools.items()
+            pool.source.name: {"status": pool.status, "problem": pool.problem, "workers": len(pool.pids)}
+            for pool in self._pools
         }
         return {
             "ready": self._ready,
@@ -145,11 +147,11 @@ class Host:
 
     def pools(self) -> list[PluginPool]:
         """The workers of each plugin, started or not."""
-        return list(dict.fromkeys(self._pools.values()))
+        return list(self._pools)
 
     @property
     def worker_pids(self) -> list[int]:
-        return [pid for pool in self._pools.values() for pid in pool.pids]
+        return [pid for pool in self._pools for pid in pool.pids]
 
     def _sources(self) -> list[PluginSource]:
         paths = list(self.settings.plugins)
@@ -159,10 +161,18 @@ class Host:
                 paths = [*sorted(path for path in folder.iterdir() if (path / "manifest.yaml").is_file()), *paths]
         return [PluginSource(name=path.stem.lower(), path=path, workers=self.settings.workers) for path in paths]
 
+    def _is_starting(self) -> bool:
+        """Whether some plugin has not said yet what it offers."""
+        return any(pool.status == "starting" for pool in self._pools)
+
     def _discovered(self, pool: PluginPool, catalogue: RunnerCatalogue) -> None:
         for runner in catalogue.runners:
             agent = agent_of(runner)
-            self._pools.setdefault(runner.plugin_name, pool)
+            if self._pool_of.setdefault(agent.plugin, pool) is not pool:
+                _log.error(
+                    "a second plugin has this name and is not used", plugin=agent.plugin, path=str(pool.source.path)
+                )
+                continue
             self._agents.put(agent)
         for problem in catalogue.problems:
             _log.warning(
@@ -190,16 +200,19 @@ class Host:
         await asyncio.gather(*(self._go_on(recovery, agent, rows) for agent, rows in waiting.items()))
 
     async def _go_on(self, recovery: Recovery, agent_id: str, rows: list[RunRow]) -> None:
-        await self._wait_for_agent(agent_id)
+        await self._agents.wait_for(agent_id, WORKER_START_S)
         for row in rows:
-            queued = await self._insist(partial(asyncio.to_thread, recovery.queued, row))
-            if queued is None:
-                await self._end_lost(recovery, row)
-            else:
-                self._dispatcher.enqueue(queued)
+            await self._queue_again(recovery, row)
+
+    async def _queue_again(self, recovery: Recovery, row: RunRow) -> None:
+        queued = await self._insist(lambda: asyncio.to_thread(recovery.queued, row))
+        if queued is None:
+            await self._end_lost(recovery, row)
+        else:
+            self._dispatcher.enqueue(queued)
 
     async def _end_lost(self, recovery: Recovery, row: RunRow) -> None:
-        entry = await self._insist(partial(asyncio.to_thread, recovery.lost_entry, row, "host.lost"))
+        entry = await self._insist(lambda: asyncio.to_thread(recovery.lost_entry, row, "host.lost"))
         outcome = await self._insist(lambda: self._journal.commit(entry))
         kill_point("recovery.after_lost")
         if isinstance(outcome, Committed):
@@ -214,12 +227,6 @@ class Host:
             except HostError as error:
                 _log.warning("a run could not be recovered yet", problem=error.message)
                 await asyncio.sleep(_SWEEP_S)
-
-    async def _wait_for_agent(self, agent_id: str) -> None:
-        for _ in range(100):
-            if self._agents.get(agent_id) is not None:
-                return
-            await asyncio.sleep(0.1)
 
     async def _sweep(self) -> None:
         """Once a second: idle runs; now and then: leases."""
@@ -236,3 +243,19 @@ class Host:
             await self._dispatcher.renew()
         except HostError as error:
             _log.warning("leases could not be renewed", problem=error.message)
+
+    async def _keep_house(self) -> None:
+        """Now and then: what has expired goes, and blobs that nothing refers to."""
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            try:
+                await purge(self._journal, self._clock, Retention(), "default")
+                await asyncio.to_thread(self._sweep_blobs)
+            except HostError as error:
+                _log.warning("housekeeping failed", problem=error.message)
+
+    def _sweep_blobs(self) -> None:
+        digests: list[str] = []
+        while page := self._store.artifact_digests(digests[-1] if digests else "", REPLAY_PAGE):
+            digests.extend(page)
+        self._blobs.sweep(digests)

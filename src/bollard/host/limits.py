@@ -51,3 +51,9 @@ RUN_DEADLINE_MAX_S: Final = 24 * 3600.0
 """The longest active time an agent may configure."""
 KEEP_ALIVE_S: Final = 15.0
 """Time without a record after which a stream sends a comment, so that proxies do not close it."""
+HOUSEKEEPING_S: Final = 600.0
+"""Time between two sweeps of what has expired."""
+WORKER_MEMORY_BYTES: Final = 4 * 1024 * MIB
+"""Memory that one worker process may allocate; more is refused by the kernel."""
+WORKER_FILES: Final = 4096
+"""Files that one worker process may have open."""

@@ -109,7 +109,7 @@ def english(text: Mapping[str, str]) -> str:
     return text.get("en_US") or next(iter(text.values()), "")
 
 
-def first_problem(error: ValidationError) -> tuple[str, str]:
-    """The path of the first field that does not fit, and what is wrong with it; never the value, it may be a secret."""
+def first_problem(error: ValidationError, *, whole: str = "(whole)") -> tuple[str, str]:
+    """The path of the first field that does not fit, or `whole`, and what is wrong; never the value: maybe a secret."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return ".".join(str(part) for part in first["loc"]) or "(whole)", first["msg"]
+    return ".".join(str(part) for part in first["loc"]) or whole, first["msg"]

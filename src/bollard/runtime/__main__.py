@@ -26,7 +26,6 @@ from bollard.runtime.watchdog import Watchdog
 from bollard.runtime.worker import Worker
 from bollard.wire import ChannelClosed, IncompatiblePeer, Transport, WireError, connect_socket
 
-EXIT_USAGE = 2
 EXIT_PLUGIN = 3
 EXIT_CHANNEL = 4
 

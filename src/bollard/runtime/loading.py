@@ -25,7 +25,7 @@ from bollard.protocol import (
 from bollard.runtime.manifest_file import ManifestReading, read_manifest
 from bollard.runtime.plugin_files import digest_of, is_from, make_importable
 from bollard.runtime.problems import PluginLoadError, Problem
-from bollard.runtime.sendable import unsendable_result
+from bollard.runtime.sendable import sendable_text, unsendable_result
 from bollard.sdk import (
     DeclarationError,
     RunnerDeclaration,
@@ -35,7 +35,7 @@ from bollard.sdk import (
     tool,
     tool_declaration_of,
 )
-from bollard.sdk.drive import sentence_of
+from bollard.sdk.errors import sentence_of
 from bollard.sdk.misdeclared import keeping_faults
 
 __all__ = ["LoadedPlugin", "LoadedRunner", "LoadedTool", "load_plugin"]
@@ -242,16 +242,28 @@ def _load_file(file: Path) -> LoadedPlugin:
     module = _import_file(file)
     runners: dict[str, LoadedRunner] = {}
     tools: dict[str, LoadedTool] = {}
-    for found in list(vars(module).values()):
-        try:
-            declared, offered = declaration_of(found), tool_declaration_of(found)
-        except Exception:  # noqa: BLE001, S112 -- an object that cannot be asked, such as a proxy of a library
-            continue
+    for found in {id(found): found for found in vars(module).values()}.values():
+        declared, offered = _declared_in_file(found, problems)
         if declared is not None:
             _offer_runner(runners, identity, declared, problems)
         elif offered is not None:
             _offer_tool(tools, offered, problems)
     return _plugin(identity, runners, tools, problems)
+
+
+def _declared_in_file(
+    found: object, problems: list[Problem]
+) -> tuple[RunnerDeclaration | None, ToolDeclaration | None]:
+    rule, decorator = "PL13", "@runner"
+    try:
+        declared = declaration_of(found)
+        rule, decorator = "PL23", "@tool"
+        return declared, tool_declaration_of(found)
+    except DeclarationError as error:
+        problems.append(_misdeclared(rule, getattr(found, "__name__", error.subject), decorator, error))
+        return None, None
+    except Exception:  # noqa: BLE001 -- an object that cannot be asked, such as a proxy of a library
+        return None, None
 
 
 def _import_file(file: Path) -> ModuleType:
@@ -263,7 +275,8 @@ def _import_file(file: Path) -> ModuleType:
     sys.modules[spec.name] = module
     make_importable(file.parent)
     try:
-        spec.loader.exec_module(module)
+        with keeping_faults():
+            spec.loader.exec_module(module)
     except BaseException as error:
         text = f"cannot be imported: {sentence_of(error)}"
         raise PluginLoadError(

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Final, Literal
 
 from bollard.runtime.limits import OPEN_LINES, OUTPUT_LINE_CHARACTERS, OUTPUT_LINES_WAITING
+from bollard.runtime.sendable import sendable_text
 
 __all__ = ["CURRENT_RUN", "LineSink", "StreamName", "captured_output", "end_lines"]
 
@@ -143,7 +144,7 @@ class _LineStream(io.TextIOBase):
             self.end(oldest)
 
     def _send(self, line: _OpenLine, run_id: str | None) -> None:
-        text = line.text.encode("utf-8", "replace").decode()
+        text = sendable_text(line.text)
         self._outflow.send(self._name, text, line.cut, run_id)
 
 

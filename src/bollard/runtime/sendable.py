@@ -4,12 +4,17 @@ from bollard.protocol import JsonObject
 from bollard.runtime.limits import LOG_FIELDS_BYTES
 from bollard.wire import WireError, decode, encode
 
-__all__ = ["sendable_fields", "unsendable_result"]
+__all__ = ["sendable_fields", "sendable_text", "unsendable_result"]
 
 
 def unsendable_result(result: JsonObject) -> str | None:
     """Why the answer to a call could not be sent; `None` when it can."""
     return _refusal({"jsonrpc": "2.0", "id": 0, "result": result})
+
+
+def sendable_text(text: str) -> str:
+    """The text with a mark for every half of a surrogate pair, which no frame can carry."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def sendable_fields(fields: JsonObject) -> JsonObject:

@@ -22,10 +22,10 @@ from bollard.runtime.limits import CLOSE_GRACE_S, EXIT_GRACE_S
 from bollard.runtime.loading import LoadedPlugin, LoadedRunner
 from bollard.runtime.outlet import ChannelOutlet
 from bollard.runtime.output import CURRENT_RUN, StreamName, end_lines
-from bollard.runtime.sendable import sendable_fields, unsendable_result
+from bollard.runtime.sendable import sendable_fields, sendable_text, unsendable_result
 from bollard.runtime.watchdog import BlockReport
 from bollard.sdk import ConfigError, RunContext, RunnerObject, TextContent, drive
-from bollard.sdk.drive import sentence_of
+from bollard.sdk.errors import ERROR_CHARACTERS, sentence_of
 from bollard.wire import ToolRequest, Transport, WorkerEnd, WorkerRun
 
 __all__ = ["Worker"]
@@ -82,7 +82,7 @@ class Worker:
         self._active: dict[str, _ActiveRun] = {}
         self._tools: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._abandoned: list[asyncio.Task[None]] = []
+        self._abandoned: set[asyncio.Task[None]] = set()  # held, because a loop holds its tasks only weakly
         self._problems_told = False
         self._gone: Final[asyncio.Future[str]] = self._loop.create_future()
 
@@ -121,7 +121,7 @@ class Worker:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
                 self._loop.call_soon_threadsafe(self.log, level, message, fields, run_id)
             return
-        text = _clean(message if isinstance(message, str) else repr(message))  # pyright: ignore[reportUnnecessaryIsInstance]
+        text = sendable_text(message if isinstance(message, str) else repr(message))  # pyright: ignore[reportUnnecessaryIsInstance]
         self._end.log(level, text, sendable_fields(fields), run_id=run_id)
 
     def printed(self, stream: StreamName, line: str, cut: int, run_id: str | None) -> None:
@@ -140,7 +140,7 @@ class Worker:
         if not self._problems_told:
             self._problems_told = True
             for problem in self._plugin.problems:
-                fields: JsonObject = {"rule": problem.rule, "field": _clean(problem.field), "hint": problem.hint}
+                fields: JsonObject = {"rule": problem.rule, "field": sendable_text(problem.field), "hint": problem.hint}
                 self.log("warning", f"{problem.where}: {problem.problem}", fields)
         return [loaded.discovery.to_wire() for loaded in self._plugin.runners.values()]
 
@@ -247,7 +247,8 @@ class Worker:
         if active.task is not None:
             # It had its grace: the end of the worker need not wait for it again.
             self._tasks.discard(active.task)
-            self._abandoned.append(active.task)
+            self._abandoned.add(active.task)
+            active.task.add_done_callback(self._abandoned.discard)
         fields: JsonObject = {"grace_s": limits.CANCEL_GRACE_S}
         self.log("error", "the run ignored its cancellation and was abandoned", fields, active.run.run_id)
         self._end_run(active, "the run was abandoned")
@@ -299,14 +300,12 @@ async def _settled(tasks: Iterable[asyncio.Task[None]], timeout_s: float) -> Non
         await asyncio.wait(waited_for, timeout=timeout_s)
 
 
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
 def _tool_error(text: str) -> ToolAnswer:
     return ToolAnswer(content=(TextContent(text=text),), is_error=True)
 
 
 async def _fail(run: WorkerRun, code: str, error: str) -> None:
     outlet = ChannelOutlet(run)
-    await outlet.emit("run.failed", {"code": code, "error": _clean(error[:2000]), "retryable": False})
+    await outlet.emit(
+        "run.failed", {"code": code, "error": sendable_text(error[:ERROR_CHARACTERS]), "retryable": False}
+    )

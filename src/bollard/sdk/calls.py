@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from bollard.protocol import ACTIONS, JsonObject, JsonValue, Shape
-from bollard.sdk.errors import api_failure, first_problem
+from bollard.protocol import ACTIONS, JsonObject, JsonValue, Shape, first_problem
+from bollard.sdk.errors import api_failure
 
 __all__ = ["ApiCaller", "Namespace", "decoded"]
 

@@ -16,10 +16,11 @@ from bollard.protocol import (
     AgentRunnerPermissions,
     FormItem,
     JsonObject,
+    first_problem,
     runner_id,
 )
 from bollard.sdk.context import RunContext
-from bollard.sdk.errors import DeclarationError, first_problem
+from bollard.sdk.errors import DeclarationError
 from bollard.sdk.form import form_of, parse_config
 from bollard.sdk.misdeclared import declared, misdeclared
 from bollard.sdk.runnerobject import ClassRunner, FunctionRunner, RunnerObject

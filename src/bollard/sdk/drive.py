@@ -10,14 +10,12 @@ from typing import Any, Final, Protocol, cast
 
 from bollard.protocol import TERMINAL_TYPES, JsonObject, Message
 from bollard.sdk.context import RunContext
-from bollard.sdk.errors import BadYield
+from bollard.sdk.errors import BadYield, sentence_of
 from bollard.sdk.results import Result, TextDelta, message_completed, run_completed
 from bollard.sdk.runnerobject import RunnerObject
 
-__all__ = ["Outlet", "drive", "sentence_of"]
+__all__ = ["Outlet", "drive"]
 
-ERROR_CHARACTERS: Final = 2000
-"""The sentence of a `run.failed`."""
 REFUSALS: Final = 16
 """Yields in a row that were refused, after which a runner that does not give up is given up."""
 
@@ -236,15 +234,3 @@ def _generator(results: AsyncIterator[object]) -> AsyncGenerator[object, None]:
     if isinstance(results, AsyncGenerator):
         return cast("AsyncGenerator[object, None]", results)
     return _from_iterator(results)
-
-
-def sentence_of(error: BaseException) -> str:
-    """`Type: message`, safe to send: bounded, and never a second exception."""
-    try:
-        message = str(error)
-    except BaseException:  # noqa: BLE001 -- runner code: an exception that cannot even say what it is
-        message = "(its message cannot be read)"
-    name = type(error).__name__
-    whole = f"{name}: {message}" if message else name
-    sentence = whole if len(whole) <= ERROR_CHARACTERS else whole[: ERROR_CHARACTERS - 1] + "…"
-    return sentence.encode("utf-8", "replace").decode()

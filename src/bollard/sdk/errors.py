@@ -9,11 +9,12 @@ SdkError
 └── AgentAPIException    the host refused a call, or could not finish it
 """
 
-from pydantic import ValidationError
+from typing import Final
 
 from bollard.protocol import AgentAPIError, ErrorCode, JsonObject
 
 __all__ = [
+    "ERROR_CHARACTERS",
     "AgentAPIException",
     "BadYield",
     "ConfigError",
@@ -22,8 +23,12 @@ __all__ = [
     "ResultTooLarge",
     "SdkError",
     "api_failure",
-    "first_problem",
+    "sentence_of",
 ]
+
+
+ERROR_CHARACTERS: Final = 2000
+"""The sentence of a `run.failed`."""
 
 
 class SdkError(Exception):
@@ -104,7 +109,13 @@ def api_failure(code: ErrorCode, message: str, details: JsonObject | None = None
     return AgentAPIException(AgentAPIError(code=code, message=message, details=details or {}))
 
 
-def first_problem(error: ValidationError) -> tuple[str, str]:
-    """The path of the first field that does not fit, and what is wrong with it; never the value, it may be a secret."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return ".".join(str(part) for part in first["loc"]), first["msg"]
+def sentence_of(error: BaseException, most: int = ERROR_CHARACTERS) -> str:
+    """`Type: message`, safe to send: bounded, and never a second exception."""
+    try:
+        message = str(error)
+    except BaseException:  # noqa: BLE001 -- runner code: an exception that cannot even say what it is
+        message = "(its message cannot be read)"
+    name = type(error).__name__
+    whole = f"{name}: {message}" if message else name
+    sentence = whole if len(whole) <= most else whole[: most - 1] + "…"
+    return sentence.encode("utf-8", "replace").decode()

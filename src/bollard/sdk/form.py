@@ -24,8 +24,9 @@ from bollard.protocol import (
     FormType,
     JsonObject,
     JsonValue,
+    first_problem,
 )
-from bollard.sdk.errors import ConfigError, DeclarationError, first_problem
+from bollard.sdk.errors import ConfigError, DeclarationError
 from bollard.sdk.text import localized, words
 
 __all__ = [
@@ -107,7 +108,7 @@ def parse_config(model: type[M], raw: JsonObject) -> M:
     try:
         return model.model_validate(cleaned)
     except ValidationError as error:
-        raise ConfigError(*first_problem(error)) from error
+        raise ConfigError(*first_problem(error, whole="")) from error
 
 
 @lru_cache(maxsize=256)

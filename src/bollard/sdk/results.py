@@ -22,9 +22,10 @@ from bollard.protocol import (
     MessageChunk,
     Shape,
     StateScope,
+    first_problem,
     limits,
 )
-from bollard.sdk.errors import InvalidResult, ResultTooLarge, first_problem
+from bollard.sdk.errors import InvalidResult, ResultTooLarge
 
 __all__ = [
     "Result",
@@ -84,7 +85,7 @@ def _checked(kind: str, data: Mapping[str, Any]) -> Result:
         payload = RESULT_PAYLOADS[kind].from_wire(cast("JsonValue", data))
         return Result(kind, payload.to_wire())
     except ValidationError as error:
-        field, problem = first_problem(error)
+        field, problem = first_problem(error, whole="")
         raise InvalidResult(kind, field, problem) from error
 
 

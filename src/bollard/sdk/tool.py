@@ -20,11 +20,12 @@ from bollard.protocol import (
     ToolAnswer,
     ToolCallContext,
     ToolDefinition,
+    first_problem,
     limits,
 )
-from bollard.sdk.errors import DeclarationError, first_problem
+from bollard.sdk.errors import DeclarationError, sentence_of
 from bollard.sdk.misdeclared import declared, misdeclared
-from bollard.sdk.toolanswer import answer_of, failed
+from bollard.sdk.toolanswer import MESSAGE_CHARACTERS, answer_of, failed
 from bollard.sdk.toolschema import Signature, ToolContext, input_schema, output_schema, read_signature
 
 __all__ = ["ToolDeclaration", "tool", "tool_declaration_of"]
@@ -79,9 +80,11 @@ class ToolDeclaration:
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
-            return failed(_sentence(error))  # the tool's own: it awaited something that it had cancelled
+            return failed(
+                sentence_of(error, MESSAGE_CHARACTERS)
+            )  # the tool's own: it awaited something that it had cancelled
         except BaseException as error:  # noqa: BLE001 -- tool code: even SystemExit must not end the worker
-            return failed(_sentence(error))
+            return failed(sentence_of(error, MESSAGE_CHARACTERS))
         return answer_of(self.name, returned)
 
 
@@ -109,13 +112,6 @@ def _opened(value: object) -> object:
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _sentence(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 -- tool code: an exception that cannot even say what it is
-        return type(error).__name__
 
 
 def tool_declaration_of(candidate: object) -> ToolDeclaration | None:

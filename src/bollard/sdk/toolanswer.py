@@ -1,19 +1,19 @@
 """What a tool returned, as the protocol's answer. Calling the tool is not done here."""
 
 import json
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from bollard.protocol import ContentElement, JsonValue, TextContent, ToolAnswer, limits
 
-__all__ = ["answer_of", "failed"]
+__all__ = ["MESSAGE_CHARACTERS", "answer_of", "failed"]
 
 _CONTENT: tuple[type[BaseModel], ...] = tuple(get_args(member)[0] for member in get_args(get_args(ContentElement)[0]))
 """The classes of `ContentElement`."""
 
-MESSAGE_CHARACTERS = 8 * limits.KIB
+MESSAGE_CHARACTERS: Final = 8 * limits.KIB
 """The text of a failed call."""
 
 

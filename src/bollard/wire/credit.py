@@ -12,7 +12,7 @@ __all__ = ["Window"]
 class Window:
     """Items sent and not credited yet. The same book is kept by the sender and by the receiver."""
 
-    __slots__ = ("_bytes", "_credited", "_items", "_limit_bytes", "_limit_count", "_sizes", "last")
+    __slots__ = ("_bytes", "_credited", "_limit_bytes", "_limit_count", "_sizes", "last")
 
     def __init__(self, *, limit_count: int, limit_bytes: int) -> None:
         self._limit_count = limit_count

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bollard.protocol import RESULT_TYPES, TERMINAL_TYPES, AgentAPIError, JsonObject, JsonValue, limits
+from bollard.protocol import TERMINAL_TYPES, AgentAPIError, JsonObject, JsonValue, limits
 from bollard.wire.credit import Window
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, Delta
 from bollard.wire.errors import FrameError
@@ -213,11 +213,6 @@ class HostRun:
         if not self.ended.done():  # whoever awaited it may have cancelled it
             self.ended.set_result(end)
         self._sink.ended(end)
-
-
-def is_known_type(kind: str) -> bool:
-    """Whether a result type is one this version knows; others are kept, have no effect, and warn."""
-    return kind in RESULT_TYPES
 
 
 def answered(result: JsonValue) -> RunEnd:

@@ -1,5 +1,7 @@
 """An agent: one runner, its configuration, and how long it may take. One agent per runner until people edit them."""
 
+import asyncio
+import contextlib
 import math
 from dataclasses import dataclass, field
 
@@ -18,6 +20,7 @@ class Agent:
     runner_id: str
     runner_name: str
     plugin: str
+    """`author/name` of the plugin that has the runner."""
     label: dict[str, str]
     description: dict[str, str] | None = None
     permissions: frozenset[str] = frozenset()
@@ -47,7 +50,7 @@ def agent_of(discovery: AgentRunnerDiscovery) -> Agent:
         agent_id=discovery.plugin_name if alone else f"{discovery.plugin_name}.{discovery.runner_name}",
         runner_id=manifest.id,
         runner_name=discovery.runner_name,
-        plugin=discovery.plugin_name,
+        plugin=f"{discovery.plugin_author}/{discovery.plugin_name}",
         label=dict(manifest.label),
         description=None if manifest.description is None else dict(manifest.description),
         permissions=frozenset(f"{key}.{value}" for key, values in permissions.items() for value in values),
@@ -56,15 +59,27 @@ def agent_of(discovery: AgentRunnerDiscovery) -> Agent:
 
 
 class AgentBook:
-    """The agents this host knows."""
+    """The agents this host knows, and who waits for one that is not there yet."""
 
     def __init__(self) -> None:
         self._agents: dict[str, Agent] = {}
+        self._awaited: dict[str, asyncio.Event] = {}
 
     def put(self, agent: Agent) -> None:
         self._agents[agent.agent_id] = agent
+        if awaited := self._awaited.pop(agent.agent_id, None):
+            awaited.set()
 
     def get(self, agent_id: str) -> Agent | None:
+        return self._agents.get(agent_id)
+
+    async def wait_for(self, agent_id: str, timeout_s: float) -> Agent | None:
+        """The agent, as soon as its plugin was discovered; `None` when that did not happen in time."""
+        if agent_id not in self._agents:
+            awaited = self._awaited.setdefault(agent_id, asyncio.Event())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await awaited.wait()
         return self._agents.get(agent_id)
 
     def all(self) -> list[Agent]:

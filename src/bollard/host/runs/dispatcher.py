@@ -1,7 +1,7 @@
 """Accepts events, gives runs to workers, and keeps those that wait. The owner of every live run of this host."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,12 +69,14 @@ class Dispatcher:
         engine: Engine,
         host_version: str,
         runs_at_once: int = RUNS_AT_ONCE,
+        starting: Callable[[], bool] = lambda: False,
     ) -> None:
         self._journal = journal
         self._hub = hub
         self._clock = clock
         self._agents = agents
         self._pools = pools
+        self._starting = starting
         self._engine = engine
         self._host_version = host_version
         self._runs_at_once = runs_at_once
@@ -111,6 +113,8 @@ class Dispatcher:
         With `watch` the caller gets a reader that was there before the first record, and need not read the log.
         """
         agent = self._agents.get(agent_id)
+        if agent is None and self._starting():
+            agent = await self._agents.wait_for(agent_id, WORKER_START_S)
         if agent is None:
             raise NotFound(
                 f"there is no agent {agent_id[:64]!r}", hint="`bollard agents` lists them", agent=agent_id[:64]

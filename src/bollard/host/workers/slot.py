@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import resource
 import sys
 from collections.abc import Callable
 from typing import Literal, Protocol
 
 import structlog
 
-from bollard.host.limits import WORKER_START_S
+from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S
 from bollard.host.workers.plugin import PluginSource
 from bollard.protocol import JsonObject, LogRecord
 from bollard.wire import (
@@ -61,10 +62,11 @@ class WorkerSlot:
 
     async def start(self) -> RunnerCatalogue:
         """Spawn, introduce, discover. Raises `WireError`, `TimeoutError` or `OSError`; the process is gone then."""
-        argv = self._source.command or (sys.executable, "-m", "bollard.runtime", str(self._source.path))
+        argv = self._source.command or (sys.executable, "-P", "-m", "bollard.runtime", str(self._source.path))
         self._process = await spawn_worker(
             argv, environment=worker_environment(os.environ, self._source.env), output=self._printed
         )
+        _limit(self._process.pid)
         end = HostEnd(self._process.transport, self)
         try:
             async with asyncio.timeout(WORKER_START_S):
@@ -144,3 +146,16 @@ class WorkerSlot:
             self._watch.cancel()
         if self._process is not None:
             await self._process.kill()
+
+
+def _limit(pid: int) -> None:
+    """Bound what a worker can take from the machine, before any plugin code is asked to do something."""
+    bounds = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_DATA: WORKER_MEMORY_BYTES,
+        resource.RLIMIT_NOFILE: WORKER_FILES,
+    }
+    for kind, bound in bounds.items():
+        hard = resource.prlimit(pid, kind)[1]
+        allowed = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        resource.prlimit(pid, kind, (allowed, allowed))

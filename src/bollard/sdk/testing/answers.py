@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from bollard.protocol import ACTIONS, JsonObject, JsonValue, Shape, Strict, limits
-from bollard.sdk.errors import AgentAPIException, api_failure, first_problem
+from bollard.protocol import ACTIONS, JsonObject, JsonValue, Shape, Strict, first_problem, limits
+from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.grant import Denials
 from bollard.sdk.testing.handlers import handlers_of, streamed_reply
 from bollard.sdk.testing.ledger import RunLedger

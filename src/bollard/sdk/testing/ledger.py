@@ -15,10 +15,10 @@ from bollard.protocol import (
     RunFailed,
     Shape,
     TerminalStatus,
+    first_problem,
     limits,
     status_of_failure,
 )
-from bollard.sdk.errors import first_problem
 from bollard.sdk.testing.grant import Grant
 from bollard.sdk.testing.outcome import ApiRecord, Assembly, LogEntry, Rejected
 from bollard.sdk.testing.steering import SteeringQueue

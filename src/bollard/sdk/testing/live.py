@@ -18,8 +18,8 @@ from bollard.protocol import (
 from bollard.sdk.api import ApiCaller
 from bollard.sdk.context import RunContext
 from bollard.sdk.declare import RunnerDeclaration
-from bollard.sdk.drive import drive, sentence_of
-from bollard.sdk.errors import InvalidResult, ResultTooLarge
+from bollard.sdk.drive import drive
+from bollard.sdk.errors import InvalidResult, ResultTooLarge, sentence_of
 from bollard.sdk.runnerobject import RunnerObject
 from bollard.sdk.testing.clock import Clock
 from bollard.sdk.testing.errors import ResultNeverCame

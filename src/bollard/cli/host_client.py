@@ -1,0 +1,136 @@
+"""The host's API as commands use it: JSON in and out, streams of records, and refusals as `HostProblem`.
+
+Finds the address and the token: options, then the environment, then the settings and what `bollard up` kept.
+"""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from bollard.cli.credentials import Credentials, credentials_path
+from bollard.cli.errors import HostProblem, UsageProblem
+from bollard.cli.http_client import Answer, BadAnswer, ConnectionLost, HttpClient, Unreachable, read_url
+from bollard.cli.sse_client import EventParser, ServerEvent
+from bollard.host.errors import HostError
+from bollard.host.settings import read_settings
+from bollard.protocol import JsonObject
+
+__all__ = ["HostClient", "TokenOption", "UrlOption", "find_host", "problem_of_failure"]
+
+UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="option.url")]
+TokenOption = Annotated[str | None, typer.Option("--token", metavar="TOKEN", help="option.token")]
+
+
+def find_host(url: str | None, token: str | None, environment: Mapping[str, str]) -> "HostClient":
+    """Where to go and with what token; raises `UsageProblem`."""
+    asked = url or environment.get("BOLLARD_URL") or _configured(environment)
+    try:
+        address = read_url(asked)
+    except ValueError as error:
+        raise UsageProblem("error.url", "hint.url", url=asked) from error
+    known = token or environment.get("BOLLARD_TOKEN") or Credentials(credentials_path(environment)).token_for(str(address))
+    if known is not None and (not known.isascii() or not known.isprintable()):
+        raise HostProblem("error.token", "hint.token", address=address)
+    return HostClient(HttpClient(address, {"Authorization": f"Bearer {known}"} if known else {}), known=bool(known))
+
+
+def _configured(environment: Mapping[str, str]) -> str:
+    try:
+        settings = read_settings(environment, Path(), {})
+    except HostError as error:
+        raise UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint) from error
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}"
+
+
+class HostClient:
+    """One host."""
+
+    def __init__(self, http: HttpClient, *, known: bool) -> None:
+        self._http = http
+        self._has_token = known
+
+    @property
+    def address(self) -> str:
+        return str(self._http.address)
+
+    async def get(self, path: str) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("GET", path, None)
+
+    async def post(self, path: str, body: JsonObject) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("POST", path, body)
+
+    async def health(self) -> JsonObject:
+        """What `/readyz` says, ready or not. Raises `HostProblem`."""
+        try:
+            async with self._http.request("GET", "/readyz") as answer:
+                return _object(self.address, await answer.read())
+        except (Unreachable, ConnectionLost, BadAnswer) as error:
+            raise problem_of_failure(error) from error
+
+    async def _call(self, method: str, path: str, body: JsonObject | None) -> JsonObject:
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            async with self._http.request(method, path, data, {"Accept": "application/json"}) as answer:
+                await self._refused(answer)
+                return _object(self.address, await answer.read())
+        except (Unreachable, ConnectionLost, BadAnswer) as error:
+            raise problem_of_failure(error) from error
+
+    @asynccontextmanager
+    async def events(
+        self, method: str, path: str, body: JsonObject | None = None, last_id: str | None = None
+    ) -> AsyncIterator[tuple[Answer, AsyncIterator[ServerEvent]]]:
+        """A stream of events. Raises what `http_client` raises, and `HostProblem` when the host refuses."""
+        headers = {"Accept": "text/event-stream"}
+        if last_id is not None:
+            headers["Last-Event-ID"] = last_id
+        data = None if body is None else json.dumps(body).encode()
+        async with self._http.request(method, path, data, headers) as answer:
+            await self._refused(answer)
+            yield answer, _events(answer)
+
+    async def _refused(self, answer: Answer) -> None:
+        if answer.status < 400:
+            return
+        body = _object(self.address, await answer.read())
+        error = cast("dict[str, Any]", body.get("error") or {})
+        if answer.status == 401:
+            key = "error.token" if self._has_token else "error.no_token"
+            raise HostProblem(key, "hint.token", address=self.address)
+        message = str(error.get("message") or f"HTTP {answer.status}")
+        raise HostProblem("error.host", "hint.host", detail=message, advice=str(error.get("hint") or self.address))
+
+
+async def _events(answer: Answer) -> AsyncIterator[ServerEvent]:
+    parser = EventParser()
+    async for piece in answer.pieces():
+        for event in parser.feed(piece):
+            yield event
+
+
+def _object(address: str, body: bytes) -> JsonObject:
+    try:
+        value = json.loads(body)
+    except ValueError as error:
+        raise BadAnswer(address, "it answers something that is not JSON") from error
+    if not isinstance(value, dict):
+        raise BadAnswer(address, "it answers something that is not an object")
+    return cast("JsonObject", value)
+
+
+def problem_of_failure(error: Unreachable | ConnectionLost | BadAnswer) -> HostProblem:
+    """A request without an answer, as the command line tells it."""
+    match error:
+        case Unreachable():
+            return HostProblem("error.unreachable", "hint.unreachable", address=error.address, detail=error.detail)
+        case ConnectionLost():
+            return HostProblem("error.lost", "hint.lost", address=error.address, detail=error.detail)
+        case BadAnswer():
+            return HostProblem("error.not_http", "hint.unreachable", address=error.address, detail=error.detail)

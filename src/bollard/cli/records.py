@@ -1,0 +1,89 @@
+"""What becomes of a host's records here: lines for a program, or calls of the renderer that `plugin run` uses too."""
+
+import json
+from typing import Protocol, TextIO
+
+from bollard.cli.language import Text
+from bollard.cli.render import Renderer, RunEnded
+from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject
+
+__all__ = ["RecordLines", "RecordSink", "ShownRecords"]
+
+
+class RecordSink(Protocol):
+    """Takes the records of one run after the other, as a stream carries them."""
+
+    def record(self, record: AgentRunRecord) -> None: ...
+
+    def gap(self, gap: JsonObject) -> None:
+        """The stream says that something cannot be had."""
+        ...
+
+
+class RecordLines:
+    """One JSON line for each record."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def record(self, record: AgentRunRecord) -> None:
+        self._line(record.to_wire())
+
+    def gap(self, gap: JsonObject) -> None:
+        self._line(gap)
+
+    def _line(self, value: JsonObject) -> None:
+        self._out.write(json.dumps(value, ensure_ascii=False) + "\n")
+        self._out.flush()
+
+
+class ShownRecords:
+    """For a person: what the runner sent as `plugin run` shows it, what the host adds in words."""
+
+    def __init__(self, renderer: Renderer, text: Text) -> None:
+        self._renderer = renderer
+        self._text = text
+        self._began: float | None = None
+        self._results = 0
+
+    def record(self, record: AgentRunRecord) -> None:
+        if self._began is None:
+            self._began = record.created_at
+        if record.type == "run.ended":
+            self._ended(record)
+        elif record.type in RESULT_PAYLOADS:
+            self._results += 1
+            self._renderer.result(
+                AgentRunResult(run_id=record.run_id, type=record.type, data=record.data, sequence=record.seq)
+            )
+        elif record.type.startswith("result."):
+            self._renderer.rejected(record.type, str(record.data.get("problem") or json.dumps(record.data)))
+
+    def gap(self, gap: JsonObject) -> None:
+        data = gap.get("data")
+        said = data if isinstance(data, dict) else {}
+        match said.get("reason"):
+            case "uncommitted":
+                self._renderer.note(self._text("chat.gap_uncommitted"))
+            case "behind":
+                self._renderer.note(self._text("chat.gap_behind"))
+            case reason:
+                fields = {"first": said.get("first"), "last": said.get("last"), "reason": reason}
+                self._renderer.note(self._text("chat.gap", **fields))
+
+    def _ended(self, record: AgentRunRecord) -> None:
+        code, error = record.data.get("code"), record.data.get("error")
+        began, self._began = self._began or record.created_at, None
+        results, self._results = self._results, 0
+        self._renderer.ended(
+            RunEnded(
+                run_id=record.run_id,
+                status=str(record.data.get("status")),
+                code=None if code is None else str(code),
+                error=None if error is None else str(error),
+                results=results,
+                seconds=max(0.0, record.created_at - began),
+            )
+        )
+        if (key := f"failure.{code}") in self._text:
+            self._renderer.note(self._text("hint", hint=self._text(key)))

@@ -1,0 +1,100 @@
+"""The hub: bounded buffers, readers that do not feel each other, and an end for everyone."""
+
+import asyncio
+
+import pytest
+
+from bollard.host.limits import SUBSCRIBER_BYTES, SUBSCRIBER_FRAMES
+from bollard.host.runs.hub import Hub, StreamRecord
+
+
+IDLE_S = 20.0
+
+
+def records(first: int, count: int, size: int = 10) -> list[StreamRecord]:
+    return [StreamRecord(1, seq, "message.delta", b"x" * size) for seq in range(first, first + count)]
+
+
+async def test_two_readers_both_get_everything_in_order() -> None:
+    hub = Hub()
+    one, two = hub.subscribe("r"), hub.subscribe("r")
+    hub.publish("r", records(1, 3))
+    first = await one.take(IDLE_S)
+    hub.publish("r", records(4, 2))
+    hub.end("r")
+    assert [record.seq for record in [*first, *await one.take(IDLE_S)]] == [1, 2, 3, 4, 5]
+    assert [record.seq for record in await two.take(IDLE_S)] == [1, 2, 3, 4, 5]
+    assert (await one.take(IDLE_S), await two.take(IDLE_S)) == ([], [])
+
+
+async def test_a_reader_that_waits_is_woken_by_what_comes() -> None:
+    hub = Hub()
+    subscription = hub.subscribe("r")
+    waiting = asyncio.create_task(subscription.take(IDLE_S))
+    await asyncio.sleep(0)
+    hub.publish("r", records(1, 1))
+    assert [record.seq for record in await waiting] == [1]
+
+
+async def test_a_reader_that_waits_is_woken_by_the_end() -> None:
+    hub = Hub()
+    waiting = asyncio.create_task(hub.subscribe("r").take(IDLE_S))
+    await asyncio.sleep(0)
+    hub.end("r")
+    assert await waiting == []
+    assert hub.readers == 0
+
+
+async def test_a_slow_reader_is_cut_by_frames_and_another_is_not() -> None:
+    hub = Hub()
+    slow, quick = hub.subscribe("r"), hub.subscribe("r")
+    seen: list[int] = []
+    for seq in range(1, SUBSCRIBER_FRAMES + 10):
+        hub.publish("r", records(seq, 1))
+        seen.extend(record.seq for record in await quick.take(IDLE_S))
+    assert slow.behind
+    assert not quick.behind
+    assert seen == list(range(1, SUBSCRIBER_FRAMES + 10))
+    # What is in the buffer is still good, and without a hole.
+    assert [record.seq for record in await slow.take(IDLE_S)] == list(range(1, SUBSCRIBER_FRAMES + 1))
+    hub.publish("r", records(9999, 1))
+    assert await slow.take(IDLE_S) == []
+
+
+async def test_a_slow_reader_is_cut_by_bytes() -> None:
+    hub = Hub()
+    slow = hub.subscribe("r")
+    hub.publish("r", records(1, 5, SUBSCRIBER_BYTES // 4))
+    assert slow.behind
+    assert [record.seq for record in await slow.take(IDLE_S)] == [1, 2, 3, 4]
+
+
+async def test_a_reader_that_keeps_up_is_never_cut_however_much_passes() -> None:
+    hub = Hub()
+    reader = hub.subscribe("r")
+    for seq in range(1, 20):
+        hub.publish("r", records(seq, 1, SUBSCRIBER_BYTES // 2))
+        await reader.take(IDLE_S)
+    assert not reader.behind
+
+
+async def test_a_run_of_another_id_is_not_heard() -> None:
+    hub = Hub()
+    subscription = hub.subscribe("r")
+    hub.publish("s", records(1, 1))
+    hub.end("s")
+    hub.publish("r", records(7, 1))
+    assert [record.seq for record in await subscription.take(IDLE_S)] == [7]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_reader_that_leaves_is_forgotten(times: int) -> None:
+    hub = Hub()
+    stays, leaves = hub.subscribe("r"), hub.subscribe("r")
+    for _ in range(times):
+        leaves.close()
+    assert hub.readers == 1
+    hub.publish("r", records(1, 1))
+    assert len(await stays.take(IDLE_S)) == 1
+    stays.close()
+    assert hub.readers == 0

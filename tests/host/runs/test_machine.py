@@ -1,0 +1,274 @@
+"""The run as a pure machine: every short history, and every way to end."""
+
+import itertools
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from bollard.host.runs.machine import (
+    Ask,
+    Effect,
+    EndCause,
+    Ending,
+    Fact,
+    Release,
+    RunState,
+    StartWorker,
+    StopWorker,
+    Watch,
+    assembled,
+    ending_of,
+    step,
+)
+from bollard.protocol import HOST_RECORD_TYPES, RESULT_TYPES, RUN_STATUSES, TERMINAL_STATUSES, status_of_failure
+
+HELLO = {"role": "assistant", "content": "hello"}
+Letter = tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]
+ALPHABET: list[Letter] = [
+    ("run.created", {}, ()),
+    ("grant.issued", {}, ()),
+    ("run.claimed", {}, ()),
+    ("run.started", {}, ()),
+    ("run.waiting", {}, ()),
+    ("run.resumed", {}, ()),
+    ("run.cancelled", {"reason": "cancelled"}, ()),
+    ("run.cancelled", {"reason": "runner.timeout"}, ()),
+    ("message.delta", {}, (("", "a"), ("m", "b"))),
+    ("message.completed", {"message": HELLO}, ()),
+    ("message.completed", {"message": HELLO, "message_id": "m"}, ()),
+    ("run.completed", {"finish_reason": "end"}, ()),
+    ("run.completed", {"finish_reason": "end", "message": HELLO}, ()),
+    ("run.failed", {"code": "runner.error", "error": "no"}, ()),
+    ("run.ended", {"status": "completed"}, ()),
+    ("run.ended", {"status": "timeout", "code": "runner.timeout"}, ()),
+    ("run.ended", {"status": "nonsense"}, ()),
+    ("result.rejected", {}, ()),
+    ("something.new", {}, ()),
+]
+
+
+def fact(letter: Letter, seq: int) -> Fact:
+    kind, data, texts = letter
+    return Fact(kind, data, seq, texts)
+
+
+def fold(facts: list[Fact], *, on_message: bool = True) -> tuple[RunState, list[Effect]]:
+    state, effects = RunState(on_message=on_message), list[Effect]()
+    for one in facts:
+        state, more = step(state, one)
+        effects.extend(more)
+    return state, effects
+
+
+def test_the_alphabet_holds_every_type_that_moves_a_run() -> None:
+    known = {kind for kind, _, _ in ALPHABET}
+    assert {"run.ended", "result.rejected"} <= known
+    assert set(RESULT_TYPES) & known == {"message.delta", "message.completed", "run.completed", "run.failed"}
+    for kind in [*RESULT_TYPES, *HOST_RECORD_TYPES]:
+        if kind not in known:
+            before = RunState(on_message=True, status="running", seq=4)
+            assert step(before, Fact(kind, {}, 5)) == (RunState(on_message=True, status="running", seq=5), ())
+
+
+@pytest.mark.requirement("P05-29")
+def test_every_history_up_to_five_records_keeps_the_rules() -> None:
+    """All of them: histories that lead to equal states are walked on together, because a step knows nothing else."""
+    histories = 0
+    for on_message in (True, False):
+        layer: dict[str, tuple[RunState, int]] = {"": (RunState(on_message=on_message), 1)}
+        for length in range(1, 6):
+            behind: dict[str, tuple[RunState, int]] = {}
+            for state, ways in layer.values():
+                for letter in ALPHABET:
+                    after = _checked_step(state, letter, length)
+                    key = repr(replace(after, seq=0))
+                    behind[key] = (after, behind.get(key, (after, 0))[1] + ways)
+                    histories += ways
+            layer = behind
+    assert histories == 2 * sum(len(ALPHABET) ** length for length in range(1, 6))
+
+
+def _checked_step(state: RunState, letter: Letter, seq: int) -> RunState:
+    after, effects = step(state, fact(letter, seq))
+    assert after.status in RUN_STATUSES
+    if state.over:
+        assert (after, effects) == (state, ())
+        return after
+    kind = letter[0]
+    assert after.seq == seq
+    # A terminal status comes with `run.ended` and with nothing else; each effect comes at most once, with its cause.
+    assert after.over is (kind == "run.ended")
+    assert (Release() in effects) is (kind == "run.ended")
+    assert any(isinstance(effect, StopWorker) for effect in effects) is (
+        state.cancel is None and after.cancel is not None
+    )
+    assert (Ask() in effects) is (state.terminal is None and after.terminal is not None)
+    assert all(isinstance(effect, _allowed(kind)) for effect in effects)
+    assert len(effects) <= 1
+    # What was said once is never taken back.
+    assert (after.cancel, after.terminal) == (state.cancel or after.cancel, state.terminal or after.terminal)
+    assert after.spoke >= state.spoke
+    return after
+
+
+def _allowed(kind: str) -> tuple[type, ...]:
+    match kind:
+        case "run.claimed":
+            return (StartWorker,)
+        case "run.started":
+            return (Watch,)
+        case "run.cancelled":
+            return (StopWorker,)
+        case "run.completed" | "run.failed":
+            return (Ask,)
+        case "run.ended":
+            return (Release,)
+        case _:
+            return ()
+
+
+@pytest.mark.requirement("P05-29")
+def test_nothing_changes_a_run_that_has_ended() -> None:
+    for status in sorted(TERMINAL_STATUSES):
+        over, effects = step(RunState(on_message=True, status="running"), Fact("run.ended", {"status": status}, 9))
+        assert (over.status, effects) == (status, (Release(),))
+        for pair in itertools.product(ALPHABET, repeat=2):
+            after = over
+            for letter in pair:
+                after, more = step(after, fact(letter, 10))
+                assert more == ()
+            assert after == over
+
+
+def test_an_end_with_a_status_nobody_knows_is_a_failure() -> None:
+    state, _ = step(RunState(on_message=True), Fact("run.ended", {"status": "great"}, 1))
+    assert state.status == "failed"
+
+
+def test_the_first_reason_to_stop_holds() -> None:
+    state, effects = fold(
+        [Fact("run.cancelled", {"reason": "runner.timeout"}, 1), Fact("run.cancelled", {"reason": "cancelled"}, 2)]
+    )
+    assert state.cancel == "runner.timeout"
+    assert effects == [StopWorker("runner.timeout")]
+
+
+def test_a_step_changes_nothing_that_others_hold() -> None:
+    before, _ = step(RunState(on_message=True), Fact("message.delta", {}, 1, (("", "a"),)))
+    left, _ = step(before, Fact("message.delta", {}, 2, (("", "b"),)))
+    right, _ = step(before, Fact("message.completed", {"message": HELLO}, 2))
+    assert assembled(before) == [{"message": {"role": "assistant", "content": "a"}}]
+    assert assembled(left) == [{"message": {"role": "assistant", "content": "ab"}}]
+    assert assembled(right) == []
+
+
+# --- messages ---
+
+
+@pytest.mark.requirement("P05-24")
+def test_deltas_of_each_message_are_assembled_in_order() -> None:
+    state, _ = fold(
+        [
+            Fact("message.delta", {}, 1, (("a", "one "), ("b", "uno "))),
+            Fact("message.delta", {}, 2, (("", "free"),)),
+            Fact("message.delta", {}, 3, (("b", "due"), ("a", "two"))),
+        ]
+    )
+    assert assembled(state) == [
+        {"message": {"role": "assistant", "content": "one two"}, "message_id": "a"},
+        {"message": {"role": "assistant", "content": "uno due"}, "message_id": "b"},
+        {"message": {"role": "assistant", "content": "free"}},
+    ]
+
+
+def test_a_completed_message_takes_the_place_of_its_deltas_only() -> None:
+    state, _ = fold(
+        [
+            Fact("message.delta", {}, 1, (("a", "draft"), ("b", "kept"))),
+            Fact("message.completed", {"message": HELLO, "message_id": "a"}, 2),
+        ]
+    )
+    assert assembled(state) == [{"message": {"role": "assistant", "content": "kept"}, "message_id": "b"}]
+
+
+def test_a_message_of_empty_deltas_is_not_assembled_but_counts_as_output() -> None:
+    state, _ = fold([Fact("message.delta", {}, 1, (("", ""),)), Fact("run.completed", {"finish_reason": "end"}, 2)])
+    assert assembled(state) == []
+    assert ending_of(state, "answered") == Ending("completed")
+
+
+@pytest.mark.requirement("P05-25")
+def test_the_message_of_the_end_counts_only_when_no_other_was_completed() -> None:
+    last = Fact("run.completed", {"finish_reason": "end", "message": HELLO}, 3)
+    alone, _ = fold([last])
+    assert assembled(alone) == [{"message": HELLO}]
+    after_deltas, _ = fold([Fact("message.delta", {}, 1, (("", "hel"),)), last])
+    assert assembled(after_deltas) == [{"message": HELLO}]
+    after_another, _ = fold([Fact("message.completed", {"message": HELLO}, 1), last])
+    assert assembled(after_another) == []
+
+
+def test_ten_thousand_deltas_are_assembled_without_recursion() -> None:
+    state, _ = fold([Fact("message.delta", {}, seq, (("", "x"),)) for seq in range(1, 10_001)])
+    assert assembled(state) == [{"message": {"role": "assistant", "content": "x" * 10_000}}]
+
+
+# --- how it ends: the whole table ---
+
+TERMINALS: list[list[Fact]] = [
+    [],
+    [Fact("run.completed", {"finish_reason": "end"}, 5)],
+    [Fact("run.failed", {"code": "budget_exceeded", "error": "no money"}, 5)],
+    [Fact("run.failed", {}, 5)],
+]
+CANCELS = [None, "cancelled", "revoked", "runner.timeout", "host.lost", "budget_exceeded"]
+
+
+@pytest.mark.requirement("P05-18", "P05-28", "P05-29", "P08-15")
+@pytest.mark.parametrize("cause", get_args(EndCause))
+@pytest.mark.parametrize("cancel", CANCELS)
+@pytest.mark.parametrize("terminal", range(len(TERMINALS)))
+@pytest.mark.parametrize("spoke", [False, True])
+@pytest.mark.parametrize("on_message", [False, True])
+def test_how_a_run_ends_follows_from_what_is_known(
+    cause: EndCause, cancel: str | None, terminal: int, spoke: bool, on_message: bool
+) -> None:
+    facts = [Fact("run.started", {}, 1)]
+    if spoke:
+        facts.append(Fact("message.delta", {}, 2, (("", "x"),)))
+    facts += TERMINALS[terminal]
+    if cancel is not None:
+        facts.append(Fact("run.cancelled", {"reason": cancel}, 6))
+    state, _ = fold(facts, on_message=on_message)
+    ending = ending_of(state, cause)
+    code = _expected(cause, cancel, terminal, silent=on_message and not spoke)
+    assert ending.code == code
+    assert ending.status == ("completed" if code is None else status_of_failure(code))
+    assert (ending.error is None) is (code is None)
+    over, _ = step(state, Fact("run.ended", ending.data(), 9))
+    assert over.status == ending.status
+
+
+def _expected(cause: EndCause, cancel: str | None, terminal: int, *, silent: bool) -> str | None:
+    if cancel is not None:
+        return cancel
+    if terminal >= 2:
+        return "budget_exceeded" if terminal == 2 else "runner.error"
+    if cause == "broken":
+        return "runner.protocol"
+    if terminal == 1:
+        return "runner.no_output" if silent else None
+    return {
+        "answered": "runner.protocol",
+        "refused": "runner.protocol",
+        "lost": "runner.crashed",
+        "no_worker": "host.overloaded",
+        "grace": "runner.timeout",
+    }[cause]
+
+
+def test_the_detail_of_a_cause_is_the_sentence_of_the_end() -> None:
+    state = RunState(on_message=True, status="running")
+    for cause in ("refused", "lost", "no_worker", "broken", "grace"):
+        assert ending_of(state, cause, "because").error == "because"
