@@ -22,9 +22,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def chat(
     ctx: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="chat.agent")] = None,
-    conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="chat.conversation")
-    ] = None,
+    conversation: Annotated[str | None, typer.Option("--conversation", metavar="ID", help="chat.conversation")] = None,
     message: Annotated[list[str] | None, typer.Option("--message", metavar="TEXT", help="chat.message")] = None,
     url: UrlOption = None,
     token: TokenOption = None,

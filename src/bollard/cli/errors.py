@@ -10,7 +10,15 @@ CliError
 
 from typing import ClassVar, Final
 
-__all__ = ["EXIT_INTERRUPTED", "CheckFailed", "CliError", "HostProblem", "PluginUnusable", "UsageProblem", "WorkerProblem"]
+__all__ = [
+    "EXIT_INTERRUPTED",
+    "CheckFailed",
+    "CliError",
+    "HostProblem",
+    "PluginUnusable",
+    "UsageProblem",
+    "WorkerProblem",
+]
 
 EXIT_INTERRUPTED: Final = 130
 

@@ -32,7 +32,9 @@ def find_host(url: str | None, token: str | None, environment: Mapping[str, str]
         address = read_url(asked)
     except ValueError as error:
         raise UsageProblem("error.url", "hint.url", url=asked) from error
-    known = token or environment.get("BOLLARD_TOKEN") or Credentials(credentials_path(environment)).token_for(str(address))
+    known = (
+        token or environment.get("BOLLARD_TOKEN") or Credentials(credentials_path(environment)).token_for(str(address))
+    )
     if known is not None and (not known.isascii() or not known.isprintable()):
         raise HostProblem("error.token", "hint.token", address=address)
     return HostClient(HttpClient(address, {"Authorization": f"Bearer {known}"} if known else {}), known=bool(known))

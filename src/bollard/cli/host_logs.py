@@ -16,7 +16,9 @@ from bollard.cli.limits import LINE_CHARACTERS
 
 __all__ = ["configure_logs"]
 
-_SECRET_NAMES: Final = re.compile(r"token|secret|password|passwd|authorization|api_?key|cookie|credential", re.IGNORECASE)
+_SECRET_NAMES: Final = re.compile(
+    r"token|secret|password|passwd|authorization|api_?key|cookie|credential", re.IGNORECASE
+)
 _SECRET_VALUES: Final = re.compile(r"bollard_[\w-]{20,}|(?<=Bearer )\S+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 _BLANK: Final = "***"
 _COLOURS: Final = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}

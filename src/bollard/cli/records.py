@@ -52,7 +52,7 @@ class ShownRecords:
         if record.type == "run.ended":
             self._ended(record)
         elif record.type in RESULT_PAYLOADS:
-            self._results += 1
+            self._results += not record.observed  # what the host assembled is no result of the runner
             self._renderer.result(
                 AgentRunResult(run_id=record.run_id, type=record.type, data=record.data, sequence=record.seq)
             )

@@ -15,7 +15,8 @@ from bollard import __version__
 from bollard.cli.announcing import Announcer
 from bollard.cli.credentials import Credential, Credentials, credentials_path
 from bollard.cli.data_lock import DataLock
-from bollard.cli.errors import HostProblem, UsageProblem
+from bollard.cli.errors import UsageProblem
+from bollard.cli.host_problems import problem_of
 from bollard.cli.limits import STOP_MARGIN_S, WATCH_S
 from bollard.host.app import Host
 from bollard.host.errors import HostError
@@ -86,20 +87,6 @@ def _host(settings: Settings) -> Host:
         raise UsageProblem("error.write", "hint.data", path=settings.data, detail=detail) from error
     except HostError as error:
         raise problem_of(error) from error
-
-
-def problem_of(error: HostError) -> HostProblem | UsageProblem:
-    """What the host says as the command line says it."""
-    field = error.details.get("field")
-    match error.code, field:
-        case "settings", "host":
-            return UsageProblem("error.public", "hint.public")
-        case "settings", _:
-            return UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint)
-        case "schema_too_new", _:
-            return HostProblem("error.schema_new", "hint.schema_new", detail=error.message)
-        case _:
-            return HostProblem("error.host", "hint.host", detail=error.message, advice=error.hint)
 
 
 class _Serving:

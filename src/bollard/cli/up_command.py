@@ -27,7 +27,8 @@ def up(
     try:
         from bollard.cli.announcing import LineAnnouncer, TextAnnouncer
         from bollard.cli.host_logs import configure_logs
-        from bollard.cli.serving import problem_of, serve
+        from bollard.cli.host_problems import problem_of
+        from bollard.cli.serving import serve
         from bollard.host.errors import HostError
         from bollard.host.settings import read_settings
     except ImportError as error:

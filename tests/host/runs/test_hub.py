@@ -7,7 +7,6 @@ import pytest
 from bollard.host.limits import SUBSCRIBER_BYTES, SUBSCRIBER_FRAMES
 from bollard.host.runs.hub import Hub, StreamRecord
 
-
 IDLE_S = 20.0
 
 

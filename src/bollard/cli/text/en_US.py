@@ -157,6 +157,7 @@ _ERRORS = {
     "error.host": "the host says: {detail}",
     "hint.host": "{advice}",
     "hint.data": "choose another directory with --data, or make this one writable",
+    "hint.no_data": "name the data directory of a host with --data",
     "error.data_busy": "{path} is in use by process {pid}",
     "hint.data_busy": "stop that host first, or name another directory with --data",
     "error.url": "{url!r} is no address of a host",
@@ -175,7 +176,7 @@ _ERRORS = {
     "hint.which_agent": "choose with --agent",
     "hint.no_agents": "its log and /readyz say why; `bollard plugin check` says what is wrong with a plugin",
     "error.data_json": "--data is not a JSON object: {detail}",
-    "hint.data_json": "write --data '{{\"name\": \"value\"}}' or --data @file.json",
+    "hint.data_json": 'write --data \'{{"name": "value"}}\' or --data @file.json',
     "error.limit": "{option} is {value}",
     "hint.limit": "use a number from 1 to 100",
 }

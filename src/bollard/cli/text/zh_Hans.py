@@ -156,6 +156,7 @@ _ERRORS = {
     "error.host": "主机答复：{detail}",
     "hint.host": "{advice}",
     "hint.data": "用 --data 换一个目录，或使其可写",
+    "hint.no_data": "用 --data 给出主机的数据目录",
     "error.data_busy": "{path} 正被进程 {pid} 使用",
     "hint.data_busy": "请先停止该主机，或用 --data 换一个目录",
     "error.url": "{url!r} 不是主机地址",
@@ -174,7 +175,7 @@ _ERRORS = {
     "hint.which_agent": "用 --agent 选择",
     "hint.no_agents": "原因见其日志和 /readyz；`bollard plugin check` 会说明插件的问题",
     "error.data_json": "--data 不是 JSON 对象：{detail}",
-    "hint.data_json": "写成 --data '{{\"name\": \"value\"}}' 或 --data @file.json",
+    "hint.data_json": '写成 --data \'{{"name": "value"}}\' 或 --data @file.json',
     "error.limit": "{option} 为 {value}",
     "hint.limit": "请使用 1 到 100 的数",
 }

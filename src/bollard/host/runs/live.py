@@ -114,6 +114,7 @@ class LiveRun:
         self._refused: HostError | None = None
         self._delta_rows = 0
         self._active_at = ports.clock.monotonic()
+        self._awake = False
         self._deadline: asyncio.TimerHandle | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._ending = False
@@ -223,9 +224,12 @@ class LiveRun:
     # --- turns ---
 
     def _touch(self) -> _Turn:
-        if self._touched is not None:
-            self._touched(self)
-        self._active_at = self._ports.clock.monotonic()
+        """Something arrived: be told when everything that came with it has."""
+        if not self._awake:
+            self._awake = True
+            self._active_at = self._ports.clock.monotonic()
+            if self._touched is not None:
+                self._touched(self)
         return self._turn
 
     def _record(self, kind: str, data: JsonObject) -> None:
@@ -279,6 +283,7 @@ class LiveRun:
 
     def flush(self) -> None:
         """What arrived together is complete: show what may be shown, and write it unless a commit is under way."""
+        self._awake = False
         self._close_deltas()
         self._show_live()
         if self._in_flight is None:

@@ -1,0 +1,211 @@
+"""The servers under measurement, each a process of its own: the floor, and the host as a user starts it."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from load import Call, Connection
+
+__all__ = ["Floor", "HostProcess", "Installation", "floor_running", "host_running"]
+
+BENCH = Path(__file__).parent
+PLUGINS = (BENCH / "plugins" / "echo.py", BENCH / "plugins" / "flood.py")
+START_S = 60
+STOP_S = 30
+
+
+@dataclass(slots=True, kw_only=True)
+class Installation:
+    """What outlives one process of a host: its directory, its database, and the token its first start printed."""
+
+    data: Path
+    database: str = ""
+    token: str = ""
+
+
+class Floor:
+    """The floor as a target."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def call(self, client: int, deltas: int) -> Call:
+        del client
+        return Call(
+            path="/echo",
+            headers={"content-type": "application/json"},
+            body=b'{"n":%d}' % deltas,
+            delta_mark=b'"tok-',
+            final_mark=b"FINAL-ANSWER",
+        )
+
+
+class HostProcess:
+    """A host as a target, and what its processes cost."""
+
+    def __init__(self, pid: int, port: int, token: str, ready_s: float) -> None:
+        self.port = port
+        self.ready_s = ready_s
+        """From before its process was made until it answered that it is ready."""
+        self.agents: asyncio.Queue[str] = asyncio.Queue()
+        self.headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+        self._stream_headers = {**self.headers, "accept": "text/event-stream"}
+        self._process = psutil.Process(pid)
+
+    def call(self, client: int, deltas: int) -> Call:
+        return Call(
+            path="/api/v1/runs",
+            headers=self._stream_headers,
+            body=json.dumps(
+                {"agent": "echo", "input": {"text": "hi"}, "conversation": f"bench-{client}", "data": {"deltas": deltas}}
+            ).encode(),
+            delta_mark=b'"content":"tok-',
+            final_mark=b'"status":"completed"',
+        )
+
+    async def ask(self, method: str, path: str, body: object = None) -> Any:
+        """One call of the API whose answer is JSON."""
+        connection = Connection(self.port)
+        sent = b"" if body is None else json.dumps(body).encode()
+        status, chunks = await connection.request(method, path, self.headers, sent)
+        text = b"".join([chunk async for chunk in chunks])
+        connection.close()
+        if status >= 400:
+            raise RuntimeError(f"{method} {path}: {status} {text.decode()}")
+        return json.loads(text)
+
+    async def start_run(self, agent: str) -> str:
+        """A run that nobody watches."""
+        answer = await self.ask("POST", "/api/v1/runs", {"agent": agent, "input": {"text": "hi"}})
+        return answer["run_id"]
+
+    async def status_of(self, run_id: str) -> str:
+        return (await self.ask("GET", f"/api/v1/runs/{run_id}"))["status"]
+
+    async def wait_for(self, run_id: str, *statuses: str) -> None:
+        async with asyncio.timeout(START_S):
+            while await self.status_of(run_id) not in statuses:
+                await asyncio.sleep(0.02)
+
+    async def cancel(self, run_id: str) -> None:
+        await self.ask("POST", f"/api/v1/runs/{run_id}/cancel", {})
+        await self.wait_for(run_id, "cancelled", "timeout", "failed", "completed")
+
+    def cpu_s(self) -> float:
+        """CPU of the host so far, without its workers."""
+        return sum(times.user + times.system for times in (process.cpu_times() for process in self._own()))
+
+    def rss_mib(self) -> float:
+        """Resident memory of the host, without its workers."""
+        return sum(process.memory_info().rss for process in self._own()) / 2**20
+
+    def _own(self) -> list[psutil.Process]:
+        children = self._process.children(recursive=True)
+        return [self._process, *(child for child in children if "bollard.runtime" not in child.cmdline())]
+
+
+@asynccontextmanager
+async def floor_running(directory: Path) -> AsyncGenerator[Floor]:
+    """The floor, with its database in `directory`."""
+    port = _free_port()
+    command = [sys.executable, "-m", "uvicorn", "host_floor:app", "--app-dir", str(BENCH), "--port", str(port)]
+    command += ["--loop", "uvloop", "--log-level", "warning", "--no-access-log"]
+    process = await asyncio.create_subprocess_exec(*command, cwd=directory)
+    try:
+        async with asyncio.timeout(START_S):
+            while not await _answers(port):
+                await asyncio.sleep(0.02)
+        yield Floor(port)
+    finally:
+        await _stop(process)
+
+
+@asynccontextmanager
+async def host_running(installed: Installation) -> AsyncGenerator[HostProcess]:
+    """A host that has answered `/readyz`. Its agents come a moment later."""
+    environment = os.environ | {
+        "BOLLARD_BUILTIN_PLUGINS": "false",
+        "BOLLARD_LOG_LEVEL": "warning",
+        "XDG_CONFIG_HOME": str(installed.data / "config"),  # the user's own credentials are none of our business
+    }
+    command = [str(Path(sys.executable).with_name("bollard")), "up", "--data", str(installed.data), "--port", "0"]
+    for plugin in PLUGINS:
+        command += ["--plugins", str(plugin)]
+    if installed.database:
+        command += ["--database", installed.database]
+    started = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, cwd=installed.data, stdout=asyncio.subprocess.PIPE
+    )
+    reading: asyncio.Task[None] | None = None
+    try:
+        async with asyncio.timeout(START_S):
+            port = await _listening(process)
+            if not installed.token:
+                installed.token = (await _said(process, "token"))["token"]
+            while not await _answers(port, "/readyz"):
+                await asyncio.sleep(0.005)
+        host = HostProcess(process.pid, port, installed.token, time.perf_counter() - started)
+        reading = asyncio.create_task(_read_agents(process, host))
+        yield host
+    finally:
+        if reading is not None:
+            reading.cancel()
+        await _stop(process)
+
+
+async def _listening(process: asyncio.subprocess.Process) -> int:
+    return int((await _said(process, "listening"))["address"].rpartition(":")[2])
+
+
+async def _said(process: asyncio.subprocess.Process, event: str) -> dict[str, Any]:
+    """The next line of the host that tells of this event."""
+    if process.stdout is None:
+        raise RuntimeError("no pipe")
+    while line := await process.stdout.readline():
+        said = json.loads(line)
+        if said["event"] == event:
+            return said
+    raise RuntimeError(f"the host ended before it said {event!r}")
+
+
+async def _read_agents(process: asyncio.subprocess.Process, host: HostProcess) -> None:
+    while True:
+        host.agents.put_nowait((await _said(process, "agent.ready"))["agent"])
+
+
+async def _answers(port: int, path: str = "/") -> bool:
+    connection = Connection(port)
+    try:
+        status, _ = await connection.request("GET", path, {})
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return status == 200
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.communicate(), STOP_S)
+        except TimeoutError:
+            process.kill()
+            await process.communicate()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

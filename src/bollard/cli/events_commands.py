@@ -1,0 +1,54 @@
+"""`bollard events post`: tells a host what happened."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from bollard.cli.app import Command, Group
+from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.json_option import read_json_object
+from bollard.cli.shell import Shell
+
+__all__ = ["app"]
+
+app = typer.Typer(cls=Group, help="events", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+@app.callback()
+def events() -> None:
+    """One command is a group all the same: more will come."""
+
+
+@app.command("post", cls=Command, help="events.post")
+def post(
+    ctx: typer.Context,
+    agent: Annotated[str, typer.Option("--agent", metavar="ID", help="events.agent")],
+    kind: Annotated[str, typer.Option("--type", metavar="TYPE", help="events.type")],
+    source: Annotated[str, typer.Option("--source", metavar="NAME", help="events.source")] = "cli",
+    event_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="events.id")] = None,
+    said: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="events.text")] = None,
+    data: Annotated[str, typer.Option("--data", metavar="JSON|@FILE", help="events.data")] = "{}",
+    url: UrlOption = None,
+    token: TokenOption = None,
+) -> int:
+    import asyncio
+    import secrets
+
+    shell: Shell = ctx.obj
+    body = {
+        "source": source,
+        "id": event_id or secrets.token_hex(16),
+        "type": kind,
+        "agent": agent,
+        "data": read_json_object(data, "error.data_json", "hint.data_json"),
+    }
+    if said is not None:
+        body["text"] = said
+    answer = asyncio.run(find_host(url, token, os.environ).post("/api/v1/events", body))
+    if shell.for_programs:
+        shell.print_json(answer)
+    else:
+        key = "events.accepted" if answer["first"] else "events.known"
+        shell.print(shell.text(key, event=answer["event_id"], run=answer["run_id"]))
+    return 0
