@@ -7,10 +7,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import wire
-from figures import print_figures
+from disturbance import BUSY, Disturbance
+from exclusive import AnotherBench, alone
+from figures import print_measured
 
-SUITES = {"wire": wire.measure}
+import host
+import wire
+
+SUITES = {"host": host.measure, "wire": wire.measure}
 
 
 def main() -> int:
@@ -18,11 +22,23 @@ def main() -> int:
     parser.add_argument("suite", choices=sorted(SUITES))
     parser.add_argument("--quick", action="store_true", help="fewer passes; ends within 60 s")
     parser.add_argument("--json", action="store_true", help="one JSON line per figure")
+    parser.add_argument("--growth", action="store_true", help="host only: the cost of a run by the length of the log")
     arguments = parser.parse_args()
+    if arguments.growth and arguments.suite != "host":
+        parser.error("--growth belongs to the suite host")
+    measure = host.measure_growth if arguments.growth else SUITES[arguments.suite]
     if not arguments.json:
         print(f"bench {arguments.suite}: measuring, floors and figures interleaved …", file=sys.stderr, flush=True)
-    figures = asyncio.run(SUITES[arguments.suite](quick=arguments.quick))
-    return 0 if print_figures(figures, as_json=arguments.json) else 1
+    try:
+        with alone():
+            disturbance = Disturbance.start()
+            measured = asyncio.run(measure(quick=arguments.quick))
+    except AnotherBench as error:
+        print(f"bench: {error}\nhint: wait until it is done; two would measure each other", file=sys.stderr)
+        return 2
+    if (share := disturbance.share()) > BUSY:
+        print(f"bench: other processes used {share:.0%} of the machine meanwhile; ratios suffer", file=sys.stderr)
+    return 0 if print_measured(measured, as_json=arguments.json) else 1
 
 
 if __name__ == "__main__":

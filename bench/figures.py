@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Figure", "median", "print_figures"]
+__all__ = ["Figure", "Measured", "median", "print_measured"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,16 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def print_figures(figures: Sequence[Figure], *, as_json: bool) -> bool:
-    """Print every figure; true when no must was missed."""
-    for figure in figures:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Every figure of a suite, and what should have been measured but could not be."""
+
+    figures: Sequence[Figure]
+    missing: Sequence[str] = ()
+
+
+def print_measured(measured: Measured, *, as_json: bool) -> bool:
+    """Print every figure; true when everything was measured and no must was missed."""
+    for figure in measured.figures:
         print(figure.as_json() if as_json else figure.as_line(), flush=True)
-    return all(figure.meets(figure.must) for figure in figures)
+    return not measured.missing and all(figure.meets(figure.must) for figure in measured.figures)

@@ -66,9 +66,7 @@ class _Journal(threading.Thread):
         database = sqlite3.connect("floor.db", isolation_level=None)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
-        database.execute(
-            "CREATE TABLE ev(run INTEGER, seq INTEGER, body BLOB, PRIMARY KEY(run, seq)) WITHOUT ROWID"
-        )
+        database.execute("CREATE TABLE ev(run INTEGER, seq INTEGER, body BLOB, PRIMARY KEY(run, seq)) WITHOUT ROWID")
         while True:
             batch = [self._queue.get()]
             while len(batch) < 5000:
@@ -141,9 +139,7 @@ class _Floor:
         self._runs[run] = (pending, ready)
         await self._journal.commit([(run, 0, body)])
         self._to_child.write(self._encode({"id": run, "n": count}) + b"\n")
-        await send(
-            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
-        )
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
         opening = b'event: metadata\ndata: {"run_id":%d}\n\n' % run
         await send({"type": "http.response.body", "body": opening, "more_body": True})
         seq, done = 0, False

@@ -7,9 +7,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ BENCH = Path(__file__).parent
 PLUGINS = (BENCH / "plugins" / "echo.py", BENCH / "plugins" / "flood.py")
 START_S = 60
 STOP_S = 30
+PAUSE_S = 0.01
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +69,12 @@ class HostProcess:
             path="/api/v1/runs",
             headers=self._stream_headers,
             body=json.dumps(
-                {"agent": "echo", "input": {"text": "hi"}, "conversation": f"bench-{client}", "data": {"deltas": deltas}}
+                {
+                    "agent": "echo",
+                    "input": {"text": "hi"},
+                    "conversation": f"bench-{client}",
+                    "data": {"deltas": deltas},
+                }
             ).encode(),
             delta_mark=b'"content":"tok-',
             final_mark=b'"status":"completed"',
@@ -93,9 +100,10 @@ class HostProcess:
         return (await self.ask("GET", f"/api/v1/runs/{run_id}"))["status"]
 
     async def wait_for(self, run_id: str, *statuses: str) -> None:
-        async with asyncio.timeout(START_S):
-            while await self.status_of(run_id) not in statuses:
-                await asyncio.sleep(0.02)
+        async def reached() -> bool:
+            return await self.status_of(run_id) in statuses
+
+        await _until(reached)
 
     async def cancel(self, run_id: str) -> None:
         await self.ask("POST", f"/api/v1/runs/{run_id}/cancel", {})
@@ -122,9 +130,7 @@ async def floor_running(directory: Path) -> AsyncGenerator[Floor]:
     command += ["--loop", "uvloop", "--log-level", "warning", "--no-access-log"]
     process = await asyncio.create_subprocess_exec(*command, cwd=directory)
     try:
-        async with asyncio.timeout(START_S):
-            while not await _answers(port):
-                await asyncio.sleep(0.02)
+        await _until(partial(_answers, port))
         yield Floor(port)
     finally:
         await _stop(process)
@@ -153,8 +159,7 @@ async def host_running(installed: Installation) -> AsyncGenerator[HostProcess]:
             port = await _listening(process)
             if not installed.token:
                 installed.token = (await _said(process, "token"))["token"]
-            while not await _answers(port, "/readyz"):
-                await asyncio.sleep(0.005)
+            await _until(partial(_answers, port, "/readyz"))
         host = HostProcess(process.pid, port, installed.token, time.perf_counter() - started)
         reading = asyncio.create_task(_read_agents(process, host))
         yield host
@@ -182,6 +187,13 @@ async def _said(process: asyncio.subprocess.Process, event: str) -> dict[str, An
 async def _read_agents(process: asyncio.subprocess.Process, host: HostProcess) -> None:
     while True:
         host.agents.put_nowait((await _said(process, "agent.ready"))["agent"])
+
+
+async def _until(true: Callable[[], Awaitable[bool]]) -> None:
+    """Another process cannot wake us: we ask again and again."""
+    async with asyncio.timeout(START_S):
+        while not await true():  # noqa: ASYNC110
+            await asyncio.sleep(PAUSE_S)
 
 
 async def _answers(port: int, path: str = "/") -> bool:

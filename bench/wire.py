@@ -5,7 +5,7 @@ import gc
 import time
 
 import psutil
-from figures import Figure, median
+from figures import Figure, Measured, median
 from wire_floor import push_lines_per_s, round_trip_s
 from wire_host import BenchHost, CountingSink
 
@@ -59,7 +59,7 @@ async def _memory_per_run(host: BenchHost) -> float:
     return (after - before) / RUNS_AT_ONCE / 1024
 
 
-async def measure(*, quick: bool) -> list[Figure]:
+async def measure(*, quick: bool) -> Measured:
     """Floors and figures interleaved; medians."""
     passes, results, trips = (3, 60_000, 2_000) if quick else (7, 200_000, 5_000)
     ready: list[float] = []
@@ -81,7 +81,7 @@ async def measure(*, quick: bool) -> list[Figure]:
         ask.append(await _ask(host, trips))
         await host.stop()
     floor_us = median(ping_floor) * 1e6
-    return [
+    figures = [
         Figure(
             figure="results through one worker",
             value=median(push),
@@ -119,3 +119,4 @@ async def measure(*, quick: bool) -> list[Figure]:
             aim=None,
         ),
     ]
+    return Measured(figures=figures)

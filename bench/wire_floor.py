@@ -51,7 +51,7 @@ def push_lines_per_s(count: int) -> float:
 
 def round_trip_s(count: int) -> list[float]:
     """A line of JSON to a child and back over pipes, blocking, parsed and written on both sides."""
-    message = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
+    message: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
     child = subprocess.Popen([sys.executable, "-c", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     if child.stdin is None or child.stdout is None:
         raise RuntimeError("no pipes")

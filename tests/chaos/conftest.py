@@ -319,3 +319,9 @@ async def make_host(tmp_path: Path) -> AsyncIterator[Callable[..., HostProcess]]
 @pytest.fixture
 def make_chaos(seed: int) -> Callable[[HostProcess], Chaos]:
     return lambda host: Chaos(host, seed)
+
+
+@pytest.fixture
+def plugin_path() -> Callable[[str], Path]:
+    """The plugins of this folder, by name."""
+    return lambda name: HERE / f"{name}.py"

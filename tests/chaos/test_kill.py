@@ -75,10 +75,11 @@ async def test_a_host_that_dies_during_recovery_is_recovered_by_the_next(make_ho
             await asyncio.sleep(0.01)
     await chaos.host.kill()
     await asyncio.gather(*readers, return_exceptions=True)
-    for count in (1, 1, 1):  # each start ends one of them, then dies
-        await chaos.host.start(f"recovery.after_lost:{count}")
+    for point in ("journal.before_commit:1", "journal.after_commit:1"):
+        await chaos.host.start(point)
         assert await chaos.host.died() == -9
     await chaos.host.start()
+    await chaos.host.ready("scripted")
     await chaos.settle(within_s=10)
     await chaos.host.kill()
     assert not (found := chaos.problems()), "\n".join(found[:10])

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import queue
 import re
 import select
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import termios
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -64,6 +66,30 @@ def bollard(tmp_path: Path) -> Callable[..., Finished]:
         return Finished(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
 
     return run
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
+    """Start the command behind pipes, and read it while it runs."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str, **variables: str) -> "subprocess.Popen[bytes]":
+        running.append(
+            subprocess.Popen(
+                [BOLLARD, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=tmp_path,
+                env=environment(**variables),
+            )
+        )
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
 
 
 class Terminal:
@@ -143,3 +169,109 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
         return path
 
     return put
+
+
+class RunningHost:
+    """`bollard up` in a process of its own, on a free port, with data and credentials in the test's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.port = 0
+        self.token = ""
+        self.told: list[Any] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        self._lines: queue.Queue[bytes] = queue.Queue()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a command needs to find this host."""
+        return {"XDG_CONFIG_HOME": str(self.folder / "config"), "BOLLARD_PORT": str(self.port)}
+
+    def start(self, *arguments: str, agents: tuple[str, ...] = ("demo", "echo"), **variables: str) -> "RunningHost":
+        """Start it, on the port of its first start when it is started again, and wait for its agents."""
+        self.told = []
+        self._lines = queue.Queue()
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [BOLLARD, "up", "--data", str(self.data), "--port", str(self.port), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self.folder,
+                env=environment(**{**self.variables, **variables}),
+            )
+        self._reader = threading.Thread(target=self._read, args=(self.process, self._lines), daemon=True)
+        self._reader.start()
+        address = self.wait_for("listening")["address"]
+        self.port = int(address.rpartition(":")[2])
+        self.token = next((line["token"] for line in self.told if line["event"] == "token"), self.token)
+        waiting = set(agents)
+        while waiting:
+            waiting.discard(self.wait_for("agent.ready")["agent"])
+        self.token = next((line["token"] for line in self.told if line["event"] == "token"), self.token)
+        return self
+
+    @staticmethod
+    def _read(process: "subprocess.Popen[bytes]", lines: "queue.Queue[bytes]") -> None:
+        assert process.stdout is not None
+        with process.stdout as out:
+            for line in out:
+                lines.put(line)
+        lines.put(b"")
+
+    def wait_for(self, event: str) -> Any:
+        """The next line of this kind; everything that comes is kept in `told`."""
+        while True:
+            line = self._lines.get(timeout=PATIENCE_S)
+            assert line, f"the host ended before it said {event!r}: {self.log}"
+            self.told.append(json.loads(line))
+            if self.told[-1]["event"] == event:
+                return self.told[-1]
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+
+    def signal(self, number: signal.Signals) -> int:
+        """Send a signal and wait for the end; gives the exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(timeout=PATIENCE_S)
+        self.process = None
+        self._reader.join(PATIENCE_S)
+        return code
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.signal(signal.SIGKILL)
+
+
+@pytest.fixture
+def new_host(tmp_path: Path) -> Iterator[Callable[[], RunningHost]]:
+    """A host that a test starts, kills and starts again as it likes."""
+    made: list[RunningHost] = []
+
+    def make() -> RunningHost:
+        folder = tmp_path / f"host-{len(made)}"
+        folder.mkdir()
+        made.append(RunningHost(folder))
+        return made[-1]
+
+    yield make
+    for host in made:
+        host.close()
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
+    """One host that tests share; they leave it running and look at their own runs only."""
+    running = RunningHost(tmp_path_factory.mktemp("host"))
+    try:
+        yield running.start()
+    finally:
+        running.close()

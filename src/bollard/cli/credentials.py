@@ -47,7 +47,7 @@ class Credentials:
         return next((entry for entry in self._read() if entry.data == data), None)
 
     def save(self, credential: Credential) -> None:
-        """Keep it. Another data directory that listened there keeps its token, but not the address. Raises `OSError`."""
+        """Keep it. Another data directory that listened there keeps its token without the address. Raises `OSError`."""
         kept = [
             replace(entry, address="") if entry.address == credential.address else entry
             for entry in self._read()

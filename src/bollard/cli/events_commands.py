@@ -1,14 +1,16 @@
 """`bollard events post`: tells a host what happened."""
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bollard.cli.app import Command, Group
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
-from bollard.cli.json_option import read_json_object
 from bollard.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["app"]
 
@@ -35,13 +37,15 @@ def post(
     import asyncio
     import secrets
 
+    from bollard.cli.json_option import read_json_object
+
     shell: Shell = ctx.obj
-    body = {
+    body: JsonObject = {
         "source": source,
         "id": event_id or secrets.token_hex(16),
         "type": kind,
         "agent": agent,
-        "data": read_json_object(data, "error.data_json", "hint.data_json"),
+        "data": read_json_object("--data", data),
     }
     if said is not None:
         body["text"] = said

@@ -4,7 +4,7 @@ Finds the address and the token: options, then the environment, then the setting
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -88,7 +88,7 @@ class HostClient:
     @asynccontextmanager
     async def events(
         self, method: str, path: str, body: JsonObject | None = None, last_id: str | None = None
-    ) -> AsyncIterator[tuple[Answer, AsyncIterator[ServerEvent]]]:
+    ) -> AsyncGenerator[tuple[Answer, AsyncIterator[ServerEvent]]]:
         """A stream of events. Raises what `http_client` raises, and `HostProblem` when the host refuses."""
         headers = {"Accept": "text/event-stream"}
         if last_id is not None:

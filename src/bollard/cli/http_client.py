@@ -5,8 +5,9 @@ It knows HTTP and nothing of what the host says. Proxies, redirects and compress
 
 import asyncio
 import contextlib
+import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -131,8 +132,13 @@ class Answer:
             return await self._reader.read(size)
 
 
+def _told(error: OSError) -> str:
+    """What the system says; the loop's own sentence repeats the address."""
+    return os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
+
+
 @contextlib.asynccontextmanager
-async def heard(address: str) -> AsyncIterator[None]:
+async def heard(address: str) -> AsyncGenerator[None]:
     """What the network does to a read, as errors of ours."""
     try:
         async with asyncio.timeout(HTTP_SILENCE_S):
@@ -140,7 +146,7 @@ async def heard(address: str) -> AsyncIterator[None]:
     except TimeoutError as error:
         raise ConnectionLost(address, f"nothing came for {HTTP_SILENCE_S:g} s") from error
     except OSError as error:
-        raise ConnectionLost(address, error.strerror or type(error).__name__) from error
+        raise ConnectionLost(address, _told(error)) from error
 
 
 async def read_line(reader: asyncio.StreamReader, address: str) -> bytes:
@@ -165,7 +171,7 @@ class HttpClient:
     @contextlib.asynccontextmanager
     async def request(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncGenerator[Answer]:
         """Send a request; the answer's body is to be read inside the block."""
         where = str(self.address)
         reader, writer = await self._connect()
@@ -188,7 +194,7 @@ class HttpClient:
         except TimeoutError as error:
             raise Unreachable(str(address), f"no connection within {HTTP_CONNECT_S:g} s") from error
         except OSError as error:
-            raise Unreachable(str(address), error.strerror or str(error)) from error
+            raise Unreachable(str(address), _told(error)) from error
 
     def _head(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
         address = self.address

@@ -2,20 +2,26 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from bollard.cli.errors import UsageProblem
+from bollard.protocol import JsonObject
 
 __all__ = ["read_json_object"]
 
 
-def read_json_object(given: str, problem: str, hint: str) -> dict[str, Any]:
-    """The object; raises `UsageProblem` with the sentence `problem`, which has the field `detail`."""
+def read_json_object(option: str, given: str) -> JsonObject:
+    """The object; raises `UsageProblem`."""
+    source = given
+    if given.startswith("@"):
+        try:
+            source = Path(given[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageProblem("error.json_file", "hint.json", option=option, path=given[1:], detail=error) from error
     try:
-        source = Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given
         value = json.loads(source)
-    except (OSError, ValueError) as error:  # a file that is no UTF-8 is a ValueError too
-        raise UsageProblem(problem, hint, detail=error) from error
+    except ValueError as error:
+        raise UsageProblem("error.json_text", "hint.json", option=option, detail=error) from error
     if not isinstance(value, dict):
-        raise UsageProblem(problem, hint, detail=type(value).__name__)
-    return cast("dict[str, Any]", value)
+        raise UsageProblem("error.json_object", "hint.json", option=option)
+    return cast("JsonObject", value)

@@ -1,9 +1,8 @@
 """`bollard plugin new | check | test | run`: reads the arguments and hands them on. Help texts are catalogue keys."""
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -102,6 +101,7 @@ def run(
 ) -> int:
     import asyncio
 
+    from bollard.cli.json_option import read_json_object
     from bollard.cli.play import MESSAGE
     from bollard.cli.session import SessionOptions
 
@@ -114,7 +114,7 @@ def run(
     options = SessionOptions(
         path=path,
         runner=runner,
-        config=_config(config),
+        config=read_json_object("--config", config),
         timeout_s=_positive("--timeout", timeout),
         record=record,
     )
@@ -138,23 +138,6 @@ async def _play(shell: Shell, options: "SessionOptions", messages: list[str] | N
             return await converse(session, renderer, shell.text, Prompt(shell.text))
         lines = PipedLines(sys.stdin) if messages is None else GivenLines(messages)
         return await play_all(session, renderer, shell.text, lines, event_type)
-
-
-def _config(given: str) -> dict[str, Any]:
-    """The configuration from JSON or from `@file`."""
-    source = given
-    if given.startswith("@"):
-        try:
-            source = Path(given[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageProblem("error.config_file", "hint.config", path=given[1:], detail=error) from error
-    try:
-        value = json.loads(source)
-    except ValueError as error:
-        raise UsageProblem("error.config_json", "hint.config", detail=error) from error
-    if not isinstance(value, dict):
-        raise UsageProblem("error.config_object", "hint.config")
-    return cast("dict[str, Any]", value)
 
 
 def _positive(option: str, seconds: float) -> float:

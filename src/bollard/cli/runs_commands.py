@@ -23,13 +23,8 @@ _PAGE = 20
 
 
 @app.callback()
-def runs(ctx: typer.Context, url: UrlOption = None, token: TokenOption = None) -> int:
-    if ctx.invoked_subcommand is None:
-        return _list(ctx.obj, {"limit": str(_PAGE)}, url, token)
-    # Written before the command they count as written behind it.
-    ctx.ensure_object(Shell)
-    ctx.meta["url"], ctx.meta["token"] = url, token
-    return 0
+def runs(ctx: typer.Context) -> int:
+    return _list(ctx.obj, {"limit": str(_PAGE)}, None, None) if ctx.invoked_subcommand is None else 0
 
 
 @app.command("list", cls=Command, help="runs.list")

@@ -18,19 +18,20 @@ _STYLES: Final = {"completed": "green", "failed": "red", "timeout": "red", "canc
 
 def runs_table(items: Sequence[dict[str, Any]], text: Text) -> Table:
     """Newest first, as the host gives them; times are the reader's."""
-    names = ("run", "agent", "status", "reason", "created")
-    table = plain_table(*(text(f"runs.column.{name}") for name in names))
+    table = plain_table()
+    table.add_column(text("runs.column.run"), no_wrap=True)
+    for name in ("agent", "status", "created"):
+        table.add_column(text(f"runs.column.{name}"), overflow="fold")
     table.add_column(text("runs.column.seconds"), justify="right")
     for item in items:
-        key = f"status.{item['status']}"
-        created = datetime.fromtimestamp(item["created_at"]).astimezone()
-        finished = item.get("finished_at")
+        status, finished = item["status"], item.get("finished_at")
+        key = f"status.{status}"
+        said = item.get("status_reason") or (text(key) if key in text else status)
         table.add_row(
             printable(item["run_id"]),
             printable(item["agent_id"]),
-            Styled(text(key) if key in text else printable(item["status"]), _STYLES.get(item["status"], "")),
-            printable(item.get("status_reason") or ""),
-            created.isoformat(sep=" ", timespec="seconds")[:19],
+            Styled(printable(said), _STYLES.get(status, "")),
+            f"{datetime.fromtimestamp(item['created_at']).astimezone():%m-%d %H:%M}",
             "" if finished is None else f"{finished - item['created_at']:.2f}",
         )
     return table

@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -35,7 +35,7 @@ class _Server(uvicorn.Server):
     """Leaves the signals to us: stopping the host comes first."""
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         yield
 
 

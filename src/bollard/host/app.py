@@ -19,7 +19,6 @@ from bollard.host.http.routes import Api
 from bollard.host.http.token import AdminToken
 from bollard.host.limits import HOUSEKEEPING_S, LEASE_RENEW_S, REPLAY_PAGE, WORKER_START_S
 from bollard.host.log.journal import Committed, Journal
-from bollard.host.log.kill_points import kill_point
 from bollard.host.log.retention import Retention, purge
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher
@@ -214,7 +213,6 @@ class Host:
     async def _end_lost(self, recovery: Recovery, row: RunRow) -> None:
         entry = await self._insist(lambda: asyncio.to_thread(recovery.lost_entry, row, "host.lost"))
         outcome = await self._insist(lambda: self._journal.commit(entry))
-        kill_point("recovery.after_lost")
         if isinstance(outcome, Committed):
             self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
         self._hub.end(row.run_id)

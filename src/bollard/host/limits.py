@@ -42,6 +42,8 @@ LEASE_RENEW_S: Final = 5.0
 """Time between two renewals."""
 WORKER_START_S: Final = 10.0
 """Time a worker may take from its process start to its answer to initialize."""
+WORKER_STOP_S: Final = 2.0
+"""Time a worker may take to answer that it stops, beyond the grace of its runs; then it is killed."""
 WORKER_CRASHES: Final = 5
 """Crashes within `WORKER_CRASH_WINDOW_S` that quarantine a plugin."""
 WORKER_CRASH_WINDOW_S: Final = 60.0

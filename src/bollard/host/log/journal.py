@@ -66,6 +66,7 @@ _FULL_S: Final = 1.0
 """Time between two looks whether a full disk has space again."""
 
 Outcome = Committed | Duplicate | FencedOff | Renewed
+_Filled = tuple[list[Outcome], list[str]]
 Told = Callable[[Outcome | HostError], None]
 
 
@@ -287,21 +288,27 @@ class Journal:
     def _write(self, batch: list[Entry], *, closing: bool) -> list[tuple[Told, Outcome | HostError]]:
         """One commit, tried again while the store is busy; the fate of each entry that has somebody to tell."""
         started = time.monotonic()
+        doubt: tuple[Chains, _Filled] | None = None  # a commit that may be on disk, although it was not confirmed
         while True:
             chains, filled = self._chains.fork(), None
             try:
+                if doubt is not None and self._landed(batch, doubt[0]):
+                    return self._committed(batch, doubt[0], *doubt[1])
+                doubt = None
                 self._put_blobs(batch)
                 with self._store.write() as transaction:
                     filled = self._fill(transaction, batch, chains, closing=closing)
                     kill_point("journal.before_commit")
             except StorageUnavailable as error:
-                landed = filled is not None and error.details.get("outcome") == "unknown" and self._landed(chains)
-                if not landed or filled is None:
-                    if time.monotonic() - started >= JOURNAL_GIVE_UP_S:
-                        return self._fail(batch, error)
-                    self.numbers.retries += 1
-                    time.sleep(JOURNAL_RETRY_S)
-                    continue
+                if filled is not None and error.details.get("outcome") == "unknown":
+                    doubt = (chains, filled)
+                # Nobody is told anything while it is in doubt: a second try would break the chain.
+                given_up = time.monotonic() - started >= JOURNAL_GIVE_UP_S
+                if given_up and (doubt is None or self._queue.closing):
+                    return self._fail(batch, error)
+                self.numbers.retries += 1
+                time.sleep(JOURNAL_RETRY_S)
+                continue
             except StorageFull as error:
                 if self._spend_reserve():
                     continue
@@ -334,11 +341,16 @@ class Journal:
             self.full = not self._reserve.hold()
         return [(entry.told, outcome) for entry, outcome in zip(batch, outcomes, strict=True) if entry.told is not None]
 
-    def _landed(self, chains: Chains) -> bool:
-        """Whether a commit whose outcome was not learned is on disk: then its chain has grown there."""
+    def _landed(self, batch: list[Entry], chains: Chains) -> bool:
+        """Whether a commit whose outcome was not learned is on disk: then its chain has grown there, or its deltas."""
+        if grown := chains.grown_since(self._chains):
+            workspace, chain, position = grown[0]
+            return bool(self._store.chain(workspace, chain, position - 1, 1))
+        rows = (row for entry in batch for row in entry.deltas)
         return any(
-            self._store.chain(workspace, chain, position - 1, 1)
-            for workspace, chain, position in chains.grown_since(self._chains)
+            found.epoch == row.epoch
+            for row in rows
+            for found in self._store.deltas_of_run(row.run_id, row.last_seq - 1)
         )
 
     def _spend_reserve(self) -> bool:

@@ -353,7 +353,7 @@ class Dispatcher:
     def _misbehaved(self, live: LiveRun) -> None:
         if found := self._slots.get(live.facts.run_id):
             pool, slot = found
-            pool.drain(slot)
+            pool.drain(slot, live.facts.run_id)
 
     def _released(self, live: LiveRun) -> None:
         self._live.pop(live.facts.run_id, None)

@@ -219,6 +219,8 @@ class LiveRun:
             self._conclude("broken", f"the worker broke the protocol {strike.count} times, last: {strike.detail}")
 
     def ended(self, end: RunEnd) -> None:
+        if end.how == "answered" and self._state.cancel is not None and self._state.terminal is None:
+            self._ports.misbehaved(self)  # its grace is over and the runner still ignores its cancellation
         self._conclude(end.how, end.reason or "")
 
     # --- turns ---

@@ -38,6 +38,8 @@ class PluginPool:
         self._host_version = host_version
         self._discovered = discovered
         self._slots: list[WorkerSlot] = []
+        self._drained: list[WorkerSlot] = []
+        """Workers that get no more runs and are ended when their last one has."""
         self._crashes = CrashBook()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready: asyncio.Event = asyncio.Event()
@@ -60,7 +62,7 @@ class PluginPool:
 
     @property
     def pids(self) -> list[int]:
-        return [slot.pid for slot in self._slots if slot.pid is not None]
+        return [slot.pid for slot in (*self._slots, *self._drained) if slot.pid is not None]
 
     def start(self) -> None:
         """Begin to start the workers; returns at once."""
@@ -89,20 +91,29 @@ class PluginPool:
             raise WorkerUnavailable(reason, hint=hint, plugin=self.source.name)
         return slot
 
-    def drain(self, slot: WorkerSlot) -> None:
+    def drain(self, slot: WorkerSlot, run_id: str) -> None:
         """A run on this worker ignores its cancellation: give it no more, replace it, end it when it is empty."""
         if not slot.draining and slot in self._slots:
             slot.draining = True
             self._slots.remove(slot)
-            self._task(slot.stop(0))
+            self._drained.append(slot)
+            self._task(self._end_when_empty(slot))
             self._spawn(0)
+        slot.forget(run_id)
+
+    async def _end_when_empty(self, slot: WorkerSlot) -> None:
+        await slot.empty()
+        await slot.stop(0)
+        if slot in self._drained:
+            self._drained.remove(slot)
 
     async def stop(self, grace_s: float) -> None:
         self._stopping = True
         self._ready.set()
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*(slot.stop(grace_s) for slot in self._slots), return_exceptions=True)
+        left = [*self._slots, *self._drained]
+        await asyncio.gather(*(slot.stop(grace_s) for slot in left), return_exceptions=True)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def pardon(self) -> None:
@@ -142,8 +153,9 @@ class PluginPool:
             self._restarting -= bool(after_s)
 
     def _lost(self, slot: WorkerSlot, reason: str) -> None:
-        if slot in self._slots:
-            self._slots.remove(slot)
+        for slots in (self._slots, self._drained):
+            if slot in slots:
+                slots.remove(slot)
         self._task(slot.reap())
         if not slot.draining and not self._stopping:
             self._failed(reason)

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 import structlog
 
-from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S
+from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S, WORKER_STOP_S
 from bollard.host.workers.plugin import PluginSource
 from bollard.protocol import JsonObject, LogRecord
 from bollard.wire import (
@@ -48,13 +48,19 @@ class WorkerSlot:
         self._touched: dict[Flushable, None] = {}
         self._watch: asyncio.Task[None] | None = None
         self._gone = False
-        self.runs = 0
+        self._active: dict[str, HostRun] = {}
+        self._emptied = asyncio.Event()
         self.draining = False
         self.stderr_tail: list[str] = []
 
     @property
     def ready(self) -> bool:
         return self._end is not None and not self._gone and not self.draining
+
+    @property
+    def runs(self) -> int:
+        """Runs that it was given and that have not ended."""
+        return len(self._active)
 
     @property
     def pid(self) -> int | None:
@@ -85,8 +91,8 @@ class WorkerSlot:
         if self._end is None:
             raise RuntimeError("the worker is not started")
         run = self._end.start_run_raw(run_id, request, sink)
-        self.runs += 1
-        run.ended.add_done_callback(self._run_ended)
+        self._active[run_id] = run
+        run.ended.add_done_callback(lambda _: self.forget(run_id))
         return run
 
     def touch(self, run: Flushable) -> None:
@@ -100,15 +106,23 @@ class WorkerSlot:
             self._watch.cancel()
         if self._end is not None and not self._gone:
             try:
-                await self._end.shutdown(grace_s)
-            except WireError as error:
+                async with asyncio.timeout(grace_s + WORKER_STOP_S):  # one whose loop is blocked never answers
+                    await self._end.shutdown(grace_s)
+            except (WireError, TimeoutError) as error:
                 _log.info("a worker did not shut down by itself", plugin=self._source.name, problem=str(error))
         self._gone = True
         if self._process is not None:
             await self._process.stop()
 
-    def _run_ended(self, _: object) -> None:
-        self.runs -= 1
+    def forget(self, run_id: str) -> None:
+        """A run has ended here, or will not: the worker counts as empty without it."""
+        self._active.pop(run_id, None)
+        if self.draining and not self._active:
+            self._emptied.set()
+
+    async def empty(self) -> None:
+        """Wait until every run that is not abandoned has ended, or the worker is gone."""
+        await self._emptied.wait()
 
     async def _watch_heart(self, end: HostEnd) -> None:
         reason = await watch_heartbeat(end.ping)
@@ -133,6 +147,7 @@ class WorkerSlot:
         self.batch_ended()
         if not self._gone:
             self._gone = True
+            self._emptied.set()
             self._lost(self, reason)
 
     def _printed(self, stream: Literal["stdout", "stderr"], line: str) -> None:

@@ -1,0 +1,117 @@
+"""What a host costs while little happens: its start, its memory, its idle readers, and what many runs leave behind."""
+
+import asyncio
+import resource
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from figures import Figure, median
+from host_process import HostProcess, Installation, host_running
+from load import drive
+
+__all__ = ["growth_over_runs", "idle_memory", "idle_readers", "start_times"]
+
+AT_ONCE = 100
+SPARE_FILES = 200
+WARM_RUNS = 1_000
+GROWTH_RUNS = 10_000
+
+
+async def start_times(directory: Path, *, passes: int) -> list[Figure]:
+    """A first start makes the schema and the keys; every later one finds them."""
+    ready: list[float] = []
+    agents: list[float] = []
+    loop = asyncio.get_running_loop()
+    installed = Installation(data=directory)
+    async with host_running(installed) as host:
+        first = host.ready_s
+    for _ in range(passes):
+        started = loop.time()
+        async with host_running(installed) as host:
+            ready.append(host.ready_s)
+            while await host.agents.get() != "echo":
+                pass
+            agents.append(loop.time() - started)
+    return [
+        Figure(figure="exec to ready", value=median(ready), unit="s", better="lower", must=1.5, aim=0.8),
+        Figure(figure="exec to ready, first start", value=first, unit="s", better="lower", must=None, aim=None),
+        Figure(figure="exec to first agent", value=median(agents), unit="s", better="lower", must=None, aim=None),
+    ]
+
+
+def idle_memory(host: HostProcess) -> Figure:
+    """Before any run."""
+    return Figure(figure="host RSS, idle", value=host.rss_mib(), unit="MiB", better="lower", must=110, aim=80)
+
+
+async def growth_over_runs(host: HostProcess) -> Figure:
+    """What 10 000 runs leave in memory, once the first thousand have filled every cache and pool."""
+    await drive(host, clients=16, deltas=10, runs=WARM_RUNS)
+    before = host.rss_mib()
+    load = await drive(host, clients=16, deltas=10, runs=GROWTH_RUNS)
+    if load.errors:
+        raise RuntimeError(f"{len(load.errors)} errors, the first: {load.errors[0]}")
+    return Figure(
+        figure="host RSS growth, 10 000 runs",
+        value=host.rss_mib() - before,
+        unit="MiB",
+        better="lower",
+        must=10,
+        aim=5,
+        scope="full",
+    )
+
+
+async def idle_readers(host: HostProcess, count: int) -> Figure:
+    """The memory of so many clients that all follow one run in which nothing happens."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < count + SPARE_FILES:
+        raise RuntimeError(f"{count} readers need {count + SPARE_FILES} open files, the limit is {most} (`ulimit -Hn`)")
+    run_id = await host.start_run("echo.wait")
+    await host.wait_for(run_id, "running")
+    warm = await asyncio.to_thread(_subscribe, host, run_id, AT_ONCE)
+    before = host.rss_mib()
+    readers = await asyncio.to_thread(_subscribe, host, run_id, count)
+    after = host.rss_mib()
+    connected = (await host.ask("GET", "/readyz"))["readers"]
+    _leave([*warm, *readers])
+    await host.cancel(run_id)
+    if connected != count + AT_ONCE:
+        raise RuntimeError(f"{connected} of {count + AT_ONCE} readers are connected")
+    return Figure(
+        figure=f"memory per idle SSE client, {count}",
+        value=(after - before) * 1024 / count,
+        unit="KiB",
+        better="lower",
+        must=24,
+        aim=18,
+        scope="quick" if count <= 1_000 else "full",
+    )
+
+
+def _subscribe(host: HostProcess, run_id: str, count: int) -> list[socket.socket]:
+    """Clients that have each seen the delta of the run: plain sockets, so that they cost us nothing either."""
+    fields = "".join(f"{name}: {value}\r\n" for name, value in host.headers.items())
+    request = f"GET /api/v1/runs/{run_id}/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}\r\n".encode()
+    readers: list[socket.socket] = []
+    while len(readers) < count:
+        some = [
+            socket.create_connection(("127.0.0.1", host.port), 30) for _ in range(min(AT_ONCE, count - len(readers)))
+        ]
+        for reader in some:
+            reader.sendall(request)
+        for reader in some:
+            seen = b""
+            while b"waiting" not in seen:
+                data = reader.recv(1 << 16)
+                if not data:
+                    raise RuntimeError(f"a reader was refused: {seen!r}")
+                seen += data
+        readers += some
+    return readers
+
+
+def _leave(readers: Iterable[socket.socket]) -> None:
+    for reader in readers:
+        reader.close()

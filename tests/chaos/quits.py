@@ -1,0 +1,3 @@
+"""A plugin whose import ends the process."""
+
+raise SystemExit(7)

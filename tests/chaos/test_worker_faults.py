@@ -1,0 +1,165 @@
+"""F04 to F08, F11: a plugin that crashes, hangs, floods or talks nonsense costs its own runs and nothing else."""
+
+import asyncio
+import contextlib
+import time
+
+import psutil
+import pytest
+
+
+@pytest.fixture
+async def host(make_host, scripted, plugin_path):
+    """A host with a bad plugin beside a good one."""
+    host = make_host(scripted, plugin_path("faulty"))
+    await host.start()
+    await host.ready("scripted", "faulty")
+    return host
+
+
+def _end(records):
+    assert records[-1]["type"] == "run.ended", records[-1]
+    return records[-1]["data"]
+
+
+async def _good_run(host):
+    """A run beside the bad one, from its event to its end."""
+    records = await host.client.run("scripted", {"deltas": 40})
+    assert _end(records)["status"] == "completed", records[-1]
+    assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+
+
+async def _start_bad(host, **data):
+    """A bad run that goes on: its id, once its first delta has come."""
+    body = {"agent": "faulty", "input": {"text": "go"}, "data": data}
+    async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
+        async for record in answer.events():
+            if record.type == "message.delta":
+                return answer.headers["bollard-run-id"]
+    raise AssertionError("the run ended before its first delta")
+
+
+async def _ended(host, run_id, within_s):
+    """Read a run to its end."""
+    async with asyncio.timeout(within_s):
+        async with host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer:
+            async for record in answer.events():
+                last = record
+    assert last.type == "run.ended"
+    return (await host.client.get(f"/api/v1/runs/{run_id}"))["status"]
+
+
+@pytest.mark.requirement("P08-19")
+@pytest.mark.parametrize("fault", ["segfault", "exit"])
+async def test_a_worker_that_dies_ends_its_runs_and_is_replaced(host, fault):
+    begun = time.monotonic()
+    records, _ = await asyncio.gather(host.client.run("faulty", {"fault": fault}), _good_run(host))
+    assert _end(records)["code"] == "runner.crashed"
+    assert time.monotonic() - begun < 10
+    again = await host.client.run("faulty", {"fault": "junk", "times": 0})
+    assert _end(again)["status"] == "completed", "a new worker took the next run"
+
+
+async def test_five_crashes_put_a_plugin_in_quarantine_with_a_reason_and_leave_the_others_alone(host):
+    for _ in range(5):
+        await host.client.run("faulty", {"fault": "exit"})
+    found = await host.until_plugin("faulty", "quarantined")
+    assert "5 crashes" in found["problem"]
+    refused = await host.client.run("faulty", {"fault": "silent"})
+    assert _end(refused)["code"] == "host.overloaded"
+    assert "5 crashes" in _end(refused)["error"]
+    await _good_run(host)
+
+
+async def test_plugins_that_cannot_be_imported_delay_neither_the_host_nor_other_plugins(
+    make_host, scripted, plugin_path
+):
+    host = make_host(plugin_path("hangs"), plugin_path("quits"), scripted)
+    await host.start()
+    await host.ready("scripted")
+    await _good_run(host)
+    assert (await host.plugin("hangs"))["status"] == "starting"
+    found = await host.until_plugin("quits", "quarantined")
+    assert "could not start" in found["problem"]
+    assert host.started_s[0] < 10
+
+
+@pytest.mark.requirement("P08-14", "P08-15", "P11-55")
+async def test_a_run_that_ignores_its_cancellation_is_abandoned_and_its_neighbours_go_on(host):
+    deaf = await _start_bad(host, fault="ignores_cancel")
+    asleep = await _start_bad(host, fault="sleep")
+    worker = await _worker_of(host)
+    await host.client.post(f"/api/v1/runs/{deaf}/cancel", {})
+    assert await _ended(host, deaf, 12) == "cancelled"
+    await _good_run(host)
+    assert (await host.client.get(f"/api/v1/runs/{asleep}"))["status"] == "running", "its worker is not empty yet"
+    fresh = await host.client.run("faulty", {"fault": "junk", "times": 0})
+    assert _end(fresh)["status"] == "completed", "a new worker takes what comes"
+    await host.client.post(f"/api/v1/runs/{asleep}/cancel", {})
+    assert await _ended(host, asleep, 5) == "cancelled"
+    await _gone(worker)
+
+
+@pytest.mark.requirement("P11-53", "P08-15")
+async def test_a_worker_whose_loop_is_blocked_is_killed_and_its_runs_end(host):
+    neighbour = await _start_bad(host, fault="sleep")
+    busy = await _start_bad(host, fault="busy")
+    worker = await _worker_of(host)
+    await host.client.post(f"/api/v1/runs/{busy}/cancel", {})
+    await _good_run(host)
+    assert await _ended(host, busy, 12) == "cancelled"
+    assert await _ended(host, neighbour, 25) == "failed"
+    assert (await host.client.get(f"/api/v1/runs/{neighbour}"))["status_reason"] == "runner.crashed"
+    await _gone(worker)
+
+
+async def _worker_of(host):
+    """The one worker of the bad plugin."""
+    children = psutil.Process(host.pid).children(recursive=True)
+    (found,) = [child for child in children if any("faulty" in part for part in child.cmdline())]
+    return found
+
+
+async def _gone(process):
+    with contextlib.suppress(psutil.NoSuchProcess):
+        await asyncio.to_thread(process.wait, 10)
+
+
+@pytest.mark.parametrize("fault", ["deltas", "logs", "calls"])
+async def test_a_flood_is_bounded_and_other_runs_go_on(host, fault):
+    memory = psutil.Process(host.pid).memory_info().rss
+    flood = asyncio.create_task(host.client.run("faulty", {"fault": fault}))
+    for _ in range(3):
+        await _good_run(host)
+    records = await flood
+    assert not [record for record in records if record["type"] == "result.rejected"], "credit stopped it in time"
+    assert psutil.Process(host.pid).memory_info().rss - memory < 64 * 1024 * 1024
+    if fault == "deltas":
+        assert sum(record["type"] == "message.delta" for record in records) == 20_000
+    if fault == "calls":
+        answer = next(record for record in records if record["type"] == "message.completed")
+        assert answer["data"]["message"]["content"].endswith("answered")
+
+
+async def test_a_result_that_is_too_large_fails_its_run_and_is_never_cut(host):
+    records = await host.client.run("faulty", {"fault": "giant"})
+    assert _end(records)["status"] == "failed"
+    assert not [record for record in records if record["type"] == "message.completed"]
+    await _good_run(host)
+
+
+async def test_two_lines_of_junk_on_the_channel_are_forgiven_and_a_third_ends_the_worker(host):
+    twice = await host.client.run("faulty", {"fault": "junk", "times": 2})
+    assert _end(twice)["status"] == "completed"
+    once_more = await host.client.run("faulty", {"fault": "junk", "times": 1})
+    assert _end(once_more)["code"] == "runner.crashed"
+    await _good_run(host)
+
+
+@pytest.mark.requirement("P05-28")
+async def test_a_message_that_is_answered_with_silence_is_a_failure_and_another_event_is_not(host):
+    records = await host.client.run("faulty", {"fault": "silent"})
+    assert _end(records)["code"] == "runner.no_output"
+    event = {"source": "t", "id": "1", "type": "schedule.triggered", "agent": "faulty", "data": {"fault": "silent"}}
+    run_id = (await host.client.post("/api/v1/events", event))["run_id"]
+    assert await _ended(host, run_id, 10) == "completed"

@@ -1,0 +1,183 @@
+"""`bollard chat` against a real host, behind pipes and behind a pseudo-terminal."""
+
+import json
+import signal
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+def test_each_line_of_a_pipe_is_a_message_and_each_record_a_json_line(bollard, host) -> None:
+    done = bollard("chat", "--agent", "echo", stdin="one\n\ntwo\n", **host.variables)
+
+    assert (done.code, done.err) == (0, "")
+    ends = [line for line in done.lines if line["type"] == "run.ended"]
+    assert [line["data"]["status"] for line in ends] == ["completed", "completed"]
+    whole = [line["data"]["message"]["content"] for line in done.lines if line["type"] == "message.completed"]
+    assert whole == ["you said: one", "you said: two"]
+    for end in ends:
+        records = [line for line in done.lines if line["run_id"] == end["run_id"]]
+        assert [line["seq"] for line in records] == list(range(1, len(records) + 1))
+
+
+def test_text_has_the_answers_on_stdout_and_the_rest_on_stderr(bollard, host) -> None:
+    done = bollard("chat", "--text", "--message", "count 3", **host.variables)
+
+    assert done.code == 0
+    assert done.out == "1 2 3 \n"
+    assert f"Demo demo at {host.url}, conversation cli-" in done.err
+    assert "state conversation.count = 3" in done.err
+    assert "completed · " in done.err
+
+
+def test_a_failed_run_is_told_in_words_with_a_hint(bollard, host) -> None:
+    done = bollard("chat", "--text", "--message", "fail", **host.variables)
+
+    assert done.code == 1
+    assert "failed · runner.error · you asked me to fail" in done.err
+    assert "hint: the runner gave up; its log says more" in done.err
+
+
+def test_it_speaks_chinese(bollard, host) -> None:
+    done = bollard("chat", "--text", "--message", "失败", BOLLARD_LANG="zh_Hans", **host.variables)
+
+    assert done.err.startswith(f"演示 demo，{host.url}，会话 cli-")
+    assert "失败 · runner.error · 是你让我失败的" in done.err
+    assert "提示：运行器放弃了" in done.err
+
+
+def test_messages_of_one_chat_share_a_conversation(bollard, host) -> None:
+    bollard("chat", "--conversation", "of-this-test", "--message", "a", "--message", "b", **host.variables)
+
+    runs = bollard("runs", "list", "--limit", "100", **host.variables).json["items"]
+    assert len([run for run in runs if run.get("conversation_id") == "of-this-test"]) == 2
+
+
+def test_an_agent_that_is_not_there_is_refused_with_those_that_are(bollard, host) -> None:
+    done = bollard("chat", "--agent", "nobody", "--message", "hi", **host.variables)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "bollard: the host has no agent 'nobody'; it has: demo, echo\nhint: choose with --agent\n"
+
+
+def test_a_conversation_on_a_terminal(terminal, host) -> None:
+    shell = terminal("chat", **host.variables)
+    shell.expect(r"Demo demo at http://127\.0\.0\.1:\d+, conversation cli-\w+")
+    shell.expect(r"Ctrl-C stops a run, Ctrl-D leaves\.")
+    shell.expect("› ")
+    shell.send("hello\n")
+    shell.expect("You said: hello")
+    shell.expect(r"completed · \d+\.\d\d s · \d+ results")
+    shell.expect("› ")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+
+
+def test_text_appears_while_the_run_goes_on_and_ctrl_c_stops_it(terminal, bollard, host) -> None:
+    shell = terminal("chat", "--conversation", "to-be-stopped", **host.variables)
+    shell.expect("› ")
+    shell.send("slow\n")
+    shell.expect("I take my time")
+    assert "completed" not in shell.shown
+    shell.send(CTRL_C)
+    shell.expect("stopping the run; Ctrl-C again leaves")
+    shell.expect("cancelled · ")
+    shell.expect("› ")
+    shell.send("hello\n")
+    shell.expect("You said: hello")
+    shell.expect("› ")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+    assert "That was all" not in shell.shown
+    stopped = bollard("runs", "list", "--status", "cancelled", **host.variables).json["items"]
+    assert [run["conversation_id"] for run in stopped].count("to-be-stopped") == 1
+
+
+def test_a_second_ctrl_c_leaves(terminal, new_host, write) -> None:
+    host = new_host()
+    stubborn = write(
+        "stubborn.py",
+        """
+        import asyncio
+        from bollard.sdk import RunContext, runner
+        @runner()
+        async def stubborn(ctx: RunContext):
+            yield ctx.delta("here I stand")
+            while True:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    pass
+        """,
+    )
+    host.start("--plugins", str(stubborn), agents=("stubborn",), BOLLARD_BUILTIN_PLUGINS="false")
+    shell = terminal("chat", **host.variables)
+    shell.expect("› ")
+    shell.send("go\n")
+    shell.expect("here I stand")
+    shell.send(CTRL_C)
+    shell.expect("Ctrl-C again leaves")
+    shell.send(CTRL_C)
+    assert shell.end() == 130
+
+
+def test_a_line_typed_during_a_run_is_the_next_message(terminal, host) -> None:
+    shell = terminal("chat", **host.variables)
+    shell.expect("› ")
+    shell.send("slow\n")
+    shell.expect("I take my time")
+    shell.send("count 2\n")
+    shell.expect("waits for the end of this run")
+    shell.expect("That was all")
+    shell.expect("› count 2")
+    shell.expect("1 2 ")
+
+
+def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(terminal, new_host) -> None:
+    host = new_host().start()
+    shell = terminal("chat", **host.variables)
+    shell.expect("› ")
+    shell.send("slow\n")
+    shell.expect("I take my time")
+    host.signal(signal.SIGKILL)
+    shell.expect("the connection was lost")
+    host.start()
+    shell.expect("connected again")
+    shell.expect(r"failed · host\.lost")
+    shell.expect("hint: the host stopped in the middle; send the message again")
+    shell.expect("› ")
+    shell.send("hello\n")
+    shell.expect("You said: hello")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+
+
+def test_what_was_read_before_a_kill_and_after_it_is_one_stream_without_holes(started, new_host) -> None:
+    host = new_host().start()
+    chat = started("chat", "--message", "slow", **host.variables)
+    assert chat.stdout is not None
+    seen = [json.loads(chat.stdout.readline()) for _ in range(6)]
+    host.signal(signal.SIGKILL)
+    host.start()
+    seen += [json.loads(line) for line in chat.stdout]
+
+    assert chat.wait() == 1
+    assert seen[-1]["data"] == {"status": "failed", "code": "host.lost", "error": seen[-1]["data"]["error"]}
+    place = 0
+    for line in seen:
+        if line["type"] == "gap":
+            assert line["data"]["reason"] == "uncommitted"
+            assert line["data"]["last"] == place
+            place = line["data"]["first"] - 1
+        else:
+            assert line["seq"] == place + 1
+            place = line["seq"]
+
+
+def test_without_a_host_it_says_so_at_once(bollard) -> None:
+    done = bollard("chat", "--url", "http://127.0.0.1:1", "--token", "x", "--message", "hi")
+
+    assert (done.code, done.out) == (4, "")
+    assert done.err == (
+        "bollard: no host answers at http://127.0.0.1:1 (Connection refused)\n"
+        "hint: start one with `bollard up`, or name another with --url\n"
+    )
