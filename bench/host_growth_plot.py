@@ -8,7 +8,22 @@ __all__ = ["Point", "plot"]
 
 WIDTH, HEIGHT = 720, 360
 LEFT, RIGHT, TOP, BOTTOM = 70, 70, 60, 60
-CPU, RATE, INK, FAINT = "#b3541e", "#1e6fb3", "#5a5a5a", "#8a8a8a"
+STYLE = """<style>
+.ground { fill: #ffffff; stroke: #d5dae1; }
+.grid { stroke: #d5dae1; }
+.line { fill: none; stroke-width: 2; }
+.line.cpu { stroke: #b06a00; } .line.rate { stroke: #1f5fae; }
+text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 13px; fill: #1d2530; }
+.name { font-size: 15px; font-weight: 600; }
+.cpu { fill: #b06a00; } .rate { fill: #1f5fae; }
+@media (prefers-color-scheme: dark) {
+.ground { fill: #12161c; stroke: #313a46; }
+.grid { stroke: #313a46; }
+.line.cpu { stroke: #f0a83c; } .line.rate { stroke: #6ea8fe; }
+text { fill: #e8edf3; }
+.cpu { fill: #f0a83c; } .rate { fill: #6ea8fe; }
+}
+</style>"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,19 +37,26 @@ class Point:
 
 def plot(points: Sequence[Point]) -> str:
     """Both axes start at zero, so that a flat line looks flat and nothing else does."""
-    top_cpu = _round_up(max(point.cpu_ms for point in points) * 1.3)
-    top_rate = _round_up(max(point.runs_per_s for point in points) * 1.3)
+    top_cpu = _round_up(max(point.cpu_ms for point in points) * 1.2)
+    top_rate = _round_up(max(point.runs_per_s for point in points) * 1.8)  # so that the lines do not cross
+    said = "; ".join(
+        f"{_count(point.records)}: {point.cpu_ms:.2f} ms, {point.runs_per_s:.0f} runs/s" for point in points
+    )
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-        f'font-size="13" fill="{INK}" role="img" aria-label="Cost of a run by the length of the log">',
-        _text(WIDTH / 2, 24, "Cost of a run by the length of the log", size=16),
-        _text(WIDTH / 2, HEIGHT - 14, "records in the log before the measurement (16 clients, 10 deltas a run)"),
-        _text(LEFT, TOP - 12, "host CPU per run, ms", colour=CPU),
-        _text(WIDTH - RIGHT, TOP - 12, "runs/s", colour=RATE),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        'aria-labelledby="title description">',
+        '<title id="title">What a run costs by the length of the log</title>',
+        f'<desc id="description">Records in the log, host CPU per run, and runs per second. {said}.</desc>',
+        STYLE,
+        f'<rect class="ground" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8"/>',
+        _text(WIDTH / 2, 28, "What a run costs by the length of the log", look="name"),
+        _text(WIDTH / 2, HEIGHT - 14, "records in the log (16 clients, 10 deltas a run)"),
+        _text(LEFT, TOP - 14, "host CPU per run, ms", look="cpu"),
+        _text(WIDTH - RIGHT, TOP - 14, "runs/s", look="rate"),
         *_grid(top_cpu, top_rate),
         *(_text(_x(points, point), HEIGHT - BOTTOM + 20, _count(point.records)) for point in points),
-        *_series(points, top_cpu, CPU, lambda point: point.cpu_ms, "{:.2f}"),
-        *_series(points, top_rate, RATE, lambda point: point.runs_per_s, "{:.0f}"),
+        *_series(points, top_cpu, "cpu", lambda point: point.cpu_ms, "{:.2f}"),
+        *_series(points, top_rate, "rate", lambda point: point.runs_per_s, "{:.0f}"),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -54,26 +76,24 @@ def _grid(top_cpu: float, top_rate: float) -> list[str]:
     parts: list[str] = []
     for step in range(5):
         y = _y(step, 4)
-        parts.append(
-            f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="{FAINT}" stroke-opacity="0.3"/>'
-        )
-        parts.append(_text(LEFT - 10, y + 4, f"{top_cpu * step / 4:g}", anchor="end", colour=CPU))
-        parts.append(_text(WIDTH - RIGHT + 10, y + 4, f"{top_rate * step / 4:g}", anchor="start", colour=RATE))
+        parts.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>')
+        parts.append(_text(LEFT - 10, y + 4, f"{top_cpu * step / 4:g}", anchor="end", look="cpu"))
+        parts.append(_text(WIDTH - RIGHT + 10, y + 4, f"{top_rate * step / 4:g}", anchor="start", look="rate"))
     return parts
 
 
-def _series(points: Sequence[Point], top: float, colour: str, value: Callable[[Point], float], shown: str) -> list[str]:
+def _series(points: Sequence[Point], top: float, look: str, value: Callable[[Point], float], shown: str) -> list[str]:
     places = [(_x(points, point), _y(value(point), top), value(point)) for point in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
-    parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
+    parts = [f'<polyline class="line {look}" points="{path}"/>']
     for x, y, number in places:
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
-        parts.append(_text(x, y - 9, shown.format(number), colour=colour))
+        parts.append(f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
+        parts.append(_text(x, y + (22 if look == "rate" else -10), shown.format(number), look=look))
     return parts
 
 
-def _text(x: float, y: float, text: str, *, anchor: str = "middle", colour: str = INK, size: int = 13) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" font-size="{size}">{text}</text>'
+def _text(x: float, y: float, text: str, *, anchor: str = "middle", look: str = "plain") -> str:
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
 
 
 def _count(records: int) -> str:

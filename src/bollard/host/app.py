@@ -2,9 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final, TypeVar
 
 import structlog
 from starlette.routing import Router
@@ -17,20 +15,19 @@ from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import HostError
 from bollard.host.http.routes import Api
 from bollard.host.http.token import AdminToken
-from bollard.host.limits import HOUSEKEEPING_S, LEASE_RENEW_S, REPLAY_PAGE, WORKER_START_S
-from bollard.host.log.journal import Committed, Journal
+from bollard.host.limits import HOUSEKEEPING_S, LEASE_RENEW_S, REPLAY_PAGE
+from bollard.host.log.journal import Journal
 from bollard.host.log.retention import Retention, purge
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.reading import RunReader
-from bollard.host.runs.stream_records import stream_record
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
 from bollard.host.store.reserve import ReserveFile
-from bollard.host.store.rows import RunRow
+from bollard.host.takeover import Takeover
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.pool import PluginPool
 from bollard.protocol import JsonObject
@@ -41,9 +38,6 @@ __all__ = ["Host"]
 
 _log = structlog.get_logger("bollard.host")
 _SWEEP_S = 1.0
-_RECOVERED_AT_ONCE: Final = 64
-"""Lost runs that are ended together: they share commits."""
-T = TypeVar("T")
 _BUILTIN_PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 _REPOSITORY_PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 
@@ -66,7 +60,6 @@ class Host:
         self._pool_of: dict[str, PluginPool] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._ready = False
-        self._recovered = asyncio.Event()
 
     async def start(self) -> ASGIApp:
         """Everything that must be there before a request is taken. Workers start in the background."""
@@ -94,14 +87,22 @@ class Host:
             host_version=__version__,
             runs_at_once=self.settings.runs_at_once,
         )
+        takeover = Takeover(
+            Recovery(self._store, self._journal, self._clock, self._agents, self._incarnation),
+            journal=self._journal,
+            hub=self._hub,
+            agents=self._agents,
+            enqueue=self._dispatcher.enqueue,
+            incarnation=self._incarnation,
+        )
         self._journal.start()
         for pool in self._pools:
             pool.start()
-        self._tasks = [asyncio.create_task(self._recover()), asyncio.create_task(self._sweep())]
+        self._tasks = [asyncio.create_task(takeover.run()), asyncio.create_task(self._sweep())]
         self._tasks.append(asyncio.create_task(self._keep_house()))
         api = Api(
             dispatcher=self._dispatcher,
-            reader=RunReader(self._store, self._hub, self._dispatcher.live, self._recovered),
+            reader=RunReader(self._store, self._hub, self._dispatcher.live, takeover.lost_are_ended),
             store=self._store,
             agents=self._agents,
             token=self.token,
@@ -181,50 +182,6 @@ class Host:
                 field=problem.field,
                 problem=problem.problem,
             )
-
-    async def _recover(self) -> None:
-        """Runs that were running end at once; those that waited go on when their agent is there."""
-        recovery = Recovery(self._store, self._journal, self._clock, self._agents, self._incarnation)
-        rows = await self._insist(lambda: asyncio.to_thread(lambda: list(recovery.unfinished())))
-        left = [row for row in rows if row.owner != self._incarnation]
-        lost = [row for row in left if row.status != "queued"]
-        for first in range(0, len(lost), _RECOVERED_AT_ONCE):
-            await asyncio.gather(*(self._end_lost(recovery, row) for row in lost[first : first + _RECOVERED_AT_ONCE]))
-        self._recovered.set()
-        waiting: dict[str, list[RunRow]] = {}
-        for row in left:
-            if row.status == "queued":
-                waiting.setdefault(row.agent_id, []).append(row)
-        # An agent that does not come must not hold up the runs of another.
-        await asyncio.gather(*(self._go_on(recovery, agent, rows) for agent, rows in waiting.items()))
-
-    async def _go_on(self, recovery: Recovery, agent_id: str, rows: list[RunRow]) -> None:
-        await self._agents.wait_for(agent_id, WORKER_START_S)
-        for row in rows:
-            await self._queue_again(recovery, row)
-
-    async def _queue_again(self, recovery: Recovery, row: RunRow) -> None:
-        queued = await self._insist(lambda: asyncio.to_thread(recovery.queued, row))
-        if queued is None:
-            await self._end_lost(recovery, row)
-        else:
-            self._dispatcher.enqueue(queued)
-
-    async def _end_lost(self, recovery: Recovery, row: RunRow) -> None:
-        entry = await self._insist(lambda: asyncio.to_thread(recovery.lost_entry, row, "host.lost"))
-        outcome = await self._insist(lambda: self._journal.commit(entry))
-        if isinstance(outcome, Committed):
-            self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
-        self._hub.end(row.run_id)
-
-    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Recovery is not given up: a run that nobody ends would stay open until the next start."""
-        while True:
-            try:
-                return await step()
-            except HostError as error:
-                _log.warning("a run could not be recovered yet", problem=error.message)
-                await asyncio.sleep(_SWEEP_S)
 
     async def _sweep(self) -> None:
         """Once a second: idle runs; now and then: leases."""

@@ -1,0 +1,92 @@
+"""Carries recovery out at start: ends what was running, puts what waited back into the queue, and does not give up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+
+from bollard.host.agents.agent import AgentBook
+from bollard.host.errors import HostError
+from bollard.host.limits import WORKER_START_S
+from bollard.host.log.journal import Committed, Journal
+from bollard.host.recovery import Recovery
+from bollard.host.runs.dispatcher import QueuedRun
+from bollard.host.runs.hub import Hub
+from bollard.host.runs.stream_records import stream_record
+from bollard.host.store.rows import RunRow
+
+__all__ = ["Takeover"]
+
+_log = structlog.get_logger("bollard.recovery")
+_RETRY_S: Final = 1.0
+"""Time between two tries of a step that the store refused."""
+_RECOVERED_AT_ONCE: Final = 64
+"""Lost runs that are ended together: they share commits."""
+T = TypeVar("T")
+
+
+class Takeover:
+    """Runs once, beside the first requests."""
+
+    def __init__(
+        self,
+        recovery: Recovery,
+        *,
+        journal: Journal,
+        hub: Hub,
+        agents: AgentBook,
+        enqueue: Callable[[QueuedRun], None],
+        incarnation: str,
+    ) -> None:
+        self._recovery = recovery
+        self._journal = journal
+        self._hub = hub
+        self._agents = agents
+        self._enqueue = enqueue
+        self._incarnation = incarnation
+        self.lost_are_ended = asyncio.Event()
+        """Set when no run of an earlier incarnation counts as running any more."""
+
+    async def run(self) -> None:
+        """Runs that were running end at once; those that waited go on when their agent is there."""
+        rows = await self._insist(lambda: asyncio.to_thread(lambda: list(self._recovery.unfinished())))
+        left = [row for row in rows if row.owner != self._incarnation]
+        lost = [row for row in left if row.status != "queued"]
+        for first in range(0, len(lost), _RECOVERED_AT_ONCE):
+            await asyncio.gather(*(self._end_lost(row) for row in lost[first : first + _RECOVERED_AT_ONCE]))
+        self.lost_are_ended.set()
+        waiting: dict[str, list[RunRow]] = {}
+        for row in left:
+            if row.status == "queued":
+                waiting.setdefault(row.agent_id, []).append(row)
+        # An agent that does not come must not hold up the runs of another.
+        await asyncio.gather(*(self._go_on(agent, rows) for agent, rows in waiting.items()))
+
+    async def _go_on(self, agent_id: str, rows: list[RunRow]) -> None:
+        await self._agents.wait_for(agent_id, WORKER_START_S)
+        for row in rows:
+            await self._queue_again(row)
+
+    async def _queue_again(self, row: RunRow) -> None:
+        queued = await self._insist(lambda: asyncio.to_thread(self._recovery.queued, row))
+        if queued is None:
+            await self._end_lost(row)
+        else:
+            self._enqueue(queued)
+
+    async def _end_lost(self, row: RunRow) -> None:
+        entry = await self._insist(lambda: asyncio.to_thread(self._recovery.lost_entry, row, "host.lost"))
+        outcome = await self._insist(lambda: self._journal.commit(entry))
+        if isinstance(outcome, Committed):
+            self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
+        self._hub.end(row.run_id)
+
+    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Recovery is not given up: a run that nobody ends would stay open until the next start."""
+        while True:
+            try:
+                return await step()
+            except HostError as error:
+                _log.warning("a run could not be recovered yet", problem=error.message)
+                await asyncio.sleep(_RETRY_S)
