@@ -25,7 +25,7 @@ check: setup     ## the quick half of the tests: lint, types, imports
 bench: setup     ## every performance figure of what exists
 	@scripts/bench wire
 
-fuzz: setup      ## coverage-guided fuzzing of the frame parser (by hand; SECONDS=60)
+fuzz: setup      ## coverage-guided fuzzing of the frame parser (by hand; FUZZ_SECONDS=60)
 	@scripts/fuzz
 
 clean:           ## forget the environment

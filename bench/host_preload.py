@@ -66,8 +66,8 @@ class _Past:
             ("run.created", encode_data(facts), 1),
             ("grant.issued", grant, 2),
             ("run.started", b"{}", 3),
-            ("run.completed", encode_data(message), 14),
-            ("message.completed", encode_data(message), 15),
+            ("message.completed", encode_data(message), 14),
+            ("run.completed", encode_data({"finish_reason": "end"}), 15),
             ("run.ended", encode_data({"status": "completed"}), 16),
         ]
         received = NewRecord(

@@ -126,12 +126,23 @@ class Client:
 class HostProcess:
     """A host that can be started, killed and started again on the same data and port."""
 
-    def __init__(self, data: Path, plugins: list[Path], *, runs_at_once: int = 64) -> None:
+    def __init__(
+        self,
+        data: Path,
+        plugins: list[Path],
+        *,
+        commands: dict[str, list[str]] | None = None,
+        runs_at_once: int = 64,
+    ) -> None:
         self.data = data
         self.port = free_port()
         self.client = Client(self.port, self._token)
         self.started_s: list[float] = []
-        self._options = {"plugins": [str(path) for path in plugins], "runs_at_once": runs_at_once}
+        self._options = {
+            "plugins": [str(path) for path in plugins],
+            "commands": commands or {},
+            "runs_at_once": runs_at_once,
+        }
         self._process: asyncio.subprocess.Process | None = None
         data.mkdir(parents=True, exist_ok=True)
 

@@ -9,6 +9,22 @@ import uvicorn
 
 from bollard.host.app import Host
 from bollard.host.settings import Settings
+from bollard.host.workers.plugin import PluginSource
+
+
+class ChaosHost(Host):
+    """A host that also starts workers by their own command, whatever language they speak the channel in."""
+
+    def __init__(self, settings: Settings, commands: dict[str, list[str]]) -> None:
+        super().__init__(settings)
+        self._commands = commands
+
+    def _sources(self) -> list[PluginSource]:
+        named = [
+            PluginSource(name=name, path=Path(argv[-1]), command=(sys.executable, *argv))
+            for name, argv in self._commands.items()
+        ]
+        return [*named, *super()._sources()]
 
 
 class SayingServer(uvicorn.Server):
@@ -27,7 +43,7 @@ def main() -> None:
         runs_at_once=options["runs_at_once"],
         grace_s=0.5,
     )
-    host = Host(settings)
+    host = ChaosHost(settings, options["commands"])
     if host.new_token:
         Path(options["data"], "token").write_text(host.new_token)
     asyncio.run(serve(host))

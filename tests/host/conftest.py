@@ -159,7 +159,7 @@ def reopen() -> Callable[[Store], None]:
 
 # --- an in-memory host: journal, dispatcher and workers without processes ---
 
-PATIENCE_S = 20.0
+PATIENCE_S = 10.0
 PLUGIN = PluginIdentity(author="acme", name="parrot", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
 
@@ -479,7 +479,8 @@ class MemoryPool:
         assert slot is not None
         return slot
 
-    def drain(self, slot: MemorySlot) -> None:
+    def drain(self, slot: MemorySlot, run_id: str = "") -> None:
+        del run_id
         slot.draining = True
         self.drained.append(slot)
 

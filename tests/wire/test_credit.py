@@ -1,6 +1,7 @@
 """The window against a naive book: count and bytes, cumulative credit, credit that makes no sense."""
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -53,6 +54,7 @@ class WindowAgainstABook(RuleBasedStateMachine):
 
 
 TestWindowAgainstABook = WindowAgainstABook.TestCase
+TestWindowAgainstABook.settings = settings(deadline=None)
 
 
 @pytest.mark.requirement("P11-44")

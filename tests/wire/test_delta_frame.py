@@ -25,6 +25,7 @@ def frame_of(params: dict[str, Any]) -> bytes:
     return encode({"jsonrpc": "2.0", "method": "run/result", "params": params})
 
 
+@settings(deadline=None)
 @given(
     content=texts,
     run_id=texts,
@@ -41,6 +42,7 @@ def test_the_canonical_frame_is_read_as_what_it_says(
     assert (read.text, read.run_id, read.sequence) == (content, run_id, sequence)
 
 
+@settings(deadline=None)
 @given(content=texts, run_id=texts, sequence=st.integers(1, limits.INTEGER_MAX))
 def test_what_a_worker_writes_is_the_canonical_frame(content: str, run_id: str, sequence: int) -> None:
     params = delta(content, run_id, sequence)
@@ -124,7 +126,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=500)
+@settings(deadline=None, max_examples=500)
 @given(content=texts, data=st.data())
 def test_a_mutated_frame_is_never_read_as_anything_but_its_own_bytes(content: str, data: st.DataObject) -> None:
     frame = bytearray(frame_of(delta(content, message_id="m", timestamp=1.5)))
@@ -143,6 +145,7 @@ def test_a_mutated_frame_is_never_read_as_anything_but_its_own_bytes(content: st
     assert encode(value) == mutated
 
 
+@settings(deadline=None)
 @given(content=texts, indent=st.none() | st.integers(0, 2), ascii_only=st.booleans())
 def test_a_frame_in_another_formatting_means_the_same_the_general_way(
     content: str, indent: int | None, ascii_only: bool

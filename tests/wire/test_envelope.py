@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bollard.wire import FrameError, decode
@@ -97,6 +97,7 @@ members = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(members | st.lists(members, max_size=2))
 def test_any_object_opens_or_is_a_fault(value: Any) -> None:
     with contextlib.suppress(FrameError):

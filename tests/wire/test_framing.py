@@ -1,7 +1,7 @@
 """Lines in a byte stream: the same frames however the stream is cut, and never more memory than one frame."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bollard.wire import FrameError
@@ -20,6 +20,7 @@ def cut(stream: bytes, data: st.DataObject) -> list[bytes]:
     return [stream[start:end] for start, end in zip([0, *places], [*places, len(stream)], strict=True)]
 
 
+@settings(deadline=None)
 @given(sent=lines, data=st.data())
 def test_any_cut_of_the_stream_gives_the_same_frames(sent: list[bytes], data: st.DataObject) -> None:
     framer = LineFramer(LIMIT)
@@ -31,6 +32,7 @@ def test_any_cut_of_the_stream_gives_the_same_frames(sent: list[bytes], data: st
     assert framer.end() is None
 
 
+@settings(deadline=None)
 @given(sent=lines, rest=st.binary(min_size=1, max_size=40).map(lambda rest: rest.replace(b"\n", b"x")), data=st.data())
 def test_the_end_of_the_stream_inside_a_frame_is_named(sent: list[bytes], rest: bytes, data: st.DataObject) -> None:
     framer = LineFramer(LIMIT)

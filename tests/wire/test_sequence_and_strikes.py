@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bollard.wire.log_gate import LogGate
@@ -82,6 +82,7 @@ def test_a_burst_passes_then_the_rate_and_the_number_dropped_travels_with_the_ne
     assert [gate.admit(100.0) for _ in range(6)] == [0, 0, 0, 0, 0, None]
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 3), max_size=200))
 def test_no_interval_sees_more_than_burst_and_rate_and_every_drop_is_counted(pauses: list[float]) -> None:
     gate = LogGate(0.0, per_s=10, burst=5)

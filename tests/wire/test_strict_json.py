@@ -285,6 +285,7 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(
     value=values,
     indent=st.none() | st.integers(0, 3),
@@ -300,6 +301,7 @@ def test_any_value_within_the_limits_is_read_in_any_formatting(
     assert repr(read) == repr(value)  # 1 is not 1.0 and not true
 
 
+@settings(deadline=None)
 @given(values)
 def test_what_we_write_we_read(value: Any) -> None:
     assert repr(decode(encode(value))) == repr(value)
@@ -352,7 +354,7 @@ tokens = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=200) | st.lists(tokens, max_size=40).map(b"".join))
 def test_any_bytes_are_read_as_the_plain_rules_read_them_or_refused(frame: bytes) -> None:
     try:
@@ -363,7 +365,7 @@ def test_any_bytes_are_read_as_the_plain_rules_read_them_or_refused(frame: bytes
         assert repr(decode(frame)) == repr(expected)
 
 
-@settings(max_examples=200)
+@settings(deadline=None, max_examples=200)
 @given(value=values, data=st.data())
 def test_a_mutated_document_is_read_as_the_plain_rules_read_it_or_refused(value: Any, data: st.DataObject) -> None:
     frame = bytearray(encode(value))

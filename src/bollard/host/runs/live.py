@@ -204,6 +204,7 @@ class LiveRun:
     def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
         reasons = {"late": "it came after the terminal result", "too_large": "it is larger than 1 MiB"}
         self._record("result.rejected", {"sequence": sequence, "reason": why, "problem": reasons[why]})
+        self._turn.source_seq = max(sequence, self._turn.source_seq)  # it took part in the window: its credit returns
 
     def called(self, call: RunCall) -> None:
         self._touch()
@@ -338,7 +339,7 @@ class LiveRun:
             return
         self._in_flight = None
         if not isinstance(outcome, Committed):
-            self._release()  # another owner has the run: what this one knows is worth nothing
+            self.fenced()  # another owner has the run: what this one knows is worth nothing
             return
         if turn.shown < len(turn.stream):
             self._ports.hub.publish(self.facts.run_id, turn.stream[turn.shown :])

@@ -121,7 +121,13 @@ class WorkerSlot:
             self._emptied.set()
 
     async def empty(self) -> None:
-        """Wait until every run that is not abandoned has ended, or the worker is gone."""
+        """Wait until every run that is not abandoned has ended, or the worker is gone; a blocked one is killed."""
+        if self._end is not None and self._process is not None and not self._gone:
+            try:
+                await self._end.ping(timeout_s=WORKER_STOP_S)
+            except WireError as error:
+                _log.warning("a worker is killed", plugin=self._source.name, reason=str(error))
+                await self._process.kill()
         await self._emptied.wait()
 
     async def _watch_heart(self, end: HostEnd) -> None:
