@@ -4,10 +4,11 @@ import gc
 import resource
 import sys
 import tempfile
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 
-from figures import Measured
+from figures import Figure, Measured
 from host_cells import load_figures, measure_cells, postgres_figures
 from host_chain import chain_verify
 from host_footprint import growth_over_runs, idle_memory, idle_readers, start_times
@@ -29,40 +30,47 @@ async def measure(*, quick: bool) -> Measured:
     gc.freeze()
     with tempfile.TemporaryDirectory(prefix="bollard-bench-") as name, ExitStack() as databases:
         directory, database = Path(name), _database(databases)
-        for part in ("start", "floor", "host", "postgres"):
+        for part in ("start", "readers", "floor", "host", "postgres"):
             (directory / part).mkdir()
         figures = await start_times(directory / "start", passes=passes)
+        async with _host(directory / "readers") as host:
+            figures += [idle_memory(host), await idle_readers(host, 1_000)]
         async with AsyncExitStack() as stack:
             floor = await stack.enter_async_context(floor_running(directory / "floor"))
-            host = await _host(stack, Installation(data=directory / "host"))
-            figures.append(idle_memory(host))
+            host = await stack.enter_async_context(_host(directory / "host"))
             servers: dict[str, Target] = {"floor": floor, "host": host}
             if database is not None:
-                installed = Installation(data=directory / "postgres", database=database)
-                servers["postgres"] = await _host(stack, installed)
+                servers["postgres"] = await stack.enter_async_context(_host(directory / "postgres", database))
             cells = await measure_cells(servers, passes=passes, seconds=seconds)
-            figures += load_figures(cells["floor"], cells["host"])
             figures.append(await bad_neighbour(host, passes=passes, seconds=2 * seconds))
-            figures.append(await idle_readers(host, 1_000))
-            if database is not None:
-                figures += postgres_figures(cells["floor"], cells["postgres"])
-            if not quick:
-                figures.append(await growth_over_runs(host))
-                figures.append(await idle_readers(host, 10_000))
+        figures += load_figures(cells["floor"], cells["host"])
+        if database is not None:
+            figures += postgres_figures(cells["floor"], cells["postgres"])
         figures.append(chain_verify(passes=passes))
         if not quick:
-            figures.append(await restart_with_a_long_log(directory / "restart", passes=passes))
+            figures += await _long_figures(directory, passes=passes)
     missing = ("PostgreSQL",) if database is None and not quick else ()
     return Measured(figures=figures, missing=missing)
 
 
-async def _host(stack: AsyncExitStack, installed: Installation) -> HostProcess:
+async def _long_figures(directory: Path, *, passes: int) -> list[Figure]:
+    for part in ("many-runs", "many-readers"):
+        (directory / part).mkdir()
+    async with _host(directory / "many-runs") as host:
+        growth = await growth_over_runs(host)
+    async with _host(directory / "many-readers") as host:
+        readers = await idle_readers(host, 10_000)
+    return [growth, readers, await restart_with_a_long_log(directory / "restart", passes=passes)]
+
+
+@asynccontextmanager
+async def _host(data: Path, database: str = "") -> AsyncGenerator[HostProcess]:
     """A host whose agents are all there."""
-    host = await stack.enter_async_context(host_running(installed))
-    waited_for = {"echo", "echo.wait", "flood"}
-    while waited_for:
-        waited_for.discard(await host.agents.get())
-    return host
+    async with host_running(Installation(data=data, database=database)) as host:
+        awaited = {"echo", "echo.wait", "flood"}
+        while awaited:
+            awaited.discard(await host.agents.get())
+        yield host
 
 
 def _database(stack: ExitStack) -> str | None:

@@ -46,7 +46,9 @@ def idle_memory(host: HostProcess) -> Figure:
 
 
 async def growth_over_runs(host: HostProcess) -> Figure:
-    """What 10 000 runs leave in memory, once the first thousand have filled every cache and pool."""
+    """What 10 000 runs leave in memory, once the first thousand have filled every cache and pool. On a fresh host:
+    one that has freed much would hide it.
+    """
     await drive(host, clients=16, deltas=10, runs=WARM_RUNS)
     before = host.rss_mib()
     load = await drive(host, clients=16, deltas=10, runs=GROWTH_RUNS)
@@ -64,7 +66,7 @@ async def growth_over_runs(host: HostProcess) -> Figure:
 
 
 async def idle_readers(host: HostProcess, count: int) -> Figure:
-    """The memory of so many clients that all follow one run in which nothing happens."""
+    """The memory of so many clients that all follow one run in which nothing happens. On a fresh host, as above."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most < count + SPARE_FILES:
         raise RuntimeError(f"{count} readers need {count + SPARE_FILES} open files, the limit is {most} (`ulimit -Hn`)")

@@ -1,11 +1,11 @@
-"""A worker that speaks the channel by hand and breaks it in the way each event names. Argument: the name it claims."""
+"""A worker that speaks the channel by hand and breaks it as each event says. Arguments: author and name it claims."""
 
 import json
 import os
 import socket
 import sys
 
-NAME = sys.argv[1]
+AUTHOR, NAME = sys.argv[1:3]
 MIB = 1024 * 1024
 
 
@@ -137,21 +137,21 @@ def introduction() -> dict:
     return {
         "protocol": 1,
         "worker": {"name": "malicious", "version": "1", "language": "python"},
-        "plugin": {"author": "local", "name": NAME, "version": "1"},
+        "plugin": {"author": AUTHOR, "name": NAME, "version": "1"},
         "limits": {"frame_bytes": 2 * MIB, "window_results": 256, "window_bytes": 4 * MIB},
     }
 
 
 def runners() -> dict:
     manifest = {
-        "id": f"plugin:local/{NAME}/default",
+        "id": f"plugin:{AUTHOR}/{NAME}/default",
         "name": "default",
         "label": {"en_US": "Malicious"},
         "capabilities": {"streaming": True},
         "permissions": {},
         "config_schema": [],
     }
-    entry = {"plugin_author": "local", "plugin_name": NAME, "runner_name": "default", "manifest": manifest}
+    entry = {"plugin_author": AUTHOR, "plugin_name": NAME, "runner_name": "default", "manifest": manifest}
     return {"runners": [entry]}
 
 

@@ -1,4 +1,4 @@
-"""F07, F08, F25, F33, F37: a worker that ignores the SDK. Each attack gets what §5 and §11 say; everyone else goes on."""
+"""F07, F08, F25, F33, F37: a worker without the SDK. Each attack gets what §5 and §11 say; everyone else goes on."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture
 async def host(make_host, scripted, plugin_path):
     """A host with a malicious worker beside a good one."""
-    host = make_host(scripted, commands={"evil": [str(plugin_path("malicious")), "evil"]})
+    host = make_host(scripted, commands={"evil": [str(plugin_path("malicious")), "local", "evil"]})
     await host.start()
     await host.ready("scripted", "evil")
     return host
@@ -115,8 +115,11 @@ async def test_a_worker_that_never_answers_loses_its_run_after_the_grace(host):
 
 
 @pytest.mark.requirement("P02-18")
-async def test_a_worker_that_claims_another_plugins_name_gets_none_of_its_runs(make_host, scripted, plugin_path):
-    host = make_host(scripted, commands={"forger": [str(plugin_path("malicious")), "scripted"]})
+@pytest.mark.parametrize("author", ["local", "stranger"])
+async def test_a_worker_that_claims_another_plugins_name_gets_none_of_its_runs(
+    make_host, scripted, plugin_path, author
+):
+    host = make_host(scripted, commands={"forger": [str(plugin_path("malicious")), author, "scripted"]})
     await host.start()
     await host.ready("scripted")
     await host.until_plugin("forger", "ready")

@@ -10,6 +10,19 @@ from bollard.cli.columns import width_of
 
 COMMANDS = (
     (),
+    ("up",),
+    ("chat",),
+    ("runs",),
+    ("runs", "list"),
+    ("runs", "show"),
+    ("runs", "cancel"),
+    ("runs", "records"),
+    ("runs", "watch"),
+    ("agents",),
+    ("events",),
+    ("events", "post"),
+    ("log",),
+    ("log", "rebuild"),
     ("plugin",),
     ("plugin", "new"),
     ("plugin", "check"),
@@ -45,7 +58,7 @@ def test_short_h_is_help(bollard) -> None:
     assert bollard("plugin", "run", "-h").out == bollard("plugin", "run", "--help").out
 
 
-@pytest.mark.parametrize("command", [(), ("plugin",), ("protocol",)], ids=" ".join)
+@pytest.mark.parametrize("command", [(), ("plugin",), ("protocol",), ("events",), ("log",)], ids=" ".join)
 def test_a_group_without_a_command_shows_its_help(bollard, command: tuple[str, ...]) -> None:
     done = bollard(*command)
     assert (done.code, done.out, done.err) == (0, bollard(*command, "--help").out, "")

@@ -1,6 +1,7 @@
 """`bollard protocol schema`, `bollard conformance`, `scripts/run`, and the pages about all of it."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -88,11 +89,16 @@ def test_a_selection_keeps_a_part_of_the_cases() -> None:
 # --- make run ---
 
 
-def test_the_echo_runner_plays_without_a_terminal() -> None:
-    done = subprocess.run([ROOT / "scripts/run"], input="hi\n", capture_output=True, text=True, check=True)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert lines[-1]["data"]["status"] == "completed"
-    assert "".join(line["data"]["chunk"]["content"] for line in lines if line["type"] == "message.delta").endswith("hi")
+def test_make_run_starts_the_product(tmp_path) -> None:
+    folder = {"XDG_CONFIG_HOME": str(tmp_path), "LANG": "C.UTF-8", "PATH": os.environ["PATH"]}
+    command = [ROOT / "scripts/run", "--data", str(tmp_path / "data"), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=folder, text=True) as process:
+        assert process.stdout is not None
+        told = [json.loads(process.stdout.readline())["event"] for _ in range(4)]
+        process.terminate()
+        told += [json.loads(line)["event"] for line in process.stdout]
+    assert told == ["listening", "token", "agent.ready", "agent.ready", "stopping", "stopped"]
+    assert process.returncode == 0
 
 
 # --- the pages ---

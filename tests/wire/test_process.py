@@ -366,4 +366,4 @@ async def test_a_worker_that_has_ended_leaves_nothing_open(spawn: Spawn) -> None
     for _ in range(3):
         process, _ = await spawn("print('x')")
         await process.stop()
-    assert descriptors() == before
+    assert descriptors() <= before  # the first one's last descriptor may be closed in a later turn of the loop

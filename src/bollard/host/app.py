@@ -168,7 +168,12 @@ class Host:
     def _discovered(self, pool: PluginPool, catalogue: RunnerCatalogue) -> None:
         for runner in catalogue.runners:
             agent = agent_of(runner)
-            if self._pool_of.setdefault(agent.plugin, pool) is not pool:
+            # A name is a worker's own claim. One that is the name of another plugin here is not believed, however
+            # early it comes.
+            name, known = runner.plugin_name, self._agents.get(agent.agent_id)
+            taken = name != pool.source.name and any(other.source.name == name for other in self._pools)
+            taken = taken or (known is not None and known.plugin != agent.plugin)
+            if taken or self._pool_of.setdefault(agent.plugin, pool) is not pool:
                 _log.error(
                     "a second plugin has this name and is not used", plugin=agent.plugin, path=str(pool.source.path)
                 )

@@ -161,10 +161,6 @@ async def test_the_end_of_a_run_is_told_only_when_it_is_on_disk(gate: Any, stage
 async def test_credit_returns_with_the_commit_and_not_before(gate: Any, stages: Stages) -> None:
     stage = await stages(gate.store)
     worker, run, run_id = await started(stage)
-    subscription = stage.hub.subscribe(run_id)
-    seen: list[Any] = []
-    while not any(record.type == "run.started" for record in seen):
-        seen.extend(await subscription.take(20))
     gate.shut()
     sent = 0
     while run.offer_text("x"):
@@ -309,8 +305,9 @@ async def test_a_result_that_is_too_large_gives_its_credit_back(memory_store: Me
 
 async def _committed(stage: Any, run_id: str, count: int) -> None:
     subscription = stage.hub.subscribe(run_id)
-    while len(stage.data(run_id, "result.rejected")) < count:
-        await subscription.take(20)
+    async with asyncio.timeout(10):
+        while len(stage.data(run_id, "result.rejected")) < count:
+            await subscription.take(20)
     subscription.close()
     await some_turns()
 

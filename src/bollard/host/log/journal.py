@@ -35,7 +35,7 @@ from bollard.host.store.boundary import Lease, Store, WriteTransaction
 from bollard.host.store.rows import Change, DeltaRow, EventRow
 from bollard.trust import SigningKey
 
-__all__ = ["Committed", "Duplicate", "Entry", "FencedOff", "Journal", "Outcome", "Renewed"]
+__all__ = ["Committed", "Duplicate", "Entry", "Fate", "FencedOff", "Journal", "Outcome", "Renewed", "tell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ _FULL_S: Final = 1.0
 Outcome = Committed | Duplicate | FencedOff | Renewed
 _Filled = tuple[list[Outcome], list[str]]
 Told = Callable[[Outcome | HostError], None]
+Fate = tuple[Told, Outcome | HostError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,14 +250,18 @@ class Journal:
     def _work(self) -> None:
         while True:
             batch, closing = self._take()
-            if self.full and not batch:
-                self.full = not self._reserve.hold()
-            if batch or closing or not self._chains.seconds_until_due():
-                fates = self._write(batch, closing=closing and not batch)
-                if fates:
-                    self._loop.call_soon_threadsafe(_tell, fates)
+            if fates := self._turn(batch, closing=closing):
+                self._loop.call_soon_threadsafe(tell, fates)
             if closing and not batch:
                 return
+
+    def _turn(self, batch: list[Entry], *, closing: bool) -> list[Fate]:
+        """One round of the writer: what it took, or what is due while there is nothing."""
+        if self.full and not batch:
+            self.full = not self._reserve.hold()
+        if batch or closing or not self._chains.seconds_until_due():
+            return self._write(batch, closing=closing and not batch)
+        return []
 
     def _take(self) -> tuple[list[Entry], bool]:
         """The next batch, and whether the journal closes. Waits for company only when nobody waits for the batch."""
@@ -266,6 +271,12 @@ class Journal:
                 self._changed.wait(min(self._chains.seconds_until_due(), _FULL_S if self.full else HEAD_S))
             if queue.entries and not queue.urgent and not queue.hurried and not queue.closing:
                 self._changed.wait(JOURNAL_LINGER_S)
+            return self._collect(), queue.closing
+
+    def _collect(self) -> list[Entry]:
+        """As many entries as fit one commit."""
+        with self._changed:
+            queue = self._queue
             queue.hurried = False
             batch: list[Entry] = []
             events: set[tuple[str, str, str]] = set()
@@ -283,9 +294,9 @@ class Journal:
                 queue.urgent -= entry.urgent
                 records, size = records + count, size + entry.size
                 batch.append(entry)
-            return batch, queue.closing
+            return batch
 
-    def _write(self, batch: list[Entry], *, closing: bool) -> list[tuple[Told, Outcome | HostError]]:
+    def _write(self, batch: list[Entry], *, closing: bool) -> list[Fate]:
         """One commit, tried again while the store is busy; the fate of each entry that has somebody to tell."""
         started = time.monotonic()
         doubt: tuple[Chains, _Filled] | None = None  # a commit that may be on disk, although it was not confirmed
@@ -329,9 +340,7 @@ class Journal:
                 self._blobs.put(content)
                 kill_point("journal.after_blobs")
 
-    def _committed(
-        self, batch: list[Entry], chains: Chains, outcomes: list[Outcome], ended: list[str]
-    ) -> list[tuple[Told, Outcome | HostError]]:
+    def _committed(self, batch: list[Entry], chains: Chains, outcomes: list[Outcome], ended: list[str]) -> list[Fate]:
         self._chains.adopt(chains)
         for run_id in ended:
             self._projector.forget(run_id)
@@ -361,7 +370,7 @@ class Journal:
         self._reserve.release()
         return True
 
-    def _fail(self, batch: list[Entry], error: HostError) -> list[tuple[Told, Outcome | HostError]]:
+    def _fail(self, batch: list[Entry], error: HostError) -> list[Fate]:
         self.numbers.failures += 1
         return [(entry.told, error) for entry in batch if entry.told is not None]
 
@@ -414,6 +423,7 @@ class Journal:
         return Committed()
 
 
-def _tell(fates: list[tuple[Told, Outcome | HostError]]) -> None:
+def tell(fates: list[Fate]) -> None:
+    """Tell each what became of its entry; on the loop."""
     for told, outcome in fates:
         told(outcome)

@@ -69,7 +69,9 @@ class Dispatcher:
         engine: Engine,
         host_version: str,
         runs_at_once: int = RUNS_AT_ONCE,
+        queued_runs: int = QUEUED_RUNS,
         starting: Callable[[], bool] = lambda: False,
+        ids: IdMaker | None = None,
     ) -> None:
         self._journal = journal
         self._hub = hub
@@ -80,11 +82,12 @@ class Dispatcher:
         self._engine = engine
         self._host_version = host_version
         self._runs_at_once = runs_at_once
+        self._queued_runs = queued_runs
         self._live: dict[str, LiveRun] = {}
         self._slots: dict[str, tuple[PluginPool, WorkerSlot]] = {}
         self._queue: dict[str, QueuedRun] = {}
         self._accepting = 0
-        self._ids = IdMaker()
+        self._ids = ids or IdMaker()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ports = RunPorts(
             journal=journal,
@@ -119,8 +122,8 @@ class Dispatcher:
             raise NotFound(
                 f"there is no agent {agent_id[:64]!r}", hint="`bollard agents` lists them", agent=agent_id[:64]
             )
-        if self.closing or len(self._queue) >= QUEUED_RUNS:
-            raise Overloaded("the host takes no runs now", hint="try again in a moment", limit=QUEUED_RUNS)
+        if self.closing or len(self._queue) >= self._queued_runs:
+            raise Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
         if self._journal.full:
             raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
         room = len(self._live) + self._accepting < self._runs_at_once
@@ -243,6 +246,8 @@ class Dispatcher:
             run.attach(slot.start_run(run.facts.run_id, run.request, run), slot.touch)
             run.request = {}
 
+        if live.facts.run_id not in self._live:
+            return  # it was stopped while it waited for a worker
         self._slots[live.facts.run_id] = (pool, slot)
         try:
             live.begin(start)
@@ -335,6 +340,8 @@ class Dispatcher:
         now = self._clock.monotonic()
         for live in list(self._live.values()):
             live.check_idle(now)
+        if self._queue:
+            self._fill()  # a claim that the store refused is tried again, also when nothing else happens
 
     async def close(self, grace_s: float) -> None:
         """Take nothing new, let runs end, stop the rest."""

@@ -84,7 +84,8 @@ class Hub:
     """Who reads which run."""
 
     def __init__(self) -> None:
-        self._readers: dict[str, set[Subscription]] = {}
+        self._readers: dict[str, dict[Subscription, None]] = {}
+        """In the order they came, so that the same history is the same twice."""
 
     @property
     def readers(self) -> int:
@@ -92,13 +93,13 @@ class Hub:
 
     def subscribe(self, run_id: str) -> Subscription:
         subscription = Subscription(self, run_id)
-        self._readers.setdefault(run_id, set()).add(subscription)
+        self._readers.setdefault(run_id, {})[subscription] = None
         return subscription
 
     def leave(self, run_id: str, subscription: Subscription) -> None:
         readers = self._readers.get(run_id)
         if readers is not None:
-            readers.discard(subscription)
+            readers.pop(subscription, None)
             if not readers:
                 del self._readers[run_id]
 

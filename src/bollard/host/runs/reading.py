@@ -33,7 +33,7 @@ class Place:
 def parse_place(text: str) -> Place:
     """A `Last-Event-ID`; raises `InvalidRequest`."""
     epoch, dot, seq = text.partition(".")
-    if not (dot and epoch.isascii() and epoch.isdigit() and seq.isascii() and seq.isdigit()) or len(text) > 32:
+    if not (dot and epoch.isascii() and epoch.isdigit() and seq.isascii() and seq.isdigit()) or len(text) > 16:
         raise InvalidRequest(
             "the cursor is not of the form epoch.seq", hint="send back the last id you got", field="id"
         )

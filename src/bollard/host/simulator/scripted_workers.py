@@ -1,0 +1,180 @@
+"""Workers in memory: the real channel with a scripted runner at its other end, and a pool that hands them out.
+
+A run's event says what its runner does: how many deltas, which pauses, whether it dies, hangs or breaks off.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from bollard.host.workers.slot import Flushable
+from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
+from bollard.wire import HostEnd, HostRun, Strike, ToolRequest, WireError, WorkerEnd, WorkerRun, memory_pair
+
+__all__ = ["ScriptedPool", "ScriptedSlot"]
+
+_PLUGIN = PluginIdentity(author="sim", name="scripted", version="1")
+_WORKER = WorkerIdentity(name="simulator", version="1", language="python")
+_RESTART_S = 0.3
+
+
+class _Scripted:
+    """The worker's side: implements `WorkerHandler`."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.end: WorkerEnd | None = None
+
+    def runners(self) -> list[JsonObject]:
+        return []
+
+    def tools(self) -> list[JsonObject]:
+        return []
+
+    def run_started(self, run: WorkerRun) -> None:
+        self._tasks[run.run_id] = asyncio.get_running_loop().create_task(self._serve(run))
+
+    def run_cancelled(self, run: WorkerRun, reason: str) -> None:
+        del reason
+        if task := self._tasks.get(run.run_id):
+            task.cancel()
+
+    def tool_called(self, request: ToolRequest) -> None:
+        request.refuse("there are no tools")
+
+    def tool_cancelled(self, call_id: str) -> None:
+        """There are none."""
+
+    def shutdown(self, grace_s: float, done: Callable[[], None]) -> None:
+        del grace_s
+        done()
+
+    def closed(self, reason: str) -> None:
+        del reason
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _serve(self, run: WorkerRun) -> None:
+        context: Any = run.request["context"]
+        plan: dict[str, Any] = context["event"]["data"]
+        deaf = plan["ending"] == "deaf"
+        try:
+            await self._play(run, plan)
+        except asyncio.CancelledError:
+            if deaf or run.over:
+                return
+            with contextlib.suppress(WireError):
+                await run.emit("run.failed", {"code": "cancelled", "error": "stopped", "retryable": False})
+        except WireError:
+            return
+        if self.end is not None and not run.over:
+            self.end.finish_run(run)
+
+    async def _play(self, run: WorkerRun, plan: dict[str, Any]) -> None:
+        for number in range(plan["deltas"]):
+            await run.emit("message.delta", {"chunk": {"role": "assistant", "content": f"{number} "}})
+            if self._random.random() < plan["pauses"]:
+                await asyncio.sleep(self._random.uniform(0, 0.05))
+        for number in range(plan["states"]):
+            await run.emit("state.updated", {"scope": "runner", "key": f"k{number}", "value": run.run_id})
+        if plan["message"]:
+            await run.emit("message.completed", {"message": {"role": "assistant", "content": "done"}})
+        match plan["ending"]:
+            case "completes":
+                await run.emit("run.completed", {"finish_reason": "end"})
+            case "fails":
+                await run.emit("run.failed", {"code": "runner.error", "error": "as planned", "retryable": False})
+            case "dies":
+                if self.end is not None:
+                    self.end.close("the worker died")
+                raise asyncio.CancelledError
+            case "hangs" | "deaf":
+                await asyncio.sleep(3600)
+            case _:
+                pass  # it answers without a terminal result
+
+
+class ScriptedSlot:
+    """The host's side: implements `HostObserver`, and what the dispatcher needs of a worker."""
+
+    def __init__(self, random: Random, lost: Callable[["ScriptedSlot"], None]) -> None:
+        host, worker = memory_pair()
+        handler = _Scripted(random)
+        handler.end = WorkerEnd(worker, handler, worker=_WORKER, plugin=_PLUGIN)
+        handler.end.start()
+        self._end = HostEnd(host, self)
+        self._lost = lost
+        self._touched: dict[Flushable, None] = {}
+
+    async def start(self) -> None:
+        await self._end.initialize("simulated")
+
+    def start_run(self, run_id: str, request: JsonObject, sink: Flushable) -> HostRun:
+        return self._end.start_run_raw(run_id, request, sink)
+
+    def touch(self, run: Flushable) -> None:
+        self._touched[run] = None
+
+    def stop(self) -> None:
+        self._end.close("the host stops the worker")
+
+    def batch_ended(self) -> None:
+        touched, self._touched = self._touched, {}
+        for run in touched:
+            run.flush()
+
+    def logged(self, record: LogRecord) -> None:
+        """Nobody reads it."""
+
+    def struck(self, strike: Strike) -> None:
+        """The channel closes by itself at the third."""
+
+    def closed(self, reason: str) -> None:
+        del reason
+        self.batch_ended()
+        self._lost(self)
+
+
+class ScriptedPool:
+    """One worker at a time; a dead one is replaced after a moment."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._slot: ScriptedSlot | None = None
+        self._ready = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, after_s: float = 0.05) -> None:
+        task = asyncio.get_running_loop().create_task(self._start(after_s))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        slot = ScriptedSlot(self._random, self._slot_lost)
+        await slot.start()
+        self._slot = slot
+        self._ready.set()
+
+    def _slot_lost(self, slot: ScriptedSlot) -> None:
+        if slot is self._slot:
+            self._slot = None
+            self._ready.clear()
+            self.start(_RESTART_S)
+
+    def pick(self) -> ScriptedSlot | None:
+        return self._slot
+
+    async def wait_ready(self, timeout_s: float) -> ScriptedSlot:
+        del timeout_s
+        while self._slot is None:
+            await self._ready.wait()
+        return self._slot
+
+    def drain(self, slot: ScriptedSlot, run_id: str) -> None:
+        """The deaf runner's worker is replaced at once: its other runs are lost with it."""
+        del run_id
+        slot.stop()

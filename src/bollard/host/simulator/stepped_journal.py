@@ -1,0 +1,53 @@
+"""The journal without its thread: each commit is one turn of the loop, some time after it was asked for.
+
+Between the commit and telling of it lies time too, so that a crash can fall between them.
+"""
+
+import asyncio
+from random import Random
+from typing import Final
+
+from bollard.host.log.journal import Entry, Fate, Journal, tell
+
+__all__ = ["SteppedJournal"]
+
+_COMMIT_S: Final = 0.01
+_TELL_S: Final = 0.002
+
+
+class SteppedJournal(Journal):
+    """What `Journal` does, driven by timers. `crash` ends it as a process ends."""
+
+    random: Random = Random(0)  # noqa: S311 -- a seed, not a secret
+    _asked = False
+    _crashed = False
+
+    def start(self) -> None:
+        """There is no thread to start."""
+
+    def append(self, entry: Entry) -> None:
+        super().append(entry)
+        if not self._asked:
+            self._asked = True
+            self._loop.call_later(self.random.uniform(0, _COMMIT_S), self._step)
+
+    def crash(self) -> None:
+        """Nothing is written and nobody is told any more."""
+        self._crashed = True
+
+    def _step(self) -> None:
+        if self._crashed:
+            return
+        self._asked = False
+        fates = self._turn(self._collect(), closing=False)
+        self._loop.call_later(self.random.uniform(0, _TELL_S), self._tell, fates)
+        if self._queue.entries:
+            self._asked = True
+            self._loop.call_later(self.random.uniform(0, _COMMIT_S), self._step)
+
+    def _tell(self, fates: list[Fate]) -> None:
+        if not self._crashed:
+            tell(fates)
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)

@@ -1,0 +1,253 @@
+"""The dispatcher: each event gets one run, each run gets one worker or an end, and nothing waits for ever."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bollard.host.errors import NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
+from bollard.host.log.journal import Entry
+from bollard.host.store.boundary import Store
+from bollard.host.store.memory import MemoryStore
+from bollard.wire import WorkerRun
+
+Stages = Callable[..., Awaitable[Any]]
+
+
+async def parrot(worker: Any, run: WorkerRun) -> None:
+    text = run.request["context"]["input"]["text"]
+    await run.emit("message.completed", {"message": {"role": "assistant", "content": text}})
+    await worker.complete(run)
+
+
+# --- accepting ---
+
+
+async def test_an_event_becomes_a_run_that_ends(store: Store, stages: Stages) -> None:
+    stage = await stages(store, parrot)
+    accepted = await stage.dispatcher.accept(stage.event("hello"), "parrot", "default")
+    assert accepted.first
+    stream = await stage.read(accepted.run_id)
+    assert stream[-1].type == "run.ended"
+    row = stage.row(accepted.run_id)
+    assert (row.status, row.event_id, row.agent_id, row.epoch) == ("completed", accepted.event_id, "parrot", 1)
+    event = store.event("default", accepted.event_id)
+    assert event is not None
+    assert event.run_id == accepted.run_id
+
+
+async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store, stages: Stages) -> None:
+    stage = await stages(store, parrot)
+    event = stage.event("hello")
+    first = await stage.dispatcher.accept(event, "parrot", "default")
+    await stage.ended(first.run_id)
+    again = await stage.dispatcher.accept(event, "parrot", "default")
+    assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
+    other = await stage.dispatcher.accept(event, "parrot", "other")
+    assert other.first
+    assert len(stage.pool.slots[0].worker.runs) == 2
+
+
+async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) -> None:
+    stage = await stages(store, parrot)
+    event = stage.event("hello")
+    outcomes = await asyncio.gather(*(stage.dispatcher.accept(event, "parrot", "default") for _ in range(20)))
+    assert sum(outcome.first for outcome in outcomes) == 1
+    assert len({outcome.run_id for outcome in outcomes}) == 1
+    await stage.read(outcomes[0].run_id)
+    assert len(stage.pool.slots[0].worker.runs) == 1
+
+
+async def test_an_unknown_agent_is_refused_and_nothing_is_written(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store)
+    with pytest.raises(NotFound) as refusal:
+        await stage.dispatcher.accept(stage.event(), "nobody", "default")
+    assert refusal.value.hint
+    assert memory_store.records(0, 10) == []
+
+
+async def test_a_host_that_closes_takes_nothing_new(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store, parrot)
+    await stage.dispatcher.close(0)
+    with pytest.raises(Overloaded):
+        await stage.say()
+    assert memory_store.records(0, 10) == []
+
+
+async def test_an_event_that_cannot_be_written_is_refused_and_may_come_again(gate: Any, stages: Stages) -> None:
+    stage = await stages(gate.store, parrot)
+    event = stage.event("hello")
+    gate.broken = RuntimeError("a bug")
+    with pytest.raises(StorageUnavailable):
+        await stage.dispatcher.accept(event, "parrot", "default")
+    gate.broken = None
+    again = await stage.dispatcher.accept(event, "parrot", "default")
+    assert again.first
+    assert (await stage.read(again.run_id))[-1].type == "run.ended"
+
+
+# --- waiting for room ---
+
+
+async def test_runs_beyond_the_limit_wait_and_keep_their_order(store: Store, stages: Stages) -> None:
+    stage = await stages(store, runs_at_once=2)
+    worker = stage.pool.slots[0].worker
+    runs = [await stage.say(str(number)) for number in range(6)]
+    await worker.until(lambda: len(worker.runs) == 2)
+    assert stage.dispatcher.queued == 4
+    assert [stage.row(run_id).status for run_id in runs[2:]] == ["queued"] * 4
+    readers = [asyncio.create_task(stage.read(run_id)) for run_id in runs]
+    for done in range(6):
+        await worker.until(lambda done=done: len(worker.runs) > done)
+        await parrot(worker, worker.runs[done])
+    streams = await asyncio.gather(*readers)
+    assert [run.run_id for run in worker.runs] == runs
+    for stream in streams:
+        assert [record.seq for record in stream] == list(range(1, len(stream) + 1))
+    assert "run.claimed" in [record.type for record in streams[5]]
+    assert [stage.row(run_id).status for run_id in runs] == ["completed"] * 6
+
+
+async def test_a_full_queue_refuses_and_takes_again_when_there_is_room(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    stage = await stages(memory_store, runs_at_once=1, queued_runs=2)
+    worker = stage.pool.slots[0].worker
+    runs = [await stage.say() for _ in range(3)]
+    with pytest.raises(Overloaded) as refusal:
+        await stage.say()
+    assert refusal.value.details["limit"] == 2
+    await worker.until(lambda: worker.runs)
+    await parrot(worker, worker.runs[0])
+    await worker.until(lambda: len(worker.runs) == 2)
+    assert await stage.say()
+    assert [stage.row(run_id).status for run_id in runs][0] == "completed"
+
+
+async def test_a_run_that_waits_is_cancelled_without_a_worker(store: Store, stages: Stages) -> None:
+    stage = await stages(store, runs_at_once=1)
+    worker = stage.pool.slots[0].worker
+    first, second, third = [await stage.say() for _ in range(3)]
+    reader = asyncio.create_task(stage.read(second))
+    assert await stage.dispatcher.cancel(second, "cancelled")
+    stream = await reader
+    assert [record.type for record in stream] == ["run.created", "grant.issued", "run.cancelled", "run.ended"]
+    assert (stage.row(second).status, stage.row(second).reason) == ("cancelled", "cancelled")
+    await worker.until(lambda: worker.runs)
+    await parrot(worker, worker.runs[0])
+    await worker.until(lambda: len(worker.runs) == 2)
+    assert [run.run_id for run in worker.runs] == [first, third]
+
+
+async def test_an_unknown_run_cannot_be_cancelled(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store)
+    assert not await stage.dispatcher.cancel("run_x", "cancelled")
+
+
+async def test_a_claim_that_the_store_refused_is_tried_again(gate: Any, stages: Stages) -> None:
+    stage = await stages(gate.store, runs_at_once=1)
+    worker = stage.pool.slots[0].worker
+    first, second = [await stage.say() for _ in range(2)]
+    await worker.until(lambda: worker.runs)
+    claims = 0
+
+    def refuse_claims(call: str) -> None:
+        nonlocal claims
+        if call == "write.take_lease" and not claims:
+            claims += 1
+            raise RuntimeError("a bug")
+
+    gate.plan.on_call = refuse_claims
+    await parrot(worker, worker.runs[0])
+    await stage.read(first)
+    await stage.journal.commit(Entry())
+    assert claims == 1
+    stage.dispatcher.check_idle()
+    await worker.until(lambda: len(worker.runs) == 2)
+    await parrot(worker, worker.runs[1])
+    assert (await stage.read(second))[-1].type == "run.ended"
+
+
+# --- finding a worker ---
+
+
+async def test_a_run_without_a_plugin_ends_at_once(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store)
+    stage.agent(plugin="gone")
+    run_id = await stage.say()
+    await stage.read(run_id)
+    assert (stage.row(run_id).status, stage.row(run_id).reason) == ("failed", "host.overloaded")
+
+
+async def test_a_run_waits_for_a_worker_that_is_starting(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store, workers=0)
+    run_id = await stage.say()
+    assert stage.row(run_id).status == "dispatching"
+    await stage.pool.add(parrot)
+    assert (await stage.read(run_id))[-1].type == "run.ended"
+    assert stage.row(run_id).status == "completed"
+
+
+async def test_a_run_whose_plugin_cannot_start_fails_with_the_reason(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store, workers=0)
+    run_id = await stage.say()
+    stage.pool.unavailable = WorkerUnavailable("5 crashes within 60 s", hint="look")
+    stage.pool.ready.set()
+    await stage.read(run_id)
+    assert stage.row(run_id).reason == "host.overloaded"
+    assert stage.data(run_id, "run.ended")[0]["error"] == "5 crashes within 60 s"
+
+
+async def test_a_run_that_is_cancelled_while_it_waits_for_a_worker_never_starts(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    stage = await stages(memory_store, workers=0)
+    run_id = await stage.say()
+    assert await stage.dispatcher.cancel(run_id, "cancelled")
+    await stage.read(run_id)
+    slot = await stage.pool.add(parrot)
+    await asyncio.sleep(0)
+    assert slot.worker.runs == []
+    assert stage.row(run_id).status == "cancelled"
+
+
+async def test_runs_go_to_the_worker_with_the_fewest(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store, workers=3)
+    for _ in range(9):
+        await stage.say()
+    workers = [slot.worker for slot in stage.pool.slots]
+    for worker in workers:
+        await worker.until(lambda worker=worker: len(worker.runs) == 3)
+
+
+@pytest.mark.requirement("P08-19")
+async def test_the_runs_of_a_lost_worker_end_and_others_go_on(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store, workers=2)
+    runs = [await stage.say() for _ in range(4)]
+    one, two = (slot.worker for slot in stage.pool.slots)
+    await one.until(lambda: len(one.runs) == 2)
+    await two.until(lambda: len(two.runs) == 2)
+    lost = {run.run_id for run in one.runs}
+    one.end.close("a crash")
+    for run_id in lost:
+        await stage.read(run_id)
+        assert stage.row(run_id).reason == "runner.crashed"
+    for run in list(two.runs):
+        await parrot(two, run)
+        await stage.ended(run.run_id)
+    assert {stage.row(run_id).status for run_id in runs if run_id not in lost} == {"completed"}
+
+
+async def test_closing_ends_what_runs_as_lost(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store)
+    worker = stage.pool.slots[0].worker
+    run_id = await stage.say()
+    await worker.until(lambda: worker.runs)
+    closing = asyncio.create_task(stage.dispatcher.close(0))
+    await worker.until(lambda: worker.cancels)
+    assert worker.cancels == [(run_id, "host.lost")]
+    await worker.runs[0].emit("run.failed", {"code": "host.lost", "error": "stopped"})
+    worker.end.finish_run(worker.runs[0])
+    await closing
+    assert (stage.row(run_id).status, stage.row(run_id).reason) == ("failed", "host.lost")

@@ -1,0 +1,282 @@
+"""Reading a run from any place: exactly the suffix, or one gap that names what cannot be had."""
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bollard.host.clock import ManualClock
+from bollard.host.errors import InvalidRequest
+from bollard.host.limits import REPLAY_PAGE, SUBSCRIBER_FRAMES
+from bollard.host.log.journal import Entry
+from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.runs.reading import Place, RunReader, parse_place
+from bollard.host.runs.stream_records import delta_records, delta_records_from_row, stream_record
+from bollard.host.store.boundary import Lease
+from bollard.host.store.memory import MemoryStore
+
+
+class Tail:
+    """A live run as a reader sees it: what was shown and is not on disk."""
+
+    def __init__(self, shown: list[StreamRecord]) -> None:
+        self.shown = shown
+
+    def uncommitted(self) -> list[StreamRecord]:
+        return self.shown
+
+
+class Ledger:
+    """A run's life, written to a store as far as it got."""
+
+    def __init__(self, scribe: Any, journal: Any, store: MemoryStore) -> None:
+        self.scribe = scribe
+        self.journal = journal
+        self.store = store
+        self.facts = scribe.facts()
+        self.hub = Hub()
+        self.epoch = 1
+        self.seq = 2
+        self.records: list[StreamRecord] = []
+        self.lost: list[StreamRecord] = []
+
+    async def begin(self) -> None:
+        entry = self.scribe.first(self.facts)
+        await self.journal.commit(entry)
+        self.records = [stream_record(record) for record in entry.records[1:]]
+
+    def make(self, kinds: str) -> tuple[Entry, list[StreamRecord]]:
+        """`r` is a record, `d` a delta; deltas side by side share a row."""
+        records, rows, shown, at = [], [], list[StreamRecord](), 0
+        while at < len(kinds):
+            run = at
+            while run < len(kinds) and kinds[run] == "d":
+                run += 1
+            if run > at:
+                row = self.scribe.deltas(self.facts, self.seq + 1, [f"{n} " for n in range(run - at)], epoch=self.epoch)
+                rows.append(row)
+                shown.extend(delta_records_from_row(row, 0))
+                self.seq, at = row.last_seq, run
+            else:
+                self.seq += 1
+                kind = "run.ended" if kinds[at] == "e" else "tool.call.started"
+                data = {"status": "completed"} if kinds[at] == "e" else {"n": self.seq}
+                record = self.scribe.record(self.facts, kind, data, self.seq, epoch=self.epoch)
+                records.append(record)
+                shown.append(stream_record(record))
+                at += 1
+        ended = "e" in kinds
+        entry = Entry(
+            records=records,
+            deltas=rows,
+            fence=(self.facts.run_id, self.epoch),
+            merge=self.facts.run_id if ended else None,
+        )
+        return entry, shown
+
+    async def write(self, kinds: str) -> None:
+        entry, shown = self.make(kinds)
+        await self.journal.commit(entry)
+        self.records.extend(shown)
+
+    async def lose(self, kinds: str) -> None:
+        """Some records are shown and never written; the next epoch takes over behind what was written."""
+        before = self.seq
+        _, self.lost = self.make(kinds)
+        self.seq = before
+        self.epoch += 1
+        lease = Lease(owner="i2", epoch=self.epoch, until_ms=2_000_000_000_000)
+        await self.journal.commit(Entry(lease=(self.facts.run_id, lease)))
+
+    def reader(self, tail: list[StreamRecord] | None = None) -> RunReader:
+        live: Any = {} if tail is None else {self.facts.run_id: Tail(tail)}
+        return RunReader(self.store, self.hub, live)
+
+    async def read(self, after: Place | None, tail: list[StreamRecord] | None = None) -> list[StreamRecord]:
+        async with asyncio.timeout(10):
+            return [record async for batch in self.reader(tail).read("run_1", after) for record in batch]
+
+
+@pytest.fixture
+def ledgers(open_journal: Any, scribe: Any) -> Any:
+    async def make() -> Ledger:
+        store = MemoryStore(ManualClock())
+        ledger = Ledger(scribe, open_journal(store), store)
+        await ledger.begin()
+        return ledger
+
+    return make
+
+
+lives = st.lists(st.text(alphabet="rd", min_size=1, max_size=6), max_size=5)
+
+
+@given(first=lives, lost=st.text(alphabet="rd", max_size=5), second=lives, seed=st.integers(0, 1000))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_from_any_cursor_comes_the_suffix_or_one_gap(
+    ledgers: Any, first: list[str], lost: str, second: list[str], seed: int
+) -> None:
+    ledger = await ledgers()
+    for kinds in first:
+        await ledger.write(kinds)
+    committed = ledger.seq
+    await ledger.lose(lost)
+    for kinds in second:
+        await ledger.write(kinds)
+    await ledger.write("e")
+    whole = ledger.records
+    assert await ledger.read(None) == whole
+    # Every cursor that a reader can hold: each record it was shown, of either epoch.
+    for record in [*whole, *ledger.lost]:
+        got = await ledger.read(Place(record.epoch, record.seq))
+        if record.epoch == 1 and record.seq > committed:
+            gap, *rest = got
+            said = json.loads(gap.json)
+            assert (gap.type, said["data"]) == (
+                "gap",
+                {"first": committed + 1, "last": record.seq, "reason": "uncommitted"},
+            )
+            assert rest == [later for later in whole if later.seq > committed]
+        else:
+            assert got == [later for later in whole if later.seq > record.seq]
+    # A reader that is cut anywhere, any number of times, ends up with the whole.
+    chance, collected = random.Random(seed), list[StreamRecord]()
+    while not collected or collected[-1].type != "run.ended":
+        place = Place(collected[-1].epoch, collected[-1].seq) if collected else None
+        rest = await ledger.read(place)
+        collected.extend(rest[: chance.randint(1, len(rest))])
+    assert collected == whole
+
+
+@given(written=lives, shown=st.text(alphabet="d", max_size=6), later=st.text(alphabet="rd", max_size=6))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_a_reader_joins_what_is_on_disk_what_is_shown_and_what_comes(
+    ledgers: Any, written: list[str], shown: str, later: str
+) -> None:
+    ledger = await ledgers()
+    for kinds in written:
+        await ledger.write(kinds)
+    entry, tail = ledger.make(shown)
+    batches = ledger.reader(tail).read("run_1", None)
+    got: list[StreamRecord] = list(await anext(batches))
+    # The tail reaches the disk while the reader reads, and more is published.
+    await ledger.journal.commit(entry)
+    more, stream = ledger.make(later + "e")
+    await ledger.journal.commit(more)
+    ledger.hub.publish("run_1", tail)  # what a reader has already must not come twice
+    ledger.hub.publish("run_1", stream)
+    ledger.hub.end("run_1")
+    async with asyncio.timeout(10):
+        got.extend([record async for batch in batches for record in batch])
+    assert got == [*ledger.records, *tail, *stream]
+
+
+async def test_more_than_a_page_is_read_without_a_hole(ledgers: Any) -> None:
+    ledger = await ledgers()
+    for _ in range(3):
+        await ledger.write("rdd" * (REPLAY_PAGE // 3 + 7))
+    await ledger.write("e")
+    assert await ledger.read(None) == ledger.records
+    middle = ledger.records[REPLAY_PAGE + 3]
+    assert await ledger.read(Place(1, middle.seq)) == ledger.records[REPLAY_PAGE + 4 :]
+
+
+async def test_deltas_that_retention_dropped_leave_one_named_gap(ledgers: Any) -> None:
+    ledger = await ledgers()
+    await ledger.write("rdddr")
+    await ledger.write("e")
+    with ledger.store.write() as transaction:
+        assert transaction.drop_deltas(2_000_000_000_000, 10) == 1
+    got = await ledger.read(None)
+    assert [record.type for record in got] == [
+        "run.created",
+        "grant.issued",
+        "tool.call.started",
+        "gap",
+        "tool.call.started",
+        "run.ended",
+    ]
+    assert json.loads(got[3].json)["data"] == {"first": 4, "last": 6, "reason": "retention"}
+    inside = await ledger.read(Place(1, 5))
+    assert json.loads(inside[0].json)["data"] == {"first": 6, "last": 6, "reason": "retention"}
+
+
+async def test_a_record_whose_data_was_dropped_is_still_there_and_says_so(ledgers: Any) -> None:
+    ledger = await ledgers()
+    await ledger.write("re")
+    with ledger.store.write() as transaction:
+        transaction.drop_data(["tool.call.started"], 2_000_000_000_000, 10)
+    got = await ledger.read(None)
+    assert [record.seq for record in got] == [1, 2, 3, 4]
+    dropped = json.loads(got[2].json)
+    assert (dropped["data"], dropped["metadata"]) == ({}, {"data_dropped": True})
+
+
+async def test_a_reader_that_falls_behind_is_cut_and_resumes_where_it_was(ledgers: Any) -> None:
+    ledger = await ledgers()
+    batches = ledger.reader([]).read("run_1", None)
+    got = list(await anext(batches))
+    pending = asyncio.ensure_future(anext(batches))
+    await asyncio.to_thread(lambda: None)
+    for _ in range(SUBSCRIBER_FRAMES // 500 + 2):
+        entry, shown = ledger.make("d" * 500)
+        await ledger.journal.commit(entry)
+        ledger.records.extend(shown)
+    await ledger.write("e")
+    published = ledger.records[len(got) :]
+    ledger.hub.publish("run_1", published)
+    ledger.hub.end("run_1")
+    got.extend(await pending)
+    got.extend([record async for batch in batches for record in batch])
+    *seen, gap = got
+    assert gap.type == "gap"
+    assert json.loads(gap.json)["data"] == {"first": seen[-1].seq + 1, "last": None, "reason": "behind"}
+    assert seen == ledger.records[: len(seen)]
+    assert [*seen, *await ledger.read(Place(1, seen[-1].seq))] == ledger.records
+    assert ledger.hub.readers == 0
+
+
+async def test_a_run_that_ends_between_two_looks_is_read_to_its_end(ledgers: Any) -> None:
+    ledger = await ledgers()
+    batches = ledger.reader().read("run_1", None)
+    got = list(await anext(batches))
+    await ledger.write("rde")  # by an owner that this reader cannot hear
+    async with asyncio.timeout(10):
+        got.extend([record async for batch in batches for record in batch])
+    assert got == ledger.records
+
+
+async def test_a_reader_that_leaves_takes_its_subscription_with_it(ledgers: Any) -> None:
+    ledger = await ledgers()
+    batches = ledger.reader([]).read("run_1", None)
+    await anext(batches)
+    assert ledger.hub.readers == 1
+    await batches.aclose()
+    assert ledger.hub.readers == 0
+
+
+def test_live_and_replayed_deltas_have_the_same_bytes(scribe: Any) -> None:
+    row = scribe.deltas(scribe.facts(), 5, ["a", "汉", ""])
+    payloads = [msgspec.json.encode({"chunk": {"role": "assistant", "content": text}}) for text in ("a", "汉", "")]
+    live = delta_records("run_1", 1, row.created_ms, list(enumerate(payloads, start=5)))
+    assert delta_records_from_row(row, 0) == live
+    assert delta_records_from_row(row, 6) == live[2:]
+
+
+@pytest.mark.parametrize("text", ["1.2", "0.0", "12.345678"])
+def test_a_place_reads_back_as_it_was_written(text: str) -> None:
+    assert str(parse_place(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1.", ".1", "-1.2", "1.2.3", "a.b", "1.2 ", "١.٢", "1.99999999999999999999", "9" * 40 + ".1", "²"]
+)
+def test_what_is_not_a_place_is_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        parse_place(text)
+    assert refusal.value.hint

@@ -1,0 +1,153 @@
+"""After a crash: what waited goes on, what ran is lost with all it said, and the dead owner writes nothing more."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bollard.host.log.journal import Committed, Entry, FencedOff
+from bollard.host.store.boundary import Store, TranscriptQuery
+from bollard.wire import WorkerRun
+
+Stages = Callable[..., Awaitable[Any]]
+ROOM = TranscriptQuery(workspace="default", bot=None, conversation="room", thread=None, limit=100, forward=True)
+
+
+async def parrot(worker: Any, run: WorkerRun) -> None:
+    await worker.complete(run, message={"role": "assistant", "content": run.request["context"]["input"]["text"]})
+
+
+async def recover(stage: Any) -> None:
+    """As the host does at its start."""
+    for row in list(stage.recovery.unfinished()):
+        if row.status == "queued" and (queued := stage.recovery.queued(row)) is not None:
+            stage.dispatcher.enqueue(queued)
+        else:
+            assert await stage.journal.commit(stage.recovery.lost_entry(row, "host.lost")) == Committed()
+
+
+@pytest.fixture
+def dead_life(open_journal: Any, scribe: Any) -> Callable[..., Awaitable[Any]]:
+    """What a host left that was killed: the journal of its incarnation, which may still wake up."""
+
+    async def live(store: Store) -> Any:
+        journal = open_journal(store, "dead")
+        running = scribe.facts("run_a", actor_type="user", actor_id="u1")
+        await journal.commit(scribe.first(running, text="first"))
+        await journal.commit(
+            Entry(
+                records=[scribe.record(running, "run.started", {}, 3)],
+                deltas=[scribe.deltas(running, 4, ["half ", "a "])],
+                fence=("run_a", 1),
+            )
+        )
+        await journal.commit(Entry(deltas=[scribe.deltas(running, 6, ["sentence"])], fence=("run_a", 1)))
+        await journal.commit(scribe.first(scribe.facts("run_b"), epoch=0, text="second", data={"n": 1}))
+        await journal.commit(scribe.first(scribe.facts("run_c", agent_id="gone"), epoch=0, text="third"))
+        ended = scribe.facts("run_d")
+        await journal.commit(scribe.first(ended, text="fourth"))
+        await journal.commit(
+            Entry(records=[scribe.record(ended, "run.ended", {"status": "completed"}, 3)], fence=("run_d", 1))
+        )
+        return journal
+
+    return live
+
+
+async def test_what_ran_is_lost_with_everything_it_said(store: Store, stages: Stages, dead_life: Any) -> None:
+    await dead_life(store)
+    stage = await stages(store, parrot, incarnation="next")
+    await recover(stage)
+    row = stage.row("run_a")
+    assert (row.status, row.reason, row.epoch) == ("failed", "host.lost", 2)
+    stream = await stage.read("run_a")
+    assert [(record.epoch, record.seq, record.type) for record in stream[2:]] == [
+        (1, 3, "run.started"),
+        (1, 4, "message.delta"),
+        (1, 5, "message.delta"),
+        (1, 6, "message.delta"),
+        (2, 7, "message.completed"),
+        (2, 8, "run.ended"),
+    ]
+    assert "half a sentence" in [said.content for said in store.transcript(ROOM)]
+
+
+async def test_what_waited_goes_on(store: Store, stages: Stages, dead_life: Any) -> None:
+    await dead_life(store)
+    stage = await stages(store, parrot, incarnation="next")
+    await recover(stage)
+    stream = await stage.read("run_b")
+    assert [record.type for record in stream] == [
+        "run.created",
+        "grant.issued",
+        "run.claimed",
+        "run.started",
+        "run.completed",
+        "message.completed",
+        "run.ended",
+    ]
+    assert [record.seq for record in stream] == list(range(1, 8))
+    row = stage.row("run_b")
+    assert (row.status, row.epoch) == ("completed", 1)
+    request = stage.pool.slots[0].worker.runs[0].request["context"]
+    assert (request["input"]["text"], request["event"]["data"]) == ("second", {"n": 1})
+
+
+async def test_what_waited_for_an_agent_that_is_gone_is_lost_and_says_so(
+    store: Store, stages: Stages, dead_life: Any
+) -> None:
+    await dead_life(store)
+    stage = await stages(store, parrot, incarnation="next")
+    await recover(stage)
+    await stage.read("run_b")
+    assert (stage.row("run_c").status, stage.row("run_c").reason) == ("failed", "host.lost")
+    assert (stage.row("run_d").status, stage.row("run_d").epoch) == ("completed", 1)
+    assert list(stage.recovery.unfinished()) == []
+
+
+async def test_a_dead_owner_that_wakes_up_writes_nothing(
+    store: Store, stages: Stages, dead_life: Any, scribe: Any
+) -> None:
+    zombie = await dead_life(store)
+    stage = await stages(store, parrot, incarnation="next")
+    await recover(stage)
+    await stage.read("run_b")
+    before = (store.records(0, 1000), store.dump_projections())
+    facts = scribe.facts("run_a")
+    late = [
+        Entry(records=[scribe.record(facts, "message.completed", {"message": {}}, 7)], fence=("run_a", 1)),
+        Entry(deltas=[scribe.deltas(facts, 7, ["more"])], fence=("run_a", 1)),
+        Entry(records=[scribe.record(facts, "run.ended", {"status": "completed"}, 8)], fence=("run_a", 1)),
+    ]
+    for entry in late:
+        assert await zombie.commit(entry) == FencedOff()
+    assert (store.records(0, 1000), store.dump_projections()) == before
+
+
+async def test_recovery_happens_once(store: Store, stages: Stages, dead_life: Any) -> None:
+    await dead_life(store)
+    stage = await stages(store, parrot, incarnation="next")
+    rows = list(stage.recovery.unfinished())
+    lost = [row for row in rows if row.run_id == "run_a"]
+    entries = [stage.recovery.lost_entry(row, "host.lost") for row in lost * 2]
+    assert [await stage.journal.commit(entry) for entry in entries] == [Committed(), FencedOff()]
+    assert stage.types("run_a").count("run.ended") == 1
+
+
+async def test_a_run_that_had_said_its_last_word_is_lost_all_the_same_but_keeps_it(
+    store: Store, stages: Stages, open_journal: Any, scribe: Any
+) -> None:
+    journal = open_journal(store, "dead")
+    facts = scribe.facts()
+    await journal.commit(scribe.first(facts))
+    last = {"finish_reason": "end", "message": {"role": "assistant", "content": "bye"}}
+    await journal.commit(
+        Entry(
+            records=[scribe.record(facts, "run.started", {}, 3), scribe.record(facts, "run.completed", last, 4)],
+            fence=("run_1", 1),
+        )
+    )
+    stage = await stages(store, incarnation="next")
+    await recover(stage)
+    assert (stage.row("run_1").status, stage.row("run_1").reason) == ("failed", "host.lost")
+    assert [said.content for said in store.transcript(ROOM)] == ["hello", "bye"]
