@@ -30,7 +30,7 @@ async def start_times(directory: Path, *, passes: int) -> list[Figure]:
         started = loop.time()
         async with host_running(installed) as host:
             ready.append(host.ready_s)
-            while await host.agents.get() != "echo":
+            while await host.agents.get() != "benchecho":
                 pass
             agents.append(loop.time() - started)
     return [
@@ -70,7 +70,7 @@ async def idle_readers(host: HostProcess, count: int) -> Figure:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most < count + SPARE_FILES:
         raise RuntimeError(f"{count} readers need {count + SPARE_FILES} open files, the limit is {most} (`ulimit -Hn`)")
-    run_id = await host.start_run("echo.wait")
+    run_id = await host.start_run("benchecho.wait")
     await host.wait_for(run_id, "running")
     warm = await asyncio.to_thread(_subscribe, host, run_id, AT_ONCE)
     before = host.rss_mib()

@@ -36,6 +36,7 @@ class _Log:
     runs_per_s: list[float] = field(default_factory=list[float])
 
     async def measure(self, host: HostProcess) -> None:
+        host.in_conversations = True
         await drive(host, clients=CLIENTS, deltas=10, runs=CLIENTS)
         before = host.cpu_s()
         load = await drive(host, clients=CLIENTS, deltas=10, runs=RUNS)

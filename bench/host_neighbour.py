@@ -15,7 +15,7 @@ async def bad_neighbour(host: HostProcess, *, passes: int, seconds: float) -> Fi
     beside: list[float] = []
     for _ in range(passes):
         alone.append(await _p99_ms(host, seconds))
-        run_id = await host.start_run("flood")
+        run_id = await host.start_run("benchflood")
         await host.wait_for(run_id, "running")
         beside.append(await _p99_ms(host, seconds))
         if (status := await host.status_of(run_id)) != "running":

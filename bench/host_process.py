@@ -20,7 +20,7 @@ from load import Call, Connection
 __all__ = ["Floor", "HostProcess", "Installation", "floor_running", "host_running"]
 
 BENCH = Path(__file__).parent
-PLUGINS = (BENCH / "plugins" / "echo.py", BENCH / "plugins" / "flood.py")
+PLUGINS = (BENCH / "plugins" / "benchecho.py", BENCH / "plugins" / "benchflood.py")
 START_S = 60
 STOP_S = 30
 PAUSE_S = 0.01
@@ -63,19 +63,17 @@ class HostProcess:
         self.headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
         self._stream_headers = {**self.headers, "accept": "text/event-stream"}
         self._process = psutil.Process(pid)
+        self.in_conversations = False
+        """Whether each client talks in a conversation of its own; else its runs belong to none."""
 
     def call(self, client: int, deltas: int) -> Call:
+        asked: dict[str, object] = {"agent": "benchecho", "input": {"text": "hi"}, "data": {"deltas": deltas}}
+        if self.in_conversations:
+            asked["conversation"] = f"bench-{client}"
         return Call(
             path="/api/v1/runs",
             headers=self._stream_headers,
-            body=json.dumps(
-                {
-                    "agent": "echo",
-                    "input": {"text": "hi"},
-                    "conversation": f"bench-{client}",
-                    "data": {"deltas": deltas},
-                }
-            ).encode(),
+            body=json.dumps(asked).encode(),
             delta_mark=b'"content":"tok-',
             final_mark=b'"status":"completed"',
         )

@@ -569,12 +569,13 @@ class Stage:
         return row
 
     async def close(self) -> None:
-        await self.dispatcher.close(0)
+        self.dispatcher.closing = True
         for slot in [*self.pool.slots, *self.pool.drained]:
             slot.end.close("the test is over")
             for task in slot.worker.tasks:
                 task.cancel()
             await asyncio.gather(*slot.worker.tasks, return_exceptions=True)
+        await self.dispatcher.close(0)
 
 
 @pytest.fixture

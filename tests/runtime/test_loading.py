@@ -1,6 +1,9 @@
 """Loading plugins into a real worker: what it offers, and what it says about the rest."""
 
 import asyncio
+import py_compile
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -359,3 +362,34 @@ async def test_a_worker_is_ready_soon_whatever_its_plugin_does_while_loading(sta
     driver.host.close("enough")
     async with asyncio.timeout(3):
         assert await driver.exit_code() == 0
+
+
+def test_cached_bytecode_of_a_plugin_is_never_what_runs(tmp_path: Path) -> None:
+    says = IMPORTS + "@runner()\nasync def pinned(ctx):\n    yield {!r}\n"
+    (tmp_path / "pinned.py").write_text(says.format("from the source"))
+    forged = tmp_path / "forged.py"
+    forged.write_text(says.format("from the cache"))
+    cache = tmp_path / "plugin" / "__pycache__"
+    cache.mkdir(parents=True)
+    (tmp_path / "pinned.py").rename(tmp_path / "plugin" / "pinned.py")
+    py_compile.compile(
+        str(forged),
+        cfile=str(cache / f"pinned.{sys.implementation.cache_tag}.pyc"),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+    (tmp_path / "plugin" / "manifest.yaml").write_text(
+        "apiVersion: bollard/v1\nkind: Plugin\n"
+        "metadata: {author: a, name: pinned, version: '1', label: {en_US: Pinned}}\n"
+        "spec: {runners: [{name: default, label: {en_US: Pinned}, entry: 'pinned:pinned'}]}\n"
+    )
+    script = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom bollard.runtime import load_plugin\n"
+        "plugin = load_plugin(Path(sys.argv[1]))\n"
+        "target = plugin.runners['default'].declaration.target\n"
+        "async def first():\n    async for said in target(None):\n        return said\n"
+        "print(asyncio.run(first()))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "plugin")], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "from the source"

@@ -613,3 +613,16 @@ async def test_a_run_that_is_torn_down_with_its_loop_awaits_nothing_more(start):
     run.task.cancel()
     with pytest.raises(RuntimeError):
         await run.task
+
+
+async def test_a_runner_that_raises_leaves_a_log_record_that_names_its_own_lines(driven, caplog):
+    @runner()
+    async def broken(ctx: RunContext):
+        yield "before"
+        raise KeyError("which")
+
+    await driven(broken)
+    [record] = [record for record in caplog.records if "the runner raised" in record.getMessage()]
+    assert "test_drive.py:" in record.getMessage()
+    assert "in broken" in record.getMessage()
+    assert "sdk/drive.py" not in record.getMessage()

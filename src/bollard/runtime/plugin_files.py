@@ -43,7 +43,12 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def make_importable(folder: Path) -> None:
-    """Let Python find the folder's modules: after its own, so that none can be replaced, and before all others."""
+    """Let Python find the folder's modules: after its own, so that none can be replaced, and before all others.
+
+    Cached bytecode is not looked at from here on: it is not part of the digest, so it must not be what runs.
+    """
+    sys.dont_write_bytecode = True
+    sys.pycache_prefix = os.path.join(os.devnull, "no-cache")
     if str(folder) in sys.path:
         return
     library = Path(os.__file__).parent

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, cast
 
 from bollard.protocol import TERMINAL_TYPES, JsonObject, Message
 from bollard.sdk.context import RunContext
-from bollard.sdk.errors import BadYield, sentence_of
+from bollard.sdk.errors import BadYield, place_of, sentence_of
 from bollard.sdk.results import Result, TextDelta, message_completed, run_completed
 from bollard.sdk.runnerobject import RunnerObject
 
@@ -182,6 +182,8 @@ class _Run:
             reason = "cancelled"
         sentence = f"the run was cancelled ({reason})" if cancelled and reason else sentence_of(error)
         failure: JsonObject = {"code": reason or "runner.error", "error": sentence, "retryable": False}
+        if not cancelled and (where := place_of(error)):
+            self._ctx.log("the runner raised", "error", error=sentence, at=where)
         try:
             await self._emit("run.failed", failure)
         except asyncio.CancelledError:

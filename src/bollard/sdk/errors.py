@@ -9,6 +9,8 @@ SdkError
 └── AgentAPIException    the host refused a call, or could not finish it
 """
 
+import os
+import traceback
 from typing import Final
 
 from bollard.protocol import AgentAPIError, ErrorCode, JsonObject
@@ -23,12 +25,16 @@ __all__ = [
     "ResultTooLarge",
     "SdkError",
     "api_failure",
+    "place_of",
     "sentence_of",
 ]
 
 
 ERROR_CHARACTERS: Final = 2000
 """The sentence of a `run.failed`."""
+_OURS: Final = os.path.join("bollard", "sdk")
+_FRAMES: Final = 8
+"""Frames of runner code that a log record names."""
 
 
 class SdkError(Exception):
@@ -119,3 +125,13 @@ def sentence_of(error: BaseException, most: int = ERROR_CHARACTERS) -> str:
     whole = f"{name}: {message}" if message else name
     sentence = whole if len(whole) <= most else whole[: most - 1] + "…"
     return sentence.encode("utf-8", "replace").decode()
+
+
+def place_of(error: BaseException) -> str:
+    """Where runner code raised: its own frames, innermost last, without ours. Empty where there are none."""
+    frames = [
+        f"{frame.filename}:{frame.lineno} in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _OURS not in frame.filename
+    ]
+    return " > ".join(frames[-_FRAMES:])

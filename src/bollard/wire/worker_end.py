@@ -309,4 +309,4 @@ class WorkerEnd:
     def _chunk(self, params: JsonObject, size: int) -> None:
         chunk = ApiChunk.from_wire(params)
         if stream := self._streams.get(chunk.stream_id):
-            stream.chunk(chunk.data, size)
+            stream.chunk(chunk.index, chunk.data, size)

@@ -8,7 +8,7 @@ from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, RunStarted, 
 from bollard.wire.credit import Window
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, delta_head, result_frame
 from bollard.wire.envelope import INVALID_PARAMS, CallId
-from bollard.wire.errors import ChannelClosed, PayloadTooLarge
+from bollard.wire.errors import ChannelClosed, FrameError, PayloadTooLarge
 from bollard.wire.peer import Incoming, Peer
 from bollard.wire.strict_json import check_written, encode, encode_frame
 
@@ -27,9 +27,18 @@ class IncomingStream:
         self._taken = 0
         self._credited = 0
         self._taken_bytes = 0
+        self._broken: FrameError | None = None
 
-    def chunk(self, data: JsonValue, size: int) -> None:
-        self._chunks.append((data, size))
+    def chunk(self, index: int, data: JsonValue, size: int) -> None:
+        """One chunk of the host. One out of order, or beyond the window, ends the stream for its reader."""
+        if self._broken is not None:
+            return
+        if index != self._taken + len(self._chunks) + 1:
+            self._broken = FrameError("envelope", f"chunk {index} of a stream came out of order")
+        elif len(self._chunks) >= limits.STREAM_WINDOW_CHUNKS:
+            self._broken = FrameError("envelope", "the host sent more chunks than its credit allows")
+        else:
+            self._chunks.append((data, size))
         self._wake()
 
     def end(self) -> None:
@@ -41,8 +50,10 @@ class IncomingStream:
             self._came.set_result(None)
 
     async def next(self) -> tuple[bool, JsonValue]:
-        """The next chunk, or `(False, None)` at the end."""
+        """The next chunk, or `(False, None)` at the end; raises what broke the stream."""
         while not self._chunks:
+            if self._broken is not None:
+                raise self._broken
             if self._ended:
                 return False, None
             self._credit()

@@ -10,7 +10,8 @@ __all__ = ["CrashBook"]
 class CrashBook:
     """The crashes of one plugin within the window."""
 
-    def __init__(self) -> None:
+    def __init__(self, restart_s: float = WORKER_RESTART_S) -> None:
+        self._restart_s = restart_s
         self._at: deque[float] = deque()
         self.quarantined: str | None = None
         """Why the plugin gets no worker any more."""
@@ -23,7 +24,7 @@ class CrashBook:
         if len(self._at) >= WORKER_CRASHES:
             self.quarantined = f"{len(self._at)} crashes within {WORKER_CRASH_WINDOW_S:g} s, last: {reason}"
             return None
-        return WORKER_RESTART_S * 2 ** (len(self._at) - 1)
+        return self._restart_s * 2 ** (len(self._at) - 1)
 
     def pardon(self) -> None:
         """An operator wants it tried again."""

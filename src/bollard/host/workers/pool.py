@@ -8,6 +8,7 @@ import structlog
 
 from bollard.host.clock import Clock
 from bollard.host.errors import WorkerUnavailable
+from bollard.host.limits import WORKER_RESTART_S, WORKER_START_S
 from bollard.host.workers.crashes import CrashBook
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.slot import WorkerSlot
@@ -30,6 +31,8 @@ class PluginPool:
         *,
         host_version: str,
         discovered: Callable[["PluginPool", RunnerCatalogue], None],
+        start_s: float = WORKER_START_S,
+        restart_s: float = WORKER_RESTART_S,
     ) -> None:
         self.source = source
         self.catalogue: RunnerCatalogue | None = None
@@ -40,8 +43,11 @@ class PluginPool:
         self._slots: list[WorkerSlot] = []
         self._drained: list[WorkerSlot] = []
         """Workers that get no more runs and are ended when their last one has."""
-        self._crashes = CrashBook()
+        self._start_s = start_s
+        self._crashes = CrashBook(restart_s)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reaping: set[asyncio.Task[None]] = set()
+        """Unlike the rest they are never cancelled: nothing of a lost worker may stay."""
         self._ready: asyncio.Event = asyncio.Event()
         self._stopping = False
         self._restarting = 0
@@ -66,7 +72,7 @@ class PluginPool:
 
     def start(self) -> None:
         """Begin to start the workers; returns at once."""
-        for _ in range(self.source.workers):
+        for _ in range(self.source.workers - len(self._slots)):
             self._spawn(0)
 
     def pick(self) -> WorkerSlot | None:
@@ -114,7 +120,7 @@ class PluginPool:
             task.cancel()
         left = [*self._slots, *self._drained]
         await asyncio.gather(*(slot.stop(grace_s) for slot in left), return_exceptions=True)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._reaping, return_exceptions=True)
 
     def pardon(self) -> None:
         """Leave the quarantine and try again."""
@@ -137,7 +143,7 @@ class PluginPool:
         try:
             if after_s:
                 await asyncio.sleep(after_s)
-            slot = WorkerSlot(self.source, self._host_version, self._lost)
+            slot = WorkerSlot(self.source, self._host_version, self._lost, start_s=self._start_s)
             try:
                 catalogue = await slot.start()
             except (WireError, TimeoutError, OSError) as error:
@@ -156,7 +162,9 @@ class PluginPool:
         for slots in (self._slots, self._drained):
             if slot in slots:
                 slots.remove(slot)
-        self._task(slot.reap())
+        reaping = asyncio.create_task(slot.reap())
+        self._reaping.add(reaping)
+        reaping.add_done_callback(self._reaping.discard)
         if not slot.draining and not self._stopping:
             self._failed(reason)
 

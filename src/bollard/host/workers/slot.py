@@ -39,10 +39,18 @@ class Flushable(RunSink, Protocol):
 class WorkerSlot:
     """Drives one process. Implements `HostObserver` of the wire."""
 
-    def __init__(self, source: PluginSource, host_version: str, lost: Callable[["WorkerSlot", str], None]) -> None:
+    def __init__(
+        self,
+        source: PluginSource,
+        host_version: str,
+        lost: Callable[["WorkerSlot", str], None],
+        *,
+        start_s: float = WORKER_START_S,
+    ) -> None:
         self._source = source
         self._host_version = host_version
         self._lost = lost
+        self._start_s = start_s
         self._process: WorkerProcess | None = None
         self._end: HostEnd | None = None
         self._touched: dict[Flushable, None] = {}
@@ -75,7 +83,7 @@ class WorkerSlot:
         _limit(self._process.pid)
         end = HostEnd(self._process.transport, self)
         try:
-            async with asyncio.timeout(WORKER_START_S):
+            async with asyncio.timeout(self._start_s):
                 await end.initialize(self._host_version)
                 catalogue = await end.list_runners()
         except BaseException:

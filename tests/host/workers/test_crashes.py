@@ -1,0 +1,38 @@
+"""When a plugin is tried again, and when it is not."""
+
+import pytest
+
+from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES
+from bollard.host.workers.crashes import CrashBook
+
+
+def test_each_crash_doubles_the_wait_until_the_plugin_is_quarantined() -> None:
+    book = CrashBook(0.5)
+    waits = [book.crashed(100.0 + number, "exit 1") for number in range(WORKER_CRASHES)]
+    assert waits == [0.5, 1.0, 2.0, 4.0, None]
+    assert book.quarantined is not None
+    assert "exit 1" in book.quarantined
+
+
+def test_crashes_outside_the_window_are_forgotten() -> None:
+    book = CrashBook(0.5)
+    for number in range(20):
+        assert book.crashed(number * (WORKER_CRASH_WINDOW_S / 3), "exit 1") is not None
+    assert book.quarantined is None
+
+
+@pytest.mark.parametrize("edge", [0.0, 0.001])
+def test_a_crash_at_the_edge_of_the_window_still_counts(edge: float) -> None:
+    book = CrashBook()
+    for _ in range(WORKER_CRASHES - 1):
+        book.crashed(0.0, "exit 1")
+    assert (book.crashed(WORKER_CRASH_WINDOW_S + edge, "exit 1") is None) is (edge == 0.0)
+
+
+def test_a_pardon_begins_anew() -> None:
+    book = CrashBook(0.5)
+    for _ in range(WORKER_CRASHES):
+        book.crashed(0.0, "exit 1")
+    book.pardon()
+    assert book.quarantined is None
+    assert book.crashed(1.0, "exit 1") == 0.5

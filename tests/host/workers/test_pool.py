@@ -1,0 +1,227 @@
+"""A pool of real worker processes: started, watched, replaced, quarantined, and gone when it stops."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+from bollard.host.errors import WorkerUnavailable
+from bollard.host.limits import WORKER_CRASHES
+from bollard.host.workers.pool import PluginPool
+
+READY_S = 20.0
+
+
+async def test_a_worker_starts_is_discovered_and_runs(pools: Any) -> None:
+    pool = pools.open()
+    assert pool.status == "starting"
+    assert pool.pick() is None
+    slot = await pool.wait_ready(READY_S)
+    assert pool.status == "ready"
+    assert pools.catalogues == [("parrot", ["plugin:local/parrot/default"])]
+    sink = pools.run(slot, "hello")
+    assert slot.runs == 1
+    assert (await sink.over()).how == "answered"
+    assert (sink.text, sink.results, slot.runs) == ("hello", ["run.completed"], 0)
+
+
+@pytest.mark.requirement("P08-19", "P11-54")
+async def test_a_crash_ends_its_runs_within_a_second_and_another_worker_comes(pools: Any, gone: Any) -> None:
+    pool = pools.open(workers=2)
+    one = await pool.wait_ready(READY_S)
+    hanging = pools.run(one, "hang")
+    two = await second(pool, one)
+    other = pools.run(two, "hang")
+    pid = one.pid
+    started = time.monotonic()
+    pools.run(one, "die")
+    end = await hanging.over()
+    assert time.monotonic() - started < 1.0
+    assert end.how == "lost"
+    assert not other.end.done()
+    gone(pid)
+    three = await second(pool, two)
+    assert three.pid not in (pid, two.pid)
+    assert (await pools.run(three, "again").spoke()) == "again"
+
+
+async def second(pool: PluginPool, but: Any) -> Any:
+    """A ready worker that is not `but`, told by the catalogue that comes with each."""
+    async with asyncio.timeout(READY_S):
+        while True:
+            slot = await pool.wait_ready(READY_S)
+            if slot is not but and slot.runs == 0:
+                return slot
+            pool._ready.clear()
+            await pool._ready.wait()
+
+
+async def test_runs_are_spread_over_the_workers(pools: Any) -> None:
+    pool = pools.open(workers=2)
+    one = await pool.wait_ready(READY_S)
+    pools.run(one, "hang")
+    two = await second(pool, one)
+    for _ in range(3):
+        pools.run(pool.pick(), "hang")
+    assert (one.runs, two.runs) == (2, 2)
+    assert len(pool.pids) == 2
+
+
+async def test_five_crashes_quarantine_a_plugin_until_it_is_pardoned(pools: Any) -> None:
+    pool = pools.open()
+    for _ in range(WORKER_CRASHES):
+        slot = await pool.wait_ready(READY_S)
+        await pools.run(slot, "die").over()
+        await asyncio.sleep(0)
+    assert pool.status == "quarantined"
+    assert pool.problem is not None
+    with pytest.raises(WorkerUnavailable) as refusal:
+        await pool.wait_ready(READY_S)
+    assert "crashes" in refusal.value.message
+    assert refusal.value.hint
+    assert pool.pids == []
+    pool.pardon()
+    slot = await pool.wait_ready(READY_S)
+    assert (await pools.run(slot, "forgiven").spoke()) == "forgiven"
+
+
+async def test_a_pardon_starts_only_the_workers_that_are_missing(pools: Any) -> None:
+    pool = pools.open(workers=2)
+    one = await pool.wait_ready(READY_S)
+    survivor = pools.run(one, "hang")
+    for _ in range(WORKER_CRASHES):
+        slot = await second(pool, one)
+        await pools.run(slot, "die").over()
+        await asyncio.sleep(0)
+    assert pool.status == "quarantined"
+    pool.pardon()
+    await second(pool, one)
+    assert len(pool.pids) == 2
+    assert not survivor.end.done()
+
+
+async def test_a_plugin_that_cannot_be_imported_is_quarantined_with_its_error(pools: Any) -> None:
+    pool = pools.open("broken", "raise RuntimeError('no such luck')")
+    with pytest.raises(WorkerUnavailable) as refusal:
+        await pool.wait_ready(READY_S)
+    assert "no such luck" in refusal.value.message
+    assert pool.status == "quarantined"
+    assert pools.catalogues == []
+
+
+async def test_a_plugin_that_hangs_in_its_import_is_ended_by_the_time_limit(pools: Any, gone: Any) -> None:
+    pids = pools.folder / "pids"
+    code = f"""
+        import os, time
+        with open({str(pids)!r}, "a") as file:
+            file.write(f"{{os.getpid()}}\\n")
+        time.sleep(600)
+    """
+    pool = pools.open("sleepy", code, start_s=1.0)
+    with pytest.raises(WorkerUnavailable):
+        await pool.wait_ready(READY_S)
+    assert pool.status == "quarantined"
+    for pid in pids.read_text().split():
+        gone(int(pid))
+
+
+async def test_a_bad_plugin_does_not_delay_a_good_one(pools: Any) -> None:
+    bad = pools.open("sleepy", "import time; time.sleep(600)", start_s=60.0)
+    good = pools.open()
+    slot = await good.wait_ready(READY_S)
+    assert (await pools.run(slot, "hello").spoke()) == "hello"
+    assert bad.status == "starting"
+
+
+@pytest.mark.requirement("P02-17")
+async def test_a_failed_discovery_keeps_the_last_good_catalogue(pools: Any) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    known = pool.catalogue
+    assert known is not None
+    pools.write("parrot", "raise RuntimeError('a bad edit')")
+    await pools.run(slot, "die").over()
+    with pytest.raises(WorkerUnavailable):
+        await pool.wait_ready(READY_S)
+    assert pool.catalogue is known
+    assert len(pools.catalogues) == 1
+
+
+async def test_a_worker_sees_the_allow_list_and_what_its_plugin_declares(
+    pools: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PARROT_KEY", "HOST_SECRET", "BOLLARD_DATABASE"):
+        monkeypatch.setenv(name, "here")
+    pool = pools.open(env=("PARROT_KEY", "BOLLARD_DATABASE"))
+    slot = await pool.wait_ready(READY_S)
+    seen = {
+        name: await pools.run(slot, f"env {name}").spoke()
+        for name in ("PARROT_KEY", "HOST_SECRET", "BOLLARD_DATABASE", "PATH")
+    }
+    assert seen == {
+        "PARROT_KEY": "here",
+        "HOST_SECRET": "absent",
+        "BOLLARD_DATABASE": "absent",
+        "PATH": os.environ["PATH"],
+    }
+
+
+@pytest.mark.requirement("P11-55")
+async def test_a_drained_worker_gets_no_more_runs_is_replaced_and_ends_when_it_is_empty(
+    pools: Any, gone: Callable[[int], None]
+) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    busy = pools.run(slot, "hang")
+    pool.drain(slot, "run_x")
+    assert pool.pick() is None
+    fresh = await pool.wait_ready(READY_S)
+    assert fresh is not slot
+    assert not busy.end.done()
+    run = slot._active["run_1"]
+    run.cancel("cancelled")
+    await busy.over()
+    await asyncio.to_thread(gone, slot.pid)
+
+
+@pytest.mark.parametrize("busy", ["hang", "spawn", "stubborn", "block"])
+async def test_nothing_is_left_of_a_pool_that_stopped(pools: Any, gone: Any, busy: str) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    sink = pools.run(slot, busy)
+    tree = [slot.pid]
+    if busy == "spawn":
+        tree.append(int(await sink.spoke()))
+    else:
+        assert await asyncio.to_thread(psutil.pid_exists, slot.pid)
+    await pool.stop(0)
+    assert pool.status == "stopped"
+    for pid in tree:
+        gone(pid)
+    with pytest.raises(WorkerUnavailable):
+        await pool.wait_ready(READY_S)
+
+
+async def test_what_a_crashed_worker_spawned_goes_with_it(pools: Any, gone: Any) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    child = int(await pools.run(slot, "spawn").spoke())
+    os.kill(slot.pid, signal.SIGKILL)
+    fresh = await second(pool, slot)
+    assert fresh.pid != slot.pid
+    gone(child)
+
+
+async def test_a_pool_that_stops_while_it_starts_leaves_nothing(pools: Any) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    pool = pools.open(workers=2)
+    await asyncio.sleep(0)
+    await pool.stop(0)
+    left = set(psutil.Process().children(recursive=True)) - before
+    _, alive = psutil.wait_procs(left, timeout=5)
+    assert alive == []
