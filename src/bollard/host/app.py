@@ -17,7 +17,7 @@ from bollard.host.http.routes import Api
 from bollard.host.http.token import AdminToken
 from bollard.host.limits import HOUSEKEEPING_S, LEASE_RENEW_S, REPLAY_PAGE
 from bollard.host.log.journal import Journal
-from bollard.host.log.retention import Retention, purge
+from bollard.host.log.retention import purge, retention_of
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
@@ -56,6 +56,7 @@ class Host:
         self._store: Store = choose_store(settings.database, settings.data, self._clock)
         self._blobs = BlobStore(settings.data / "blobs")
         self._agents = AgentBook()
+        self._retention = retention_of(settings.retention)
         self._pools: list[PluginPool] = []
         self._pool_of: dict[str, PluginPool] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -209,7 +210,7 @@ class Host:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             try:
-                await purge(self._journal, self._clock, Retention(), "default")
+                await purge(self._journal, self._clock, self._retention, "default")
                 await asyncio.to_thread(self._sweep_blobs)
             except HostError as error:
                 _log.warning("housekeeping failed", problem=error.message)

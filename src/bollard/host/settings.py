@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,8 @@ class Settings:
     log_level: str = "info"
     grace_s: float = 5.0
     """Time that runs have to end when the host stops."""
-    extra: Mapping[str, str] = field(default_factory=dict[str, str])
+    retention: tuple[tuple[str, float], ...] = ()
+    """Days after which the data of a kind of record is dropped, by kind; a kind that is not named is kept."""
 
     def __post_init__(self) -> None:
         if self.host not in _LOOPBACK:
@@ -57,7 +58,7 @@ def read_settings(environment: Mapping[str, str], directory: Path, overrides: Ma
     """Overrides (command line), then the environment, then `bollard.toml` in `directory`, then the defaults."""
     values: dict[str, Any] = {**_from_file(directory / "bollard.toml"), **_from_environment(environment)}
     values |= {key: value for key, value in overrides.items() if value is not None}
-    known = {item.name for item in fields(Settings)} - {"extra"}
+    known = {item.name for item in fields(Settings)}
     if unknown := sorted(values.keys() - known):
         hint = f"the settings are {', '.join(sorted(known))}"
         raise SettingsError(f"there is no setting {unknown[0]!r}", hint=hint, field=unknown[0])
@@ -74,7 +75,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    known = {item.name for item in fields(Settings)} - {"extra"}
+    known = {item.name for item in fields(Settings)}
     found = {name[len(_PREFIX) :].lower(): value for name, value in environment.items() if name.startswith(_PREFIX)}
     return {name: value for name, value in found.items() if name in known}
 
@@ -93,7 +94,20 @@ def _converted(name: str, value: Any) -> Any:
             case "plugins":
                 parts = value.split(":") if isinstance(value, str) else value
                 return tuple(Path(part) for part in parts if part)
+            case "retention":
+                return _days_by_kind(value)
             case _:
                 return str(value)
     except (TypeError, ValueError) as error:
         raise SettingsError(f"{name} is {value!r}", hint="see docs/reference/settings.md", field=name) from error
+
+
+def _days_by_kind(value: Any) -> tuple[tuple[str, float], ...]:
+    """A table of the file, or `kind=days,kind=days` of the environment."""
+    if isinstance(value, str):
+        pairs = [item.partition("=") for item in value.split(",") if item.strip()]
+        value = {kind.strip(): days for kind, _, days in pairs}
+    found = tuple((str(kind), float(days)) for kind, days in dict(value).items())
+    if any(not 0 < days < 36_500 for _, days in found):
+        raise ValueError("days are between 0 and 36500")
+    return found

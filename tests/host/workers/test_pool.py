@@ -114,6 +114,20 @@ async def test_a_plugin_that_cannot_be_imported_is_quarantined_with_its_error(po
     assert pools.catalogues == []
 
 
+async def test_a_start_that_fails_counts_as_one_crash(pools: Any) -> None:
+    tries = pools.folder / "tries"
+    code = f"""
+        with open({str(tries)!r}, "a") as file:
+            file.write("x")
+        raise RuntimeError("no such luck")
+    """
+    pool = pools.open("broken", code)
+    with pytest.raises(WorkerUnavailable):
+        await pool.wait_ready(READY_S)
+    await pool.stop(0)
+    assert tries.read_text() == "x" * WORKER_CRASHES
+
+
 async def test_a_plugin_that_hangs_in_its_import_is_ended_by_the_time_limit(pools: Any, gone: Any) -> None:
     pids = pools.folder / "pids"
     code = f"""

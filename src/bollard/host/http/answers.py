@@ -19,6 +19,7 @@ _STATUS: Final[Mapping[str, int]] = {
     "invalid_argument": 400,
     "payload_too_large": 413,
     "unauthenticated": 401,
+    "method_not_allowed": 405,
     "conflict": 409,
     "rate_limited": 429,
     "storage_full": 507,

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bollard.host.agents.agent import AgentBook
@@ -63,7 +63,7 @@ class Api:
         self._health = health
 
     def routes(self) -> list[Route]:
-        return [
+        known = [
             Route("/healthz", self._healthz),
             Route("/readyz", self._readyz),
             Route("/api/v1/runs", _Guarded(self._create_run, self._token), methods=["POST"]),
@@ -75,6 +75,7 @@ class Api:
             Route("/api/v1/events", _Guarded(self._post_event, self._token), methods=["POST"]),
             Route("/api/v1/agents", _Guarded(self._list_agents, self._token), methods=["GET"]),
         ]
+        return [*known, Route("/{path:path}", _Elsewhere(known))]
 
     async def _healthz(self, request: Request) -> Response:
         del request
@@ -255,6 +256,27 @@ class _Guarded:
         await answer(scope, receive, send)
 
 
+class _Elsewhere:
+    """Whatever no route takes: refused like everything else, with a code, a sentence and a hint."""
+
+    def __init__(self, known: list[Route]) -> None:
+        self._known = known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        here = [route for route in self._known if route.matches(scope)[0] is Match.PARTIAL]
+        if not here:
+            answer = error_answer(NotFound("there is nothing here", hint="see docs/reference/http.md"))
+        else:
+            methods = ", ".join(sorted({method for route in here for method in route.methods or ()}))
+            answer = error_answer(_MethodNotAllowed(f"{scope['method']} is not possible here", hint=f"use {methods}"))
+            answer.headers["allow"] = methods
+        await answer(scope, receive, send)
+
+
+class _MethodNotAllowed(HostError):
+    code = "method_not_allowed"
+
+
 class _Unauthenticated(HostError):
     code = "unauthenticated"
 
@@ -275,7 +297,7 @@ def _read(shape: type[S], body: JsonObject) -> S:
 
 def _limit(request: Request) -> int:
     text = request.query_params.get("limit", "50")
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 100:
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= 100:
         raise InvalidRequest("limit is not between 1 and 100", hint="use 1 to 100", field="limit")
     return int(text)
 

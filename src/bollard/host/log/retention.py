@@ -9,7 +9,7 @@ from bollard.host.log.journal import Entry, Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.store.boundary import WriteTransaction
 
-__all__ = ["Retention", "purge"]
+__all__ = ["Retention", "purge", "retention_of"]
 
 _STEP = 1000
 """Rows of one purge commit."""
@@ -22,6 +22,12 @@ class Retention:
 
     days: tuple[tuple[str, float], ...] = ()
     deltas_days: float | None = None
+
+
+def retention_of(days: tuple[tuple[str, float], ...]) -> Retention:
+    """From a table by kind, in which `message.delta` stands for the deltas of ended runs."""
+    deltas = dict(days).get("message.delta")
+    return Retention(days=tuple(item for item in days if item[0] != "message.delta"), deltas_days=deltas)
 
 
 async def purge(journal: Journal, clock: Clock, retention: Retention, workspace: str) -> dict[str, int]:

@@ -162,7 +162,8 @@ class WorkerSlot:
         if not self._gone:
             self._gone = True
             self._emptied.set()
-            self._lost(self, reason)
+            if self._end is not None:  # before that `start` tells its caller: one crash must not count twice
+                self._lost(self, reason)
 
     def _printed(self, stream: Literal["stdout", "stderr"], line: str) -> None:
         if stream == "stderr":

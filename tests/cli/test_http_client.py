@@ -1,0 +1,132 @@
+"""The HTTP client against sockets that answer byte for byte what a test wants."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bollard.cli.http_client import Address, BadAnswer, ConnectionLost, HttpClient, Unreachable, read_url
+
+
+@asynccontextmanager
+async def answering(*pieces: bytes) -> AsyncIterator[tuple[HttpClient, list[bytes]]]:
+    """A server that reads one request, sends the pieces one by one, and hangs up."""
+    requests: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0)
+        requests.append(head + await reader.readexactly(length))
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield HttpClient(Address(scheme="http", host="127.0.0.1", port=port), {"Authorization": "Bearer t"}), requests
+
+
+async def read(client: HttpClient) -> tuple[int, bytes]:
+    async with client.request("GET", "/x") as answer:
+        return answer.status, await answer.read()
+
+
+async def test_a_request_carries_its_headers_and_body() -> None:
+    async with answering(b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}") as (client, requests):
+        async with client.request("POST", "/api/v1/runs?a=b", b'{"a":1}', {"Accept": "text/plain"}) as answer:
+            assert answer.status == 202
+            assert await answer.read() == b"{}"
+    head, _, body = requests[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /api/v1/runs?a=b HTTP/1.1\r\n")
+    assert b"\r\nAuthorization: Bearer t\r\n" in head
+    assert b"\r\nAccept: text/plain\r\n" in head
+    assert body == b'{"a":1}'
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 7, 1000])
+async def test_chunks_are_put_together_wherever_they_were_cut(cut: int) -> None:
+    body = b"5\r\nhello\r\n1;ext=1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
+    whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body
+    async with answering(*(whole[at : at + cut] for at in range(0, len(whole), cut))) as (client, _):
+        assert await read(client) == (200, b"hello 0123456789")
+
+
+async def test_a_body_without_a_length_goes_on_to_the_end() -> None:
+    async with answering(b"HTTP/1.1 200 OK\r\n\r\nabc", b"def") as (client, _):
+        assert await read(client) == (200, b"abcdef")
+
+
+async def test_a_provisional_answer_is_not_the_answer() -> None:
+    async with answering(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nx") as found:
+        assert await read(found[0]) == (404, b"x")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    ],
+)
+async def test_an_answer_that_ends_too_early_is_a_lost_connection(answer: bytes) -> None:
+    async with answering(answer) as (client, _):
+        with pytest.raises(ConnectionLost):
+            await read(client)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 yes\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 70_000 + b"\r\n\r\n",
+    ],
+)
+async def test_an_answer_that_is_no_http_is_said_to_be_none(answer: bytes) -> None:
+    async with answering(answer) as (client, _):
+        with pytest.raises(BadAnswer):
+            await read(client)
+
+
+async def test_nobody_there_is_unreachable() -> None:
+    with pytest.raises(Unreachable) as caught:
+        await read(HttpClient(Address(scheme="http", host="127.0.0.1", port=1), {}))
+    assert caught.value.detail == "Connection refused"
+
+
+async def test_a_header_cannot_smuggle_another() -> None:
+    async with answering(b"HTTP/1.1 200 OK\r\n\r\n") as (client, requests):
+        with pytest.raises(ValueError, match="line break"):
+            async with client.request("GET", "/", headers={"Last-Event-ID": "1\r\nX: y"}):
+                pass
+    assert requests == []
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://127.0.0.1:8420", "http://127.0.0.1:8420"),
+        ("http://127.0.0.1:8420/", "http://127.0.0.1:8420"),
+        ("https://host.example", "https://host.example:443"),
+        ("http://[::1]:1/base/", "http://[::1]:1/base"),
+    ],
+)
+def test_a_url_is_an_address(url: str, address: str) -> None:
+    assert str(read_url(url)) == address
+
+
+@pytest.mark.parametrize(
+    "url", ["", "ftp://x", "127.0.0.1:80", "http://", "http://x:99999", "http://u:p@x", "http://x?y"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 -- the caller has the sentence
+        read_url(url)

@@ -1,0 +1,175 @@
+"""`bollard up`: what it says, what it refuses, how it stops."""
+
+import json
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+
+import pytest
+
+
+def test_the_first_start_prints_the_token_once_and_keeps_it_for_this_user(new_host, bollard) -> None:
+    host = new_host().start()
+    first = [line for line in host.told if line["event"] == "token"]
+    assert len(first) == 1
+    saved = host.folder / "config/bollard/credentials.json"
+    assert first[0]["saved"] == str(saved)
+    assert stat.S_IMODE(saved.stat().st_mode) == 0o600
+    assert bollard("agents", **host.variables).code == 0
+    assert host.signal(signal.SIGTERM) == 0
+
+    host.start()
+    assert [line for line in host.told if line["event"] == "token"] == []
+    assert bollard("agents", **host.variables).code == 0
+    assert host.token not in host.log
+    for file in host.data.rglob("*"):
+        assert not file.is_file() or host.token.encode() not in file.read_bytes()
+
+
+def test_a_token_can_be_given_and_a_wrong_one_is_refused(host, bollard) -> None:
+    elsewhere = {"XDG_CONFIG_HOME": "/nonexistent"}
+    assert bollard("agents", "--url", host.url, "--token", host.token, **elsewhere).code == 0
+    assert bollard("agents", BOLLARD_URL=host.url, BOLLARD_TOKEN=host.token, **elsewhere).code == 0
+    wrong = bollard("agents", "--url", host.url, "--token", "wrong", **elsewhere)
+    assert (wrong.code, wrong.err.splitlines()[0]) == (4, f"bollard: the host at {host.url} does not accept the token")
+    none = bollard("agents", "--url", host.url, **elsewhere)
+    assert (none.code, none.err.splitlines()[0]) == (4, f"bollard: there is no token for {host.url}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_in_order(new_host, number: signal.Signals) -> None:
+    host = new_host().start()
+    assert host.signal(number) == 0
+    host.wait_for("stopping")
+    host.wait_for("stopped")
+
+
+def test_a_run_has_its_grace_when_the_host_stops(new_host, started) -> None:
+    host = new_host().start(BOLLARD_GRACE_S="15")
+    chat = started("chat", "--message", "慢", **host.variables)
+    assert chat.stdout is not None
+    seen = [json.loads(chat.stdout.readline()) for _ in range(5)]
+    assert host.signal(signal.SIGTERM) == 0
+    seen += [json.loads(line) for line in chat.stdout]
+    assert seen[-1]["data"] == {"status": "completed"}
+
+
+def test_a_reader_that_waits_does_not_keep_the_host(new_host, started) -> None:
+    host = new_host().start(BOLLARD_GRACE_S="0")
+    chat = started("chat", "--message", "slow", **host.variables)
+    assert chat.stdout is not None
+    assert json.loads(chat.stdout.readline())["type"] == "run.created"
+    assert host.signal(signal.SIGTERM) == 0
+
+
+def test_a_plugin_that_cannot_start_is_named_and_delays_nobody(new_host, write) -> None:
+    broken = write("broken.py", "raise RuntimeError('no')\n")
+    host = new_host().start("--plugins", str(broken))
+    failed = host.wait_for("plugin.failed")
+    assert failed["plugin"] == "broken"
+    assert "could not start" in failed["problem"]
+    assert "Traceback" not in host.log
+
+
+def test_a_port_that_is_taken_costs_nothing(bollard, tmp_path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = bollard("up", "--port", str(port), "--data", "d")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"bollard: port {port} is taken\nhint: stop what listens there, or choose another port with --port\n"
+    )
+    assert not (tmp_path / "d/bollard.db").exists()
+
+
+def test_two_hosts_cannot_share_a_data_directory(host, bollard) -> None:
+    for command in (("up", "--port", "0"), ("log", "rebuild")):
+        done = bollard(*command, "--data", str(host.data))
+        assert done.code == 2
+        assert done.err.startswith(
+            f"bollard: {host.data} is in use by process {host.process.pid}\nhint: stop that host"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "code", "sentence"),
+    [
+        (("--data", "file/data"), {}, 2, "file/data cannot be written: Not a directory"),
+        ((), {"BOLLARD_HOST": "0.0.0.0"}, 2, "the host listens on this machine only"),
+        (("--port", "70000"), {}, 2, "the settings cannot work: port is 70000"),
+        (("--workers", "0"), {}, 2, "the settings cannot work: workers is 0"),
+        (("--database", "mysql://x"), {}, 2, "the settings cannot work: the database is not a PostgreSQL URL"),
+        (("--port", "many"), {}, 2, "the value of --port cannot be used"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence_and_a_hint(
+    bollard, write, arguments: tuple[str, ...], variables: dict[str, str], code: int, sentence: str
+) -> None:
+    write("file", "not a folder")
+    done = bollard("up", *arguments, **variables)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith(f"bollard: {sentence}")
+    assert done.err.splitlines()[1].startswith("hint: ")
+    assert len(done.err.splitlines()) == 2
+
+
+def test_data_of_a_newer_version_is_refused(bollard, new_host) -> None:
+    host = new_host().start()
+    assert host.signal(signal.SIGTERM) == 0
+    with sqlite3.connect(host.data / "bollard.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    database.close()
+    done = bollard("up", "--port", "0", "--data", str(host.data), **host.variables)
+    assert done.code == 4
+    assert done.err.startswith("bollard: the data was written by a newer version")
+
+
+def test_settings_may_stand_in_a_file(bollard, write) -> None:
+    write("bollard.toml", "workers = 0\n")
+    assert "workers is 0" in bollard("up").err
+    write("bollard.toml", "colour = 'red'\n")
+    assert "there is no setting 'colour'" in bollard("up").err
+
+
+def test_on_a_terminal_it_speaks_in_sentences(terminal, tmp_path) -> None:
+    shell = terminal("up", "--port", "0", XDG_CONFIG_HOME=str(tmp_path / "c"), columns=120)
+    shell.expect(r"Bollard \S+ listens at http://127\.0\.0\.1:\d+")
+    shell.expect(r"admin token \(shown only now\): bollard_\S+")
+    shell.expect("agent demo is ready")
+    shell.expect("agent echo is ready")
+    shell.send("\x03")
+    shell.expect("stopping: runs have 5 s to end")
+    shell.expect("stopped")
+    assert shell.end() == 0
+
+
+def test_logs_are_json_when_piped_and_hold_no_secret(new_host, write, bollard) -> None:
+    loud = write(
+        "loud.py",
+        """
+        from bollard.sdk import RunContext, runner
+        @runner()
+        async def loud(ctx: RunContext):
+            ctx.log("calling with Bearer abc123", level="warning", api_key="k-1", url="postgres://u:pw@h/db")
+            yield ctx.delta("said")
+        """,
+    )
+    host = new_host().start("--plugins", str(loud), agents=("loud",), BOLLARD_BUILTIN_PLUGINS="false")
+    bollard("chat", "--message", "hi", **host.variables)
+    host.signal(signal.SIGTERM)
+    lines = [json.loads(line) for line in host.log.splitlines()]
+    record = next(line for line in lines if line["event"].startswith("calling with"))
+    assert record["level"] == "warning"
+    assert record["event"] == "calling with Bearer ***"
+    assert record["fields"] == {"api_key": "***", "url": "postgres://***@h/db"}
+
+
+def test_help_needs_no_host_installed() -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; from bollard.cli.main import run; sys.exit(run(['up'], {}))"
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bollard: the host's parts are not installed (uvicorn is missing)\nhint: pip install")
