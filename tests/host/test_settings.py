@@ -45,7 +45,7 @@ def test_a_setting_that_cannot_work_is_refused_by_name_with_a_hint(tmp_path, tex
 
 def test_a_file_that_is_no_toml_is_refused_by_name(tmp_path):
     (tmp_path / "bollard.toml").write_text("port = = 1\n")
-    with pytest.raises(SettingsError, match="bollard.toml"):
+    with pytest.raises(SettingsError, match=r"bollard\.toml"):
         read_settings({}, tmp_path, {})
 
 

@@ -1,4 +1,5 @@
-"""The journal without its thread: each commit is one turn of the loop, some time after it was asked for.
+"""The journal without its thread: each commit is one turn of the loop, some time after it was asked for, or happens
+between two reads of a reader.
 
 Between the commit and telling of it lies time too, so that a crash can fall between them.
 """
@@ -34,6 +35,11 @@ class SteppedJournal(Journal):
     def crash(self) -> None:
         """Nothing is written and nobody is told any more."""
         self._crashed = True
+
+    def interleave(self) -> None:
+        """A reader's thread lost the processor: the writer commits what waits, if anything does."""
+        if self._asked:
+            self._step()
 
     def _step(self) -> None:
         if self._crashed:

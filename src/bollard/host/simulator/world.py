@@ -48,6 +48,8 @@ _AGENT: Final = Agent(
     deadline_s=20.0,
     idle_s=8.0,
 )
+_INTERLEAVED: Final = 0.2
+"""How often a commit falls between two reads, where one waits."""
 _SETTLED_S: Final = 120.0
 """Time in which the last incarnation must bring every run and every reader to its end."""
 _OWNED_S: Final = 5.0
@@ -122,6 +124,7 @@ class _Incarnation:
         store = failing(world.store, world.plan)
         self.journal = SteppedJournal(store, _NoBlobs(), clock, incarnation=self._name, key=_KEY)
         self.journal.random = world.random
+        world.plan.on_call = self._interleave
         agents = AgentBook()
         agents.put(_AGENT)
         engine = LocalEngine(self.journal, store, clock, self._name)
@@ -149,6 +152,11 @@ class _Incarnation:
         self.reader = RunReader(store, hub, self.dispatcher.live, takeover.lost_are_ended)
         self.journal.start()
         self._background = [self._loop.create_task(takeover.run()), self._loop.create_task(self._sweep())]
+
+    def _interleave(self, call: str) -> None:
+        """Readers read in threads: a commit may fall between any two of their calls."""
+        if call.startswith("read.") and self._world.random.random() < _INTERLEAVED:
+            self.journal.interleave()
 
     async def _sweep(self) -> None:
         while True:
@@ -196,7 +204,7 @@ class _Incarnation:
         return accepted.run_id
 
     async def deliver_again(self, event_id: str) -> None:
-        while await self._deliver(event_id) is None:
+        while await self._deliver(event_id) is None:  # noqa: ASYNC110 -- a client that tries again
             await asyncio.sleep(0.5)
 
     async def follow(self, view: View, drops_after_s: float | None = None) -> None:
