@@ -67,9 +67,7 @@ async def _long_figures(directory: Path, *, passes: int) -> list[Figure]:
 async def _host(data: Path, database: str = "") -> AsyncGenerator[HostProcess]:
     """A host whose agents are all there."""
     async with host_running(Installation(data=data, database=database)) as host:
-        awaited = {"benchecho", "benchecho.wait", "benchflood"}
-        while awaited:
-            awaited.discard(await host.agents.get())
+        await host.wait_for_agents("benchecho", "benchecho.wait", "benchflood")
         yield host
 
 

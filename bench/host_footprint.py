@@ -30,8 +30,7 @@ async def start_times(directory: Path, *, passes: int) -> list[Figure]:
         started = loop.time()
         async with host_running(installed) as host:
             ready.append(host.ready_s)
-            while await host.agents.get() != "benchecho":
-                pass
+            await host.wait_for_agents("benchecho")
             agents.append(loop.time() - started)
     return [
         Figure(figure="exec to ready", value=median(ready), unit="s", better="lower", must=1.5, aim=0.8),

@@ -59,7 +59,7 @@ class HostProcess:
         self.port = port
         self.ready_s = ready_s
         """From before its process was made until it answered that it is ready."""
-        self.agents: asyncio.Queue[str] = asyncio.Queue()
+        self._agents: asyncio.Queue[str] = asyncio.Queue()
         self.headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
         self._stream_headers = {**self.headers, "accept": "text/event-stream"}
         self._process = psutil.Process(pid)
@@ -77,6 +77,16 @@ class HostProcess:
             delta_mark=b'"content":"tok-',
             final_mark=b'"status":"completed"',
         )
+
+    async def wait_for_agents(self, *agents: str) -> None:
+        awaited = set(agents)
+        async with asyncio.timeout(START_S):
+            while awaited:
+                awaited.discard(await self._agents.get())
+
+    def has_agent(self, agent: str) -> None:
+        """The host said so."""
+        self._agents.put_nowait(agent)
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:
         """One call of the API whose answer is JSON."""
@@ -184,7 +194,7 @@ async def _said(process: asyncio.subprocess.Process, event: str) -> dict[str, An
 
 async def _read_agents(process: asyncio.subprocess.Process, host: HostProcess) -> None:
     while True:
-        host.agents.put_nowait((await _said(process, "agent.ready"))["agent"])
+        host.has_agent((await _said(process, "agent.ready"))["agent"])
 
 
 async def _until(true: Callable[[], Awaitable[bool]]) -> None:

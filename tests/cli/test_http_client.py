@@ -36,10 +36,12 @@ async def read(client: HttpClient) -> tuple[int, bytes]:
 
 
 async def test_a_request_carries_its_headers_and_body() -> None:
-    async with answering(b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}") as (client, requests):
-        async with client.request("POST", "/api/v1/runs?a=b", b'{"a":1}', {"Accept": "text/plain"}) as answer:
-            assert answer.status == 202
-            assert await answer.read() == b"{}"
+    async with (
+        answering(b"HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}") as (client, requests),
+        client.request("POST", "/api/v1/runs?a=b", b'{"a":1}', {"Accept": "text/plain"}) as answer,
+    ):
+        assert answer.status == 202
+        assert await answer.read() == b"{}"
     head, _, body = requests[0].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /api/v1/runs?a=b HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Bearer t\r\n" in head

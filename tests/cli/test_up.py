@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import stat
 import subprocess
+import sys
 
 import pytest
 
@@ -137,8 +138,8 @@ def test_on_a_terminal_it_speaks_in_sentences(terminal, tmp_path) -> None:
     shell = terminal("up", "--port", "0", XDG_CONFIG_HOME=str(tmp_path / "c"), columns=120)
     shell.expect(r"Bollard \S+ listens at http://127\.0\.0\.1:\d+")
     shell.expect(r"admin token \(shown only now\): bollard_\S+")
-    shell.expect("agent demo is ready")
-    shell.expect("agent echo is ready")
+    shell.expect(r"agent \w+ is ready")
+    shell.expect(r"agent \w+ is ready")
     shell.send("\x03")
     shell.expect("stopping: runs have 5 s to end")
     shell.expect("stopped")
@@ -168,8 +169,6 @@ def test_logs_are_json_when_piped_and_hold_no_secret(new_host, write, bollard) -
 
 def test_help_needs_no_host_installed() -> None:
     code = "import sys; sys.modules['uvicorn'] = None; from bollard.cli.main import run; sys.exit(run(['up'], {}))"
-    import sys
-
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bollard: the host's parts are not installed (uvicorn is missing)\nhint: pip install")

@@ -1,8 +1,10 @@
 """The pages, cut into blocks, and a fresh directory to run the blocks of one page in."""
 
+import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-_COMMAND = re.compile(r"^(    |\t)(\$ )?(bollard|make|pytest|python3?|node|scripts/\w+|echo) ?")
+_COMMAND = re.compile(r"^(    |\t)(\$ )?(bollard|make|pytest|python3?|node|scripts/\w+|echo|curl) ?")
 _FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<language>\S*)(?P<rest>.*)$")
 
 
@@ -110,10 +112,10 @@ def make_targets() -> set[str]:
 
 @pytest.fixture
 def reader_directory(tmp_path: Path) -> Path:
-    """What a reader stands in: a fresh directory with the examples, and room for plugins."""
+    """What a reader stands in: a fresh directory with the examples and the plugins."""
     directory = tmp_path / "reader"
-    (directory / "plugins").mkdir(parents=True)
-    shutil.copytree(ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("examples", "plugins"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
     return directory
 
 
@@ -130,6 +132,36 @@ def reader_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
         "PYTHONDONTWRITEBYTECODE": "1",
         "TERM": "dumb",
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentedHost:
+    """The host that the pages speak of."""
+
+    url: str
+    variables: dict[str, str]
+    """What a reader's shell has besides: the port, and the token that the first start printed."""
+
+
+@pytest.fixture(scope="session")
+def documented_host(
+    tmp_path_factory: pytest.TempPathFactory, reader_environment: dict[str, str]
+) -> Iterator[DocumentedHost]:
+    """`bollard up` on a free port, as `make run` starts it."""
+    folder = tmp_path_factory.mktemp("host")
+    command = [str(Path(sys.executable).with_name("bollard")), "up", "--port", "0"]
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, cwd=folder, env=reader_environment, stdout=subprocess.PIPE, stderr=log) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            told = {line["event"]: line for line in (json.loads(process.stdout.readline()) for _ in range(4))}
+            url = told["listening"]["address"]
+            variables = {"BOLLARD_PORT": url.rpartition(":")[2], "BOLLARD_TOKEN": told["token"]["token"]}
+            yield DocumentedHost(url=url, variables=variables)
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(scope="session")

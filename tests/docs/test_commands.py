@@ -6,13 +6,16 @@ python       run as a script; a first line `# name.py` keeps it under that name,
 yaml, json   kept under the name in a first line `# name.yaml`, where there is one
 text         not run; it may not look like a command
 
-`make …` and `scripts/…` are looked up instead of being run, because the tests themselves are run by them.
+`make …` and `scripts/…` are looked up instead of being run, because the tests themselves are run by them. `bollard up`
+is stopped when its agents are there. Pages that speak of a host find one: it listens at a port of its own, and where a
+page says `http://127.0.0.1:8420` that host is meant.
 """
 
 import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +33,11 @@ TEXT_BLOCKS = 6
 COMMAND_TIMEOUT_S = 240.0
 TERMINAL_COLUMNS = 100
 
+DOCUMENTED = "http://127.0.0.1:8420"
+"""Where pages say that the host listens."""
+_LAST_AGENT = {"bollard up --plugins shout.py": b"shout is ready"}
+_NEEDS_HOST = re.compile(r"^(\$ |    )?(.*\| )?(bollard (chat|runs|agents|events)|RUN=|curl)", re.MULTILINE)
+_ASSIGNMENT = re.compile(r"[A-Z_]+=\S")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _FILE_NAME = re.compile(r"^# ([\w./-]+\.(?:py|yaml|json))$")
 
@@ -38,7 +46,9 @@ def commands_of(lines: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
     """Each `$ command` of a console block, and the lines that it prints."""
     found: list[tuple[str, list[str]]] = []
     for line in lines:
-        if line.startswith("$ "):
+        if found and found[-1][0].endswith("\\") and not found[-1][1]:  # the command goes on in the next line
+            found[-1] = (found[-1][0][:-1] + line.strip(), [])
+        elif line.startswith("$ "):
             found.append((line.removeprefix("$ "), []))
         elif found:
             found[-1][1].append(line)
@@ -65,8 +75,13 @@ def visible(output: str) -> str:
     return "\n".join(kept).strip("\n") + "\n"
 
 
-def on_a_terminal(command: str, directory: Path, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run one command line with its output on a terminal, as a reader does; its exit code and what it printed."""
+def on_a_terminal(
+    command: str, directory: Path, environment: Mapping[str, str], stop_at: bytes | None = None
+) -> tuple[int, str]:
+    """Run one command line with its output on a terminal, as a reader does; its exit code and what it printed.
+
+    A command that would go on for ever is stopped as by Ctrl-C when it has printed `stop_at`.
+    """
     ours, theirs = pty.openpty()
     sized = {**environment, "COLUMNS": str(TERMINAL_COLUMNS), "LINES": "40"}
     process = subprocess.Popen(
@@ -91,6 +106,9 @@ def on_a_terminal(command: str, directory: Path, environment: Mapping[str, str])
             if not piece:
                 break
             output += piece
+            if stop_at is not None and stop_at in output:
+                os.killpg(process.pid, signal.SIGINT)
+                stop_at = None
         code = process.wait(timeout=max(1.0, until - time.monotonic()))
     finally:
         process.kill()
@@ -109,10 +127,12 @@ class Reader:
         environment: Mapping[str, str],
         make_targets: set[str],
         verdicts: dict[str, tuple[int, str]],
+        host: Any,
     ) -> None:
         self._page = page
         self._directory = directory
-        self._environment = environment
+        self._environment = {**environment, **(host.variables if host is not None else {})}
+        self._host = host
         self._make_targets = make_targets
         self._verdicts = verdicts
 
@@ -131,7 +151,16 @@ class Reader:
     def _console(self, where: str, command: str, shown: list[str]) -> None:
         if self._is_looked_up(where, command):
             return
-        done = self._verdicts.get(command) or on_a_terminal(command, self._directory, self._environment)
+        if _ASSIGNMENT.match(command):
+            self._assign(where, command)
+            return
+        if command.startswith("bollard up"):
+            # A host of its own, beside the one that the other commands find.
+            free = {**self._environment, "BOLLARD_PORT": "0"}
+            code, printed = on_a_terminal(command, self._directory, free, _LAST_AGENT.get(command, b"echo is ready"))
+            done = (code, re.sub(r"http://127\.0\.0\.1:\d+", DOCUMENTED, printed))
+        else:
+            done = self._verdicts.get(command) or self._as_documented(command)
         if command.startswith("bollard conformance "):
             self._verdicts[command] = done
         code, printed = done
@@ -140,6 +169,24 @@ class Reader:
         assert pattern_of(wanted).fullmatch(printed), (
             f"{where}: `{command}` printed\n{printed}\nbut the page shows\n" + "\n".join(shown)
         )
+
+    def _as_documented(self, command: str) -> tuple[int, str]:
+        """Run a command on the host that the page means, and let its output name the address that the page names."""
+        real = self._host.url if self._host is not None else DOCUMENTED
+        code, printed = on_a_terminal(command.replace(DOCUMENTED, real), self._directory, self._environment)
+        return code, printed.replace(real, DOCUMENTED)
+
+    def _assign(self, where: str, command: str) -> None:
+        """`NAME=value`, as many as there are: later commands of the page see them."""
+        names = re.findall(r"(?:^| )([A-Z_]+)=", command)
+        show = "; ".join(f'printf "%s\\0" "${name}"' for name in names)
+        real = self._host.url if self._host is not None else DOCUMENTED
+        code, printed = on_a_terminal(
+            f"{command.replace(DOCUMENTED, real)}; {show}", self._directory, self._environment
+        )
+        assert code == 0, f"{where}: `{command}` ended with {code}:\n{printed}"
+        values = printed.rstrip("\n").split("\0")
+        self._environment |= dict(zip(names, values, strict=False))
 
     def _is_looked_up(self, where: str, command: str) -> bool:
         words = command.partition("#")[0].split()
@@ -182,8 +229,10 @@ def test_every_block_of_the_page_does_what_the_page_says(
     reader_environment: dict[str, str],
     make_targets: set[str],
     verdicts: dict[str, tuple[int, str]],
+    request: pytest.FixtureRequest,
 ) -> None:
-    reader = Reader(running_page, reader_directory, reader_environment, make_targets, verdicts)
+    host = request.getfixturevalue("documented_host") if _NEEDS_HOST.search(running_page.text) else None
+    reader = Reader(running_page, reader_directory, reader_environment, make_targets, verdicts, host)
     for block in running_page.blocks:
         reader.follow(block)
 

@@ -1,6 +1,8 @@
-"""Settings: where they come from, and what is refused before anything starts."""
+"""Settings: one frozen value from the command line, the environment, a file and defaults, refused with a hint."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,56 +10,56 @@ from bollard.host.errors import SettingsError
 from bollard.host.settings import Settings, read_settings
 
 
-def test_without_any_configuration_the_defaults_hold(tmp_path):
-    assert read_settings({}, tmp_path, {}) == Settings()
+def test_the_first_start_needs_no_configuration(tmp_path: Path) -> None:
+    settings = read_settings({}, tmp_path, {})
+    assert settings == Settings()
+    assert (settings.host, settings.database) == ("127.0.0.1", "")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.port = 1  # type: ignore[misc]
 
 
-def test_the_command_line_stands_over_the_environment_and_that_over_the_file(tmp_path):
-    (tmp_path / "bollard.toml").write_text('port = 1001\nworkers = 2\ndata = "from-file"\n')
-    settings = read_settings({"BOLLARD_PORT": "1002", "BOLLARD_WORKERS": "3"}, tmp_path, {"port": 1003, "data": None})
-    assert (settings.port, settings.workers, settings.data) == (1003, 3, Path("from-file"))
-
-
-def test_a_variable_that_is_no_setting_is_somebody_elses(tmp_path):
-    assert read_settings({"BOLLARD_LANG": "zh_Hans", "PORT": "1"}, tmp_path, {}) == Settings()
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "bollard.toml").write_text('port = 1\nworkers = 2\ndata = "file"\n', encoding="utf-8")
+    environment = {"BOLLARD_PORT": "3", "BOLLARD_WORKERS": "4", "HOME": "/", "BOLLARD_TOKEN": "not a setting"}
+    settings = read_settings(environment, tmp_path, {"port": 5, "database": None})
+    assert (settings.port, settings.workers, settings.data) == (5, 4, Path("file"))
 
 
 @pytest.mark.parametrize(
-    ("text", "field"),
+    ("overrides", "field"),
     [
-        ("prot = 1\n", "prot"),
-        ('port = "many"\n', "port"),
-        ("port = 70000\n", "port"),
-        ("workers = 0\n", "workers"),
-        ("runs_at_once = 0\n", "runs_at_once"),
-        ('host = "0.0.0.0"\n', "host"),
-        ("[retention]\n'tool.call.completed' = -1\n", "retention"),
-        ("[retention]\n'tool.call.completed' = 'long'\n", "retention"),
+        ({"port": "x"}, "port"),
+        ({"port": 70000}, "port"),
+        ({"port": -1}, "port"),
+        ({"workers": 0}, "workers"),
+        ({"workers": 65}, "workers"),
+        ({"runs_at_once": 0}, "runs_at_once"),
+        ({"host": "0.0.0.0"}, "host"),
+        ({"host": "example.org"}, "host"),
+        ({"prot": 1}, "prot"),
+        ({"grace_s": "nan"}, "grace_s"),
+        ({"grace_s": -1}, "grace_s"),
+        ({"grace_s": "soon"}, "grace_s"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused_by_name_with_a_hint(tmp_path, text, field):
-    (tmp_path / "bollard.toml").write_text(text)
-    with pytest.raises(SettingsError) as refused:
+def test_a_setting_that_cannot_work_is_refused_by_name(tmp_path: Path, overrides: dict[str, Any], field: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        read_settings({}, tmp_path, overrides)
+    assert refusal.value.details["field"] == field
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize("content", [b"port = ", b"\xff\xfe", b"port = 1\nport = 2"])
+def test_a_file_that_cannot_be_read_is_refused_with_a_hint(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "bollard.toml").write_bytes(content)
+    with pytest.raises(SettingsError) as refusal:
         read_settings({}, tmp_path, {})
-    assert refused.value.details["field"] == field
-    assert refused.value.hint
+    assert "bollard.toml" in refusal.value.message
+    assert refusal.value.hint
 
 
-def test_a_file_that_is_no_toml_is_refused_by_name(tmp_path):
-    (tmp_path / "bollard.toml").write_text("port = = 1\n")
-    with pytest.raises(SettingsError, match=r"bollard\.toml"):
-        read_settings({}, tmp_path, {})
-
-
-def test_retention_is_a_table_by_kind_in_the_file_and_a_list_in_the_environment(tmp_path):
-    (tmp_path / "bollard.toml").write_text("[retention]\n'message.delta' = 7\n'tool.call.completed' = 30.5\n")
-    expected = (("message.delta", 7.0), ("tool.call.completed", 30.5))
-    assert read_settings({}, tmp_path, {}).retention == expected
-    given = {"BOLLARD_RETENTION": "message.delta=7, tool.call.completed=30.5"}
-    assert read_settings(given, tmp_path / "elsewhere", {}).retention == expected
-
-
-def test_plugins_are_a_list_in_the_file_and_separated_by_colons_in_the_environment(tmp_path):
-    (tmp_path / "bollard.toml").write_text('plugins = ["a", "b.py"]\n')
-    assert read_settings({}, tmp_path, {}).plugins == (Path("a"), Path("b.py"))
-    assert read_settings({"BOLLARD_PLUGINS": "c:d.py"}, tmp_path, {}).plugins == (Path("c"), Path("d.py"))
+def test_lists_and_switches_are_read_from_the_environment(tmp_path: Path) -> None:
+    environment = {"BOLLARD_PLUGINS": "one:two", "BOLLARD_BUILTIN_PLUGINS": "no", "BOLLARD_GRACE_S": "0.5"}
+    settings = read_settings(environment, tmp_path, {})
+    assert settings.plugins == (Path("one"), Path("two"))
+    assert (settings.builtin_plugins, settings.grace_s) == (False, 0.5)

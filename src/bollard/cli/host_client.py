@@ -101,8 +101,10 @@ class HostClient:
     async def _refused(self, answer: Answer) -> None:
         if answer.status < 400:
             return
-        body = _object(self.address, await answer.read())
-        error = cast("dict[str, Any]", body.get("error") or {})
+        try:
+            error = cast("dict[str, Any]", _object(self.address, await answer.read()).get("error") or {})
+        except BadAnswer:  # a proxy answers, or a path that the host does not know
+            error = {}
         if answer.status == 401:
             key = "error.token" if self._has_token else "error.no_token"
             raise HostProblem(key, "hint.token", address=self.address)

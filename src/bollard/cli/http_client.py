@@ -173,11 +173,11 @@ class HttpClient:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[Answer]:
         """Send a request; the answer's body is to be read inside the block."""
-        where = str(self.address)
+        head = self._head(method, path, body, headers or {})
         reader, writer = await self._connect()
         try:
-            async with heard(where):
-                writer.write(self._head(method, path, body, headers or {}) + (body or b""))
+            async with heard(str(self.address)):
+                writer.write(head + (body or b""))
                 await writer.drain()
             yield await self._answer(reader)
         finally:

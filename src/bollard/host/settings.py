@@ -12,6 +12,7 @@ from bollard.host.limits import RUNS_AT_ONCE
 __all__ = ["Settings", "read_settings"]
 
 _PREFIX: Final = "BOLLARD_"
+_GRACE_MAX_S: Final = 3600.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -51,6 +52,10 @@ class Settings:
         if not 1 <= self.runs_at_once <= 10_000:
             raise SettingsError(
                 f"runs_at_once is {self.runs_at_once}", hint="use a number from 1 to 10000", field="runs_at_once"
+            )
+        if not 0 <= self.grace_s <= _GRACE_MAX_S:
+            raise SettingsError(
+                f"grace_s is {self.grace_s}", hint=f"use seconds from 0 to {_GRACE_MAX_S:g}", field="grace_s"
             )
 
 

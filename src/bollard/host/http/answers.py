@@ -46,7 +46,7 @@ def error_answer(error: HostError) -> JsonAnswer:
             "hint": error.hint,
             "retryable": error.retryable,
             "details": error.details,
-            "docs": f"docs/reference/errors.md#{error.code}",
+            "docs": f"docs/reference/http.md#{error.code}",
         }
     }
     headers = {"retry-after": "1"} if error.retryable else None

@@ -212,11 +212,16 @@ class Journal:
             self._queue.hurried = True
             self._changed.notify()
 
-    async def commit(self, entry: Entry) -> Outcome:
-        """Queue an entry and wait until it is on disk. Raises what kept it from that."""
+    async def commit(self, entry: Entry, then: Told | None = None) -> Outcome:
+        """Queue an entry and wait until it is on disk. Raises what kept it from that.
+
+        `then` is told in any case, and once: also when whoever waits here was cancelled meanwhile.
+        """
         fate: asyncio.Future[Outcome] = self._loop.create_future()
 
         def told(outcome: Outcome | HostError) -> None:
+            if then is not None:
+                then(outcome)
             if fate.done():
                 return
             if isinstance(outcome, HostError):
@@ -224,7 +229,12 @@ class Journal:
             else:
                 fate.set_result(outcome)
 
-        self.append(replace(entry, told=told, urgent=True))
+        try:
+            self.append(replace(entry, told=told, urgent=True))
+        except HostError as error:
+            if then is not None:
+                then(error)
+            raise
         return await fate
 
     async def housekeep(self, work: Callable[[WriteTransaction], int]) -> int:

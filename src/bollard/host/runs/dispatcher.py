@@ -1,9 +1,9 @@
 """Accepts events, gives runs to workers, and keeps those that wait. The owner of every live run of this host."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -31,6 +31,8 @@ from bollard.wire import WireError
 __all__ = ["Accepted", "Dispatcher", "QueuedRun"]
 
 _log = structlog.get_logger("bollard.runs")
+_RETRY_S: Final = 1.0
+"""Time between two tries to claim a queued run that the store refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,13 @@ class Dispatcher:
         records = self._first_records(queued, grant)
         subscription = self._hub.subscribe(queued.facts.run_id) if watch else None
         self._accepting += 1
+
+        def decided(outcome: Outcome | HostError) -> None:
+            # Here, and not behind the wait: a run that is on disk begins, also when its caller went away meanwhile.
+            self._accepting -= 1
+            if isinstance(outcome, Committed):
+                self._accepted(queued, records, room=room)
+
         outcome: Outcome | None = None
         try:
             outcome = await self._journal.commit(
@@ -138,14 +147,19 @@ class Dispatcher:
                     records=records,
                     dedupe=(workspace, event.source, event.source_id),
                     size=sum(len(record.data) for record in records),
-                )
+                ),
+                decided,
             )
         finally:
-            self._accepting -= 1
             if subscription is not None and not isinstance(outcome, Committed):
                 subscription.close()
         if isinstance(outcome, Duplicate):
             return Accepted(event_id=outcome.first.event_id, run_id=outcome.first.run_id, first=False)
+        facts = queued.facts
+        return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)
+
+    def _accepted(self, queued: QueuedRun, records: Sequence[NewRecord], *, room: bool) -> None:
+        """A new run is on disk: show it and start it, or let it wait."""
         kill_point("dispatcher.after_accept")
         facts = queued.facts
         self._hub.publish(facts.run_id, [stream_record(record) for record in records[1:]])
@@ -154,7 +168,6 @@ class Dispatcher:
         else:
             self._queue[facts.run_id] = queued
             self._engine.submit(facts.run_id)
-        return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)
 
     def _new_run(self, event: NewEvent, agent: Agent, workspace: str, *, epoch: int) -> tuple[QueuedRun, Grant]:
         stamp = self._ids.next(self._clock.now_ms())
@@ -280,6 +293,7 @@ class Dispatcher:
         except HostError as error:
             _log.warning("a queued run could not be claimed", run=facts.run_id, problem=error.message)
             self._queue[facts.run_id] = queued
+            asyncio.get_running_loop().call_later(_RETRY_S, self._fill)  # nothing else may come that would
             return
         finally:
             self._accepting -= 1
@@ -300,7 +314,7 @@ class Dispatcher:
         queued = self._queue.pop(run_id, None)
         if queued is None:
             return self._engine.signal(run_id, Cancel(reason))
-        await self._cancel_queued(queued, reason)
+        await asyncio.shield(self._task(self._cancel_queued(queued, reason)))
         return True
 
     async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
@@ -325,7 +339,13 @@ class Dispatcher:
             )
             for index, (kind, body) in enumerate(bodies)
         ]
-        if await self._engine.claim(facts.run_id, epoch, records):
+        try:
+            won = await self._engine.claim(facts.run_id, epoch, records)
+        except HostError:
+            self._queue[facts.run_id] = queued  # it waits as before, and whoever stops it is told
+            self._fill()
+            raise
+        if won:
             self._hub.publish(facts.run_id, [stream_record(record) for record in records])
             self._hub.end(facts.run_id)
 
@@ -368,7 +388,8 @@ class Dispatcher:
         if self._queue:
             self._fill()
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> None:
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -26,6 +26,7 @@ class _Scripted:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._reasons: dict[str, str] = {}
         self.end: WorkerEnd | None = None
 
     def runners(self) -> list[JsonObject]:
@@ -38,7 +39,7 @@ class _Scripted:
         self._tasks[run.run_id] = asyncio.get_running_loop().create_task(self._serve(run))
 
     def run_cancelled(self, run: WorkerRun, reason: str) -> None:
-        del reason
+        self._reasons[run.run_id] = reason
         if task := self._tasks.get(run.run_id):
             task.cancel()
 
@@ -66,8 +67,9 @@ class _Scripted:
         except asyncio.CancelledError:
             if deaf or run.over:
                 return
+            code = self._reasons.get(run.run_id, "cancelled")
             with contextlib.suppress(WireError):
-                await run.emit("run.failed", {"code": "cancelled", "error": "stopped", "retryable": False})
+                await run.emit("run.failed", {"code": code, "error": "stopped", "retryable": False})
         except WireError:
             return
         if self.end is not None and not run.over:

@@ -14,6 +14,8 @@ __all__ = ["SteppedJournal"]
 
 _COMMIT_S: Final = 0.01
 _TELL_S: Final = 0.002
+_FULL_S: Final = 1.0
+"""Time between two looks whether a full disk has space again."""
 
 
 class SteppedJournal(Journal):
@@ -47,9 +49,10 @@ class SteppedJournal(Journal):
         self._asked = False
         fates = self._turn(self._collect(), closing=False)
         self._loop.call_later(self.random.uniform(0, _TELL_S), self._tell, fates)
-        if self._queue.entries:
+        if self._queue.entries or self.full:
             self._asked = True
-            self._loop.call_later(self.random.uniform(0, _COMMIT_S), self._step)
+            wait_s = self.random.uniform(0, _COMMIT_S) if self._queue.entries else _FULL_S
+            self._loop.call_later(wait_s, self._step)
 
     def _tell(self, fates: list[Fate]) -> None:
         if not self._crashed:

@@ -50,7 +50,7 @@ _AGENT: Final = Agent(
 )
 _INTERLEAVED: Final = 0.2
 """How often a commit falls between two reads, where one waits."""
-_SETTLED_S: Final = 120.0
+_SETTLED_S: Final = 300.0
 """Time in which the last incarnation must bring every run and every reader to its end."""
 _OWNED_S: Final = 5.0
 """Time after a restart in which every run has an owner or an end."""
@@ -242,8 +242,9 @@ class _Incarnation:
         self._world.plan.fail_at = None
 
 
-def _run(world: _World, number: int, life_s: float | None) -> None:
-    """One incarnation: a life of `life_s` that ends in a crash, or the last one, which must settle everything."""
+def _run(world: _World, number: int, *, last: bool) -> None:
+    """One incarnation: a life of some seconds that ends in a crash, or in peace, when everything must settle."""
+    life_s = world.random.uniform(0.1, 5.0)
     loop = VirtualLoop(world.now, world.random)
     asyncio.set_event_loop(loop)
     incarnation = _Incarnation(world, number, loop)
@@ -253,12 +254,14 @@ def _run(world: _World, number: int, life_s: float | None) -> None:
         for view in world.history.views:
             if not view.ended:
                 incarnation.client(incarnation.follow(view))
-        if life_s is not None:
-            for _ in range(2):
-                incarnation.client(incarnation.busy())
-            incarnation.client(incarnation.disk_fills_up())
-            await asyncio.sleep(life_s)
+        nemesis = [loop.create_task(incarnation.busy()) for _ in range(2)]
+        nemesis.append(loop.create_task(incarnation.disk_fills_up()))
+        await asyncio.sleep(life_s)
+        if not last:
             return
+        for task in nemesis:
+            task.cancel()
+        world.plan.fail_at = None
         await asyncio.sleep(_OWNED_S)
         for row in world.store.unfinished_runs("", 1000):
             if row.status != "queued" and row.run_id not in incarnation.dispatcher.live:
@@ -310,8 +313,8 @@ def simulate(seed: int, *, crashes: int = 2) -> Verdict:
     """The history of one seed: so many crashes, then a life in which everything must come to its end."""
     world = _World(seed)
     for number in range(crashes):
-        _run(world, number, world.random.uniform(0.1, 5.0))
-    _run(world, crashes, None)
+        _run(world, number, last=False)
+    _run(world, crashes, last=True)
     problems = [*world.problems, *run_problems(world.store), *chain_problems(world.store, _KEY.verify_key)]
     problems += world.history.disagreements(world.store)
     digest = _digest(world, world.store)

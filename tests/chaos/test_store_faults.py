@@ -1,0 +1,214 @@
+"""F12 to F15: the disk is full, locked, slow or unsure. Runs end, nothing acknowledged is lost, and it heals."""
+
+import asyncio
+import random
+import sqlite3
+import threading
+import time
+
+import pytest
+
+from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.clock import SystemClock
+from bollard.host.engine.local import LocalEngine
+from bollard.host.errors import HostError, StorageFull, StorageUnavailable
+from bollard.host.log.journal import Journal
+from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.hub import Hub
+from bollard.host.runs.reading import RunReader
+from bollard.host.simulator.history import History
+from bollard.host.simulator.ledger import chain_problems, run_problems
+from bollard.host.simulator.scripted_workers import ScriptedPool
+from bollard.host.store.failing import FailurePlan, failing
+from bollard.host.store.memory import MemoryStore
+from bollard.host.store.sqlite import sqlite_store
+from bollard.trust import SigningKey
+
+KEY = SigningKey(b"a key that only these tests use!")
+AGENT = Agent(agent_id="scripted", runner_id="r", runner_name="default", plugin="scripted", label={"en_US": "S"})
+FLOWING = {"deltas": 100_000, "pauses": 0.5, "states": 0, "message": False, "ending": "completes"}
+SHORT = {"deltas": 5, "pauses": 0.0, "states": 1, "message": True, "ending": "completes"}
+PATIENCE_S = 20
+
+
+class NoBlobs:
+    def put(self, content):
+        return ""
+
+
+class Rig:
+    """A host without processes: the real journal and its thread, on a store that fails when told to."""
+
+    def __init__(self, store):
+        self.raw = store
+        self.plan = FailurePlan()
+        self.history = History()
+        clock, hub = SystemClock(), Hub()
+        self.store = failing(store, self.plan)
+        self.journal = Journal(self.store, NoBlobs(), clock, incarnation="i1", key=KEY)
+        agents = AgentBook()
+        agents.put(AGENT)
+        pool = ScriptedPool(random.Random(1))
+        pool.start(0)
+        self.dispatcher = Dispatcher(
+            journal=self.journal,
+            hub=hub,
+            clock=clock,
+            agents=agents,
+            pools={"scripted": pool},
+            engine=LocalEngine(self.journal, self.store, clock, "i1"),
+            host_version="test",
+        )
+        self.reader = RunReader(store, hub, self.dispatcher.live)
+        self.readers = []
+        self.journal.start()
+
+    async def accept(self, name, plan):
+        event = NewEvent(source="t", source_id=name, event_type="message.received", text="go", data=plan)
+        accepted = await self.dispatcher.accept(event, "scripted", "default")
+        self.history.acknowledged("t", name, accepted.run_id)
+        view = self.history.view(accepted.run_id)
+        self.readers.append(asyncio.create_task(self._read(view)))
+        return view
+
+    async def _read(self, view):
+        async for batch in self.reader.read(view.run_id, None):
+            for record in batch:
+                view.see(record)
+
+    async def until(self, condition):
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 -- another thread
+                await asyncio.sleep(0.005)
+
+    async def finish(self):
+        """Every reader gets to its end; then what is on disk is judged."""
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*self.readers)
+        await self.journal.close()
+        problems = [*run_problems(self.raw), *chain_problems(self.raw, KEY.verify_key)]
+        assert [*problems, *self.history.disagreements(self.raw)] == []
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def rig(request, tmp_path):
+    store = MemoryStore() if request.param == "memory" else sqlite_store(tmp_path / "bollard.db")
+    store.open()
+    rig = Rig(store)
+    yield rig
+    await rig.journal.close()
+    store.close()
+
+
+def _ended_as(view):
+    return view.records[-1].json
+
+
+async def test_a_full_disk_ends_what_runs_takes_nothing_new_and_heals_by_itself(rig):
+    full = threading.Event()
+
+    def check(call):
+        if call == "write.begin" and full.is_set():
+            raise StorageFull("no space left")
+
+    rig.plan.on_call = check
+    views = [await rig.accept(f"flow{number}", FLOWING) for number in range(5)]
+    await rig.until(lambda: all(len(view.records) > 20 for view in views))
+    full.set()
+    await rig.until(lambda: all(live.state.terminal for live in rig.dispatcher.live.values()))
+    with pytest.raises(StorageFull):
+        await rig.accept("refused", SHORT)
+    full.clear()
+    await rig.until(lambda: all(view.ended for view in views))
+    assert all(b"host.lost" in _ended_as(view) for view in views), "they were stopped for it, and say so"
+    await rig.until(lambda: not rig.journal.full)
+    after = await rig.accept("after", SHORT)
+    await rig.until(lambda: after.ended)
+    assert b'"completed"' in _ended_as(after)
+    await rig.finish()
+
+
+async def test_a_store_that_fails_every_fifth_time_delays_runs_and_doubles_nothing(rig):
+    begun = 0
+
+    def check(call):
+        nonlocal begun
+        begun += call == "write.begin"
+        if call == "write.begin" and begun % 5 == 0:
+            raise StorageUnavailable("busy")
+
+    rig.plan.on_call = check
+    views = [await rig.accept(f"e{number}", SHORT) for number in range(8)]
+    await rig.until(lambda: all(view.ended for view in views))
+    assert all(b'"completed"' in _ended_as(view) for view in views)
+    assert rig.journal.numbers.retries > 0
+    await rig.finish()
+
+
+@pytest.mark.parametrize("commit", [1, 2, 3])
+async def test_a_commit_whose_outcome_is_not_known_is_looked_up_and_not_repeated(rig, commit):
+    rig.plan.only, rig.plan.fail_at, rig.plan.after_commit = "write.commit", commit, True
+    rig.plan.error = lambda call: StorageUnavailable("the connection died", outcome="unknown")
+    view = await rig.accept("e", SHORT)
+    await rig.until(lambda: view.ended)
+    assert b'"completed"' in _ended_as(view)
+    await rig.finish()
+
+
+async def test_slow_commits_stop_a_worker_at_its_window_and_let_it_go_on(rig):
+    go_on = threading.Event()
+    go_on.set()
+    rig.plan.on_call = lambda call: call != "write.commit" or go_on.wait(PATIENCE_S)
+    view = await rig.accept("flood", {**FLOWING, "deltas": 3000, "pauses": 0.0})
+    await rig.until(lambda: len(view.records) > 3)
+    go_on.clear()
+    committed = rig.raw.last_seq(view.run_id)
+    seen = -1
+    while seen != len(view.records):  # until nothing more comes
+        seen = len(view.records)
+        await asyncio.sleep(0.2)
+    assert len(view.records) - committed <= 2 * 256 + 3, "no more than what was under way and one window"
+    assert rig.journal.waiting <= 2
+    go_on.set()
+    await rig.until(lambda: view.ended)
+    assert sum(record.type == "message.delta" for record in view.records) == 3000
+    await rig.finish()
+
+
+async def test_a_database_locked_by_another_program_is_waited_for_with_a_limit(tmp_path):
+    store = sqlite_store(tmp_path / "bollard.db")
+    store.open()
+    rig = Rig(store)
+    before = await rig.accept("before", SHORT)
+    await rig.until(lambda: before.ended)
+    other = sqlite3.connect(tmp_path / "bollard.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    begun, lag = time.monotonic(), asyncio.create_task(_longest_stall())
+    with pytest.raises(HostError) as refused:
+        await rig.accept("locked out", SHORT)
+    assert refused.value.retryable
+    assert time.monotonic() - begun < 8
+    assert store.run(before.run_id) is not None, "reading goes on"
+    lag.cancel()
+    other.execute("ROLLBACK")
+    other.close()
+    after = await rig.accept("after", SHORT)
+    await rig.until(lambda: after.ended)
+    await rig.finish()
+    assert await _result(lag) < 0.25, "the loop was never held up"
+    store.close()
+
+
+async def _longest_stall():
+    longest, last = 0.0, time.monotonic()
+    try:
+        while True:
+            await asyncio.sleep(0.005)
+            longest, last = max(longest, time.monotonic() - last - 0.005), time.monotonic()
+    except asyncio.CancelledError:
+        return longest
+
+
+async def _result(task):
+    return await task

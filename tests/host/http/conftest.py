@@ -1,0 +1,282 @@
+"""A whole host behind a real uvicorn on a free port, and a plain client for it."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import secrets
+import socket
+import textwrap
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import uvicorn
+
+from bollard.host.app import Host
+from bollard.host.settings import Settings
+from bollard.wire import encode
+
+PATIENCE_S = 30.0
+PARROT = """
+    import asyncio
+    from bollard.sdk import RunContext, runner
+
+    @runner(name="default", label="Parrot")
+    async def parrot(ctx: RunContext):
+        text = ctx.input.text or ""
+        if text == "wait":
+            yield ctx.delta("waiting")
+            await asyncio.Event().wait()
+        elif text == "flood":
+            for number in range(150):
+                yield ctx.delta(f"{number} " + "x" * 100_000)
+            yield ctx.completed("that was much")
+        elif text == "die":
+            import os
+            os._exit(1)
+        else:
+            for word in text.split():
+                yield ctx.delta(word + " ")
+"""
+
+
+@dataclass
+class Answer:
+    """One response, whole."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> Any:
+        return self.json["error"]
+
+
+@dataclass
+class Event:
+    """One server-sent event."""
+
+    id: str | None
+    type: str
+    data: Any
+
+
+@dataclass
+class Stream:
+    """An open stream of a run."""
+
+    connection: http.client.HTTPConnection
+    response: http.client.HTTPResponse
+    seen: list[Event] = field(default_factory=list[Event])
+
+    def __iter__(self) -> Iterator[Event]:
+        fields: dict[str, str] = {}
+        for line in self.response:
+            text = line.decode().rstrip("\n")
+            if text:
+                name, _, value = text.partition(": ")
+                fields[name] = value
+            elif "data" in fields:
+                event = Event(fields.get("id"), fields["event"], json.loads(fields["data"]))
+                if event.type == "message.delta":
+                    event.data["created_at"] = 0  # deltas that were stored as one row share one time
+                self.seen.append(event)
+                fields = {}
+                yield event
+            else:
+                fields = {}
+        self.close()
+
+    def until(self, kind: str) -> Event:
+        for event in self:
+            if event.type == kind:
+                return event
+        raise AssertionError(f"the stream ended without {kind}: {[event.type for event in self.seen]}")
+
+    def close(self) -> None:
+        # The response holds the socket open; closing only the connection would not hang up.
+        self.response.close()
+        self.connection.close()
+
+
+class Client:
+    """Speaks HTTP to one host."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.port = port
+        self.token = token
+
+    def _open(
+        self, method: str, path: str, body: Any, headers: dict[str, str], token: str | None
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        raw = encode(body) if isinstance(body, dict) else body
+        sent = dict(headers)
+        if token is not None:
+            sent.setdefault("authorization", f"Bearer {token}")
+        connection.request(method, path, body=raw, headers=sent, encode_chunked="transfer-encoding" in sent)
+        return connection, connection.getresponse()
+
+    def send(self, method: str, path: str, body: Any = None, *, token: str | None = "", **headers: str) -> Answer:
+        given = self.token if token == "" else token
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection, response = self._open(method, path, body, named, given)
+        with contextlib.closing(connection):
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+
+    def get(self, path: str, **more: Any) -> Answer:
+        return self.send("GET", path, **more)
+
+    def post(self, path: str, body: Any = None, **more: Any) -> Answer:
+        return self.send("POST", path, body, **more)
+
+    def stream(self, run_id: str, last: str | None = None) -> Stream:
+        headers = {} if last is None else {"last-event-id": last}
+        connection, response = self._open("GET", f"/api/v1/runs/{run_id}/stream", None, headers, self.token)
+        assert response.status == 200, response.read()
+        return Stream(connection, response)
+
+    def create_and_stream(self, body: Any) -> Stream:
+        headers = {"accept": "text/event-stream"}
+        connection, response = self._open("POST", "/api/v1/runs", body, headers, self.token)
+        assert response.status == 200, response.read()
+        return Stream(connection, response)
+
+    def say(self, text: str, **more: Any) -> str:
+        answer = self.post("/api/v1/runs", {"agent": "parrot", "input": {"text": text}, **more})
+        assert answer.status == 202, answer.body
+        return answer.json["run_id"]
+
+    def read(self, run_id: str, last: str | None = None) -> list[Event]:
+        stream = self.stream(run_id, last)
+        events = list(stream)
+        stream.close()
+        return events
+
+    def until_health(self, condition: Any) -> Any:
+        """Asks until the host's health fits, for a bounded number of times."""
+        for _ in range(2000):
+            health = self.get("/readyz").json
+            if condition(health):
+                return health
+        raise AssertionError(f"the host's health is {health}")
+
+
+class HostThread:
+    """A host on a loop of its own, so that tests can be plain functions."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.token: str | None = None
+        self._up = threading.Event()
+        self._down: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+        assert self._up.wait(PATIENCE_S)
+        if self._problem is not None:
+            raise self._problem
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._problem = error
+            self._up.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._down = asyncio.get_running_loop(), asyncio.Event()
+        host = Host(self.settings)
+        self.token = host.new_token
+        app = await host.start()
+        config = uvicorn.Config(app, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        server.install_signal_handlers = lambda: None
+        serving = asyncio.create_task(server.serve(sockets=[self.listener]))
+        self._up.set()
+        await self._down.wait()
+        await host.stop()
+        server.should_exit = True
+        await serving
+
+    def stop(self) -> None:
+        if self._loop is not None and self._down is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._down.set)
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        self.listener.close()
+        if self._problem is not None:
+            raise self._problem
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plugins") / "parrot.py"
+    path.write_text(textwrap.dedent(PARROT), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def own_schema(postgres_database: str) -> Iterator[str]:
+    """A schema of this module alone, so that its host shares no table with other tests."""
+    name = f"http_{secrets.token_hex(4)}"
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+        yield f"{postgres_database}?options=-csearch_path%3D{name}"
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
+    database = request.getfixturevalue("own_schema") if request.param == "postgres" else ""
+    return Settings(
+        data=tmp_path_factory.mktemp("data"),
+        database=database,
+        plugins=(plugin,),
+        builtin_plugins=False,
+        port=0,
+        grace_s=0.5,
+    )
+
+
+@pytest.fixture(scope="module")
+def api(settings: Settings) -> Iterator[Client]:
+    host = HostThread(settings)
+    assert host.token is not None
+    client = Client(host.port, host.token)
+    client.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")
+    yield client
+    host.stop()
+
+
+@pytest.fixture
+def start_host() -> Iterator[Any]:
+    """Hosts that a test starts and stops itself."""
+    started: list[HostThread] = []
+
+    def start(settings: Settings) -> HostThread:
+        host = HostThread(settings)
+        started.append(host)
+        return host
+
+    yield start
+    for host in started:
+        host.stop()
+
+
+@pytest.fixture
+def client_of() -> type[Client]:
+    return Client

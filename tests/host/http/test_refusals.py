@@ -1,0 +1,212 @@
+"""What the API refuses: with a code, a sentence and a hint, before anything happened."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bollard.host.clock import SystemClock
+from bollard.host.http.answers import BODY_BYTES
+from bollard.host.settings import Settings
+from bollard.host.store.opening import choose_store
+from bollard.host.store.rows import PutRun
+
+RUN = {"agent": "parrot", "input": {"text": "hi"}}
+
+
+def assert_refused(answer: Any, status: int, code: str) -> None:
+    assert answer.status == status, answer.body
+    error = answer.error
+    assert error["code"] == code
+    assert error["message"]
+    assert error["hint"]
+    assert answer.headers["content-type"] == "application/json"
+
+
+# --- who may ---
+
+GUARDED = [
+    ("POST", "/api/v1/runs"),
+    ("GET", "/api/v1/runs"),
+    ("GET", "/api/v1/runs/run_x"),
+    ("GET", "/api/v1/runs/run_x/records"),
+    ("GET", "/api/v1/runs/run_x/stream"),
+    ("POST", "/api/v1/runs/run_x/cancel"),
+    ("POST", "/api/v1/events"),
+    ("GET", "/api/v1/agents"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), GUARDED)
+def test_every_route_wants_the_token_and_says_the_same_to_everyone_else(api: Any, method: str, path: str) -> None:
+    real = api.get("/api/v1/runs").status
+    assert real == 200
+    answers = [
+        api.send(method, path, token=None),
+        api.send(method, path, token="wrong"),
+        api.send(method, path, token=api.token[:-1]),
+        api.send(method, path, token=api.token + "x"),
+        api.send(method, path, token=None, authorization=f"Basic {api.token}"),
+        api.send(method, path, token=None, authorization="Bearer"),
+        api.send(method, path, token=None, authorization=""),
+        api.send(method, path, token=None, authorization="Bearer \xff\xfe"),
+    ]
+    for answer in answers:
+        assert_refused(answer, 401, "unauthenticated")
+    assert len({answer.body for answer in answers}) == 1
+
+
+def test_health_needs_no_token(api: Any) -> None:
+    assert api.get("/healthz", token=None).body == b"ok"
+    ready = api.get("/readyz", token=None)
+    assert (ready.status, ready.json["ready"]) == (200, True)
+    assert ready.json["plugins"]["parrot"]["workers"] >= 0
+
+
+# --- what is not there ---
+
+
+@pytest.mark.parametrize("run_id", ["run_x", "run_0", "x" * 64, "x" * 65, "x" * 2000, "%00", "..%2F..", "%F0%9F%98%80"])
+def test_a_run_that_is_not_there_is_not_found_whatever_is_asked(api: Any, run_id: str) -> None:
+    answers = [
+        api.get(f"/api/v1/runs/{run_id}"),
+        api.get(f"/api/v1/runs/{run_id}/records"),
+        api.get(f"/api/v1/runs/{run_id}/stream"),
+        api.post(f"/api/v1/runs/{run_id}/cancel"),
+    ]
+    for answer in answers:
+        assert_refused(answer, 404, "not_found")
+
+
+def test_absent_runs_are_all_refused_with_the_same_bytes(api: Any) -> None:
+    bodies = {api.get(f"/api/v1/runs/{run_id}").body for run_id in ("run_1", "run_2", "y" * 200)}
+    assert len(bodies) == 1
+
+
+def test_a_run_of_another_workspace_looks_as_if_it_were_not_there(api: Any, settings: Settings) -> None:
+    own = api.say("mine")
+    api.read(own)
+    store = choose_store(settings.database, settings.data, SystemClock())
+    store.open()
+    row = store.run(own)
+    assert row is not None
+    foreign = "run_0000000000000000000000000"
+    with store.write() as transaction:
+        transaction.apply([PutRun(msgspec.structs.replace(row, run_id=foreign, workspace="other"))])
+    assert store.run(foreign) is not None
+    store.close()
+    for path in ("", "/records", "/stream"):
+        assert api.get(f"/api/v1/runs/{foreign}{path}").body == api.get(f"/api/v1/runs/run_absent{path}").body
+    assert_refused(api.post(f"/api/v1/runs/{foreign}/cancel"), 404, "not_found")
+    assert foreign not in [item["run_id"] for item in api.get("/api/v1/runs?limit=100").json["items"]]
+
+
+def test_an_unknown_agent_is_not_found(api: Any) -> None:
+    answer = api.post("/api/v1/runs", {**RUN, "agent": "nobody"})
+    assert_refused(answer, 404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/v1/nothing", "/api/v2/runs", "/api/v1/runs/a/b/c"])
+def test_a_path_that_is_nothing_is_refused_like_everything(api: Any, path: str) -> None:
+    assert_refused(api.get(path), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("DELETE", "/api/v1/runs", "GET, HEAD, POST"),
+        ("PUT", "/api/v1/runs/run_x", "GET, HEAD"),
+        ("GET", "/api/v1/events", "POST"),
+        ("GET", "/api/v1/runs/run_x/cancel", "POST"),
+        ("POST", "/api/v1/agents", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_not_possible_names_those_that_are(api: Any, method: str, path: str, allow: str) -> None:
+    answer = api.send(method, path)
+    assert_refused(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == allow
+
+
+# --- bodies ---
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"{", "body"),
+        (b"[]", "body"),
+        (b'"x"', "body"),
+        (b"\xff\xfe", "body"),
+        (b'{"agent":"parrot","agent":"parrot"}', "body"),
+        (b'{"agent":NaN}', "body"),
+        (b'{"agent":"\\ud800"}', "body"),
+        (b"[" * 5000, "body"),
+        (b'{"agent":' + b"9" * 400 + b"}", "body"),
+        (b"", "agent"),
+        (b"{}", "agent"),
+        (b'{"agent":3}', "agent"),
+        (b'{"agent":""}', "agent"),
+        (b'{"agent":"parrot","inptu":{"text":"hi"}}', "inptu"),
+        (b'{"agent":"parrot","input":{"text":3}}', "input.text"),
+        (b'{"agent":"parrot","input":"hi"}', "input"),
+        (b'{"agent":"parrot","conversation":""}', "conversation"),
+        (b'{"agent":"parrot","actor":{"typ":"user"}}', "actor.typ"),
+    ],
+)
+def test_a_body_that_is_wrong_is_refused_by_its_field(api: Any, body: bytes, field: str) -> None:
+    before = api.get("/readyz").json["journal"]["records"]
+    answer = api.post("/api/v1/runs", body)
+    assert_refused(answer, 400, "invalid_argument")
+    assert answer.error["details"]["field"].startswith(field)
+    assert api.get("/readyz").json["journal"]["records"] == before
+
+
+@pytest.mark.parametrize("missing", ["source", "id", "type", "agent"])
+def test_an_event_names_itself(api: Any, missing: str) -> None:
+    body = {"source": "s", "id": "1", "type": "webhook.received", "agent": "parrot"}
+    del body[missing]
+    answer = api.post("/api/v1/events", body)
+    assert_refused(answer, 400, "invalid_argument")
+    assert answer.error["details"]["field"] == missing
+
+
+def test_a_body_is_bounded_with_and_without_a_length(api: Any) -> None:
+    large = b'{"agent":"' + b"x" * BODY_BYTES + b'"}'
+    for length in (str(BODY_BYTES + 1), "9" * 15):
+        declared = api.post("/api/v1/runs", b"", content_length=length)
+        assert declared.status in (400, 413)
+        assert declared.error["hint"]
+    whole = api.post("/api/v1/runs", large)
+    assert whole.status in (400, 413)
+    chunked = api.post("/api/v1/runs", iter([large[:1000], large[1000:]]), transfer_encoding="chunked")
+    assert chunked.status in (400, 413)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({**RUN, "input": {"text": "x" * (256 * 1024 + 1)}}, "text"),
+        ({**RUN, "input": {"text": "汉" * (256 * 1024 // 3 + 1)}}, "text"),
+        ({**RUN, "data": {"x": "y" * 256 * 1024}}, "data"),
+        ({**RUN, "id": "i" * 257}, "id"),
+    ],
+)
+def test_what_is_too_large_is_refused_by_its_field(api: Any, body: Any, field: str) -> None:
+    answer = api.post("/api/v1/runs", body)
+    assert_refused(answer, 400, "invalid_argument")
+    assert answer.error["details"]["field"] == field
+
+
+def test_nothing_is_lost_by_a_refusal(api: Any) -> None:
+    """The refused id is free: the corrected request is the first one."""
+    wrong = {"agent": "nobody", "input": {"text": "hi"}, "id": "corrected-later"}
+    assert_refused(api.post("/api/v1/runs", wrong), 404, "not_found")
+    right = api.post("/api/v1/runs", {**wrong, "agent": "parrot"})
+    assert (right.status, right.json["first"]) == (202, True)
+    assert api.read(right.json["run_id"])[-1].data["data"]["status"] == "completed"
+
+
+def test_pipelined_refusals_do_not_stop_a_connection(api: Any) -> None:
+    for _ in range(50):
+        assert api.post("/api/v1/runs", b"{").status == 400
+    assert api.get("/healthz").body == b"ok"
