@@ -4,7 +4,7 @@ SHELL := /bin/bash
 VENV := .venv
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test check bench fuzz clean help
+.PHONY: setup run test check bench chaos fuzz clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ \t/'
@@ -24,6 +24,9 @@ check: setup     ## the quick half of the tests: lint, types, imports
 
 bench: setup     ## every performance figure of what exists
 	@scripts/bench wire
+
+chaos: setup     ## longer fault injection (by hand; SEED=1 ROUNDS=20)
+	@scripts/chaos --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),20)
 
 fuzz: setup      ## coverage-guided fuzzing of the frame parser (by hand; FUZZ_SECONDS=60)
 	@scripts/fuzz

@@ -25,7 +25,7 @@ PLOT = Path(__file__).parents[1] / "docs" / "images" / "growth.svg"
 CLIENTS = 16
 RUNS = 400
 MUST = 1.25
-"""The most that a run may cost on a long log, as a multiple of a short one: what two equal measurements differ by."""
+"""The most that a run may cost on a long log, as a multiple of a short one. Chosen to leave room for noise."""
 
 
 @dataclass(slots=True)

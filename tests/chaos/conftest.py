@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -48,8 +49,14 @@ class Answer:
         if "content-length" in self.headers:
             yield await self._reader.readexactly(int(self.headers["content-length"]))
             return
-        while size := int((await self._reader.readuntil(b"\r\n")).strip(), 16):
-            yield (await self._reader.readexactly(size + 2))[:-2]
+        while left := int((await self._reader.readuntil(b"\r\n")).strip(), 16):
+            while left:  # what has come counts, also of a chunk that is cut
+                piece = await self._reader.read(left)
+                if not piece:
+                    raise EOFError("the connection ended inside a chunk")
+                left -= len(piece)
+                yield piece
+            await self._reader.readexactly(2)
 
     async def json(self) -> Any:
         return json.loads(b"".join([piece async for piece in self.body()]))
@@ -336,3 +343,77 @@ def make_chaos(seed: int) -> Callable[[HostProcess], Chaos]:
 def plugin_path() -> Callable[[str], Path]:
     """The plugins of this folder, by name."""
     return lambda name: HERE / f"{name}.py"
+
+
+class ChaosProxy:
+    """Stands between a client and a host: delays what comes back, cuts it after so many bytes, or stalls."""
+
+    def __init__(self, upstream: int) -> None:
+        self._upstream = upstream
+        self.cut_after: int | None = None
+        self.reset = False
+        """Whether a cut is an RST instead of an end."""
+        self.delay_s = 0.0
+        self.piece = 65536
+        self.cuts = 0
+        self._tasks: set[Any] = set()
+        """The loop itself holds them only weakly."""
+
+    async def start(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.add(asyncio.current_task())
+        host_reader, host_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+        upward = asyncio.create_task(self._pump(reader, host_writer))
+        try:
+            with contextlib.suppress(OSError):
+                await self._downward(host_reader, writer)
+        finally:
+            upward.cancel()
+            host_writer.close()
+            writer.close()
+
+    @staticmethod
+    async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while piece := await reader.read(65536):
+                writer.write(piece)
+
+    async def _downward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        left = self.cut_after
+        while piece := await reader.read(self.piece):
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            writer.write(piece if left is None else piece[:left])
+            await writer.drain()
+            if left is not None:
+                left -= len(piece)
+                if left <= 0:
+                    self.cuts += 1
+                    if self.reset:
+                        linger = struct.pack("ii", 1, 0)
+                        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                        writer.transport.abort()
+                    return
+
+
+@pytest.fixture
+async def make_proxy() -> AsyncIterator[Callable[[HostProcess], Any]]:
+    """A proxy before a host, and a client that speaks through it."""
+    made: list[ChaosProxy] = []
+
+    async def make(host: HostProcess) -> tuple[ChaosProxy, Client]:
+        proxy = ChaosProxy(host.port)
+        port = await proxy.start()
+        made.append(proxy)
+        return proxy, Client(port, host._token)
+
+    yield make
+    for proxy in made:
+        await proxy.stop()

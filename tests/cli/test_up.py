@@ -65,6 +65,17 @@ def test_a_reader_that_waits_does_not_keep_the_host(new_host, started) -> None:
     assert host.signal(signal.SIGTERM) == 0
 
 
+def test_a_host_whose_output_nobody_reads_any_more_still_stops_in_order(new_host, started) -> None:
+    host = new_host()
+    process = started("up", "--data", str(host.data), "--port", "0", **host.variables)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["event"] == "listening"
+    process.stdout.close()
+    process.terminate()
+    assert process.wait(timeout=20) in (0, 1)
+    process.stdout = None
+
+
 def test_a_plugin_that_cannot_start_is_named_and_delays_nobody(new_host, write) -> None:
     broken = write("broken.py", "raise RuntimeError('no')\n")
     host = new_host().start("--plugins", str(broken))

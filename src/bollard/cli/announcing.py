@@ -1,5 +1,6 @@
 """What `bollard up` says while it starts and stops: sentences for a person, or one JSON line for each thing."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -39,26 +40,30 @@ class TextAnnouncer:
 
     def listening(self, address: str, version: str, settings: Settings) -> None:
         data = settings.data.resolve()
-        self._shell.print(self._text("up.listening", address=address, version=version))
-        self._shell.print(self._text("up.database" if settings.database else "up.data", path=data))
+        self._say(self._text("up.listening", address=address, version=version))
+        self._say(self._text("up.database" if settings.database else "up.data", path=data))
 
     def token(self, token: str, saved: str | None) -> None:
-        self._shell.print(self._text("up.token", token=token))
-        self._shell.print(self._text("up.token_saved", path=saved) if saved else self._text("up.token_unsaved"))
+        self._say(self._text("up.token", token=token))
+        self._say(self._text("up.token_saved", path=saved) if saved else self._text("up.token_unsaved"))
 
     def agent(self, agent_id: str, label: Mapping[str, str]) -> None:
         shown = printable(label.get(self._text.language) or label.get("en_US", agent_id))
-        self._shell.print(self._text("up.agent", agent=printable(agent_id), label=shown))
+        self._say(self._text("up.agent", agent=printable(agent_id), label=shown))
 
     def plugin_failed(self, name: str, problem: str) -> None:
-        self._shell.print(self._text("up.failed", plugin=printable(name), problem=printable(problem)))
-        self._shell.print(self._text("hint", hint=self._text("hint.check")))
+        self._say(self._text("up.failed", plugin=printable(name), problem=printable(problem)))
+        self._say(self._text("hint", hint=self._text("hint.check")))
 
     def stopping(self, grace_s: float) -> None:
-        self._shell.print(self._text("up.stopping", seconds=f"{grace_s:g}"))
+        self._say(self._text("up.stopping", seconds=f"{grace_s:g}"))
 
     def stopped(self) -> None:
-        self._shell.print(self._text("up.stopped"))
+        self._say(self._text("up.stopped"))
+
+    def _say(self, sentence: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # whoever listened has gone; the host has not
+            self._shell.print(sentence)
 
 
 class LineAnnouncer:
@@ -84,5 +89,6 @@ class LineAnnouncer:
 
 
 def _line(event: str, **fields: object) -> None:
-    sys.stdout.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    with contextlib.suppress(BrokenPipeError):  # whoever listened has gone; the host has not
+        sys.stdout.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
+        sys.stdout.flush()

@@ -117,8 +117,8 @@ class _Serving:
             await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
             self._announcer.stopping(self._settings.grace_s)
-            server.should_exit = True
         finally:
+            server.should_exit = True
             watching.cancel()
             await self._host.stop()
             server.force_exit = True  # every run has ended: a reader that is still there waits for nothing

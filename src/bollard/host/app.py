@@ -76,7 +76,11 @@ class Host:
         )
         self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
         for source in self._sources():
-            self._pools.append(PluginPool(source, self._clock, host_version=__version__, discovered=self._discovered))
+            self._pools.append(
+                PluginPool(
+                    source, self._clock, host_version=__version__, discovered=self._discovered, failed=self._agents.stir
+                )
+            )
         self._dispatcher = Dispatcher(
             journal=self._journal,
             hub=self._hub,

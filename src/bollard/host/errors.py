@@ -3,6 +3,7 @@
 HostError
 ├── NotFound            absent, or not visible to the caller
 ├── InvalidRequest      a field is missing, unknown or out of range
+├── PayloadTooLarge     a body is larger than its limit
 ├── Conflict            the thing is in a state that does not allow this
 ├── Overloaded          a named limit is reached; try later
 ├── StorageFull         the store has no space left
@@ -24,6 +25,7 @@ __all__ = [
     "InvalidRequest",
     "NotFound",
     "Overloaded",
+    "PayloadTooLarge",
     "SchemaTooNew",
     "SettingsError",
     "StorageFull",
@@ -55,6 +57,12 @@ class InvalidRequest(HostError):
     """`details.field` names the field."""
 
     code = "invalid_argument"
+
+
+class PayloadTooLarge(HostError):
+    """A body is larger than its limit; nothing of it was read further."""
+
+    code = "payload_too_large"
 
 
 class Conflict(HostError):

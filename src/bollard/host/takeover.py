@@ -64,7 +64,7 @@ class Takeover:
         await asyncio.gather(*(self._go_on(agent, rows) for agent, rows in waiting.items()))
 
     async def _go_on(self, agent_id: str, rows: list[RunRow]) -> None:
-        await self._agents.wait_for(agent_id, WORKER_START_S)
+        await self._agents.wait_for(agent_id, WORKER_START_S, hopeful=lambda: True)
         for row in rows:
             await self._queue_again(row)
 

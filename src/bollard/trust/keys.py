@@ -66,17 +66,24 @@ def load_or_make_secret(path: Path) -> bytes:
 
 def _load_or_make(path: Path, fresh: bytes) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        return _load(path)
+    # Under its name only when it is whole: a process that dies in between must not leave half a key.
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(fresh.hex().encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(unfinished, path)
     except FileExistsError:
         return _load(path)
     except OSError as error:
         hint = "make the data directory writable for this user"
         raise KeyFileError(str(path), f"cannot be written: {error.strerror}", hint) from error
-    with os.fdopen(handle, "wb") as file:
-        file.write(fresh.hex().encode())
-        file.flush()
-        os.fsync(file.fileno())
+    finally:
+        unfinished.unlink(missing_ok=True)
     return fresh
 
 

@@ -8,6 +8,7 @@ import secrets
 import socket
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,12 +165,11 @@ class Client:
         return events
 
     def until_health(self, condition: Any) -> Any:
-        """Asks until the host's health fits, for a bounded number of times."""
-        for _ in range(2000):
-            health = self.get("/readyz").json
-            if condition(health):
-                return health
-        raise AssertionError(f"the host's health is {health}")
+        """Asks until the host's health fits, for a bounded time."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        while not condition(health := self.get("/readyz").json):
+            assert time.monotonic() < give_up_at, f"the host's health is {health}"
+        return health
 
 
 class HostThread:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bollard.host.errors import InvalidRequest
@@ -63,23 +64,26 @@ class AgentBook:
 
     def __init__(self) -> None:
         self._agents: dict[str, Agent] = {}
-        self._awaited: dict[str, asyncio.Event] = {}
+        self._changed = asyncio.Event()
 
     def put(self, agent: Agent) -> None:
         self._agents[agent.agent_id] = agent
-        if awaited := self._awaited.pop(agent.agent_id, None):
-            awaited.set()
+        self.stir()
 
     def get(self, agent_id: str) -> Agent | None:
         return self._agents.get(agent_id)
 
-    async def wait_for(self, agent_id: str, timeout_s: float) -> Agent | None:
-        """The agent, as soon as its plugin was discovered; `None` when that did not happen in time."""
-        if agent_id not in self._agents:
-            awaited = self._awaited.setdefault(agent_id, asyncio.Event())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
-                    await awaited.wait()
+    def stir(self) -> None:
+        """Something about plugins changed: whoever waits for an agent looks again."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def wait_for(self, agent_id: str, timeout_s: float, *, hopeful: Callable[[], bool]) -> Agent | None:
+        """The agent, as soon as it is there; `None` when there is no more hope for it, or it took too long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while agent_id not in self._agents and hopeful():
+                    await self._changed.wait()
         return self._agents.get(agent_id)
 
     def all(self) -> list[Agent]:

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.errors import HostError, InvalidRequest
+from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
 from bollard.protocol import JsonObject
 from bollard.protocol.limits import MIB
 from bollard.wire import FrameError, decode, encode
@@ -57,13 +57,13 @@ async def read_body(request: Request) -> JsonObject:
     """The JSON object of a request; raises `InvalidRequest`."""
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > BODY_BYTES:
-        raise InvalidRequest(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
+        raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
         size += len(part)
         if size > BODY_BYTES:
-            raise InvalidRequest(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
+            raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
         parts.append(part)
     try:
         value = decode(b"".join(parts) or b"{}")

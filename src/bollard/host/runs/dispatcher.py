@@ -23,6 +23,8 @@ from bollard.host.runs.hub import Hub, Subscription
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun, RunPorts
 from bollard.host.runs.stream_records import stream_record
+from bollard.host.store.boundary import WriteTransaction
+from bollard.host.store.rows import EventRow
 from bollard.host.workers.pool import PluginPool
 from bollard.host.workers.slot import WorkerSlot
 from bollard.protocol import JsonObject, status_of_failure
@@ -118,16 +120,17 @@ class Dispatcher:
         With `watch` the caller gets a reader that was there before the first record, and need not read the log.
         """
         agent = self._agents.get(agent_id)
-        if agent is None and self._starting():
-            agent = await self._agents.wait_for(agent_id, WORKER_START_S)
+        if agent is None:
+            agent = await self._agents.wait_for(agent_id, WORKER_START_S, hopeful=self._starting)
         if agent is None:
             raise NotFound(
                 f"there is no agent {agent_id[:64]!r}", hint="`bollard agents` lists them", agent=agent_id[:64]
             )
-        if self.closing or len(self._queue) >= self._queued_runs:
-            raise Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
-        if self._journal.full:
-            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+        if (refusal := self._refusal()) is not None:
+            known = await self._known(event, workspace)
+            if known is None:
+                raise refusal
+            return known
         room = len(self._live) + self._accepting < self._runs_at_once
         queued, grant = self._new_run(event, agent, workspace, epoch=1 if room else 0)
         records = self._first_records(queued, grant)
@@ -168,6 +171,26 @@ class Dispatcher:
         else:
             self._queue[facts.run_id] = queued
             self._engine.submit(facts.run_id)
+
+    def _refusal(self) -> HostError | None:
+        """Why nothing new is taken now."""
+        if self.closing or len(self._queue) >= self._queued_runs:
+            return Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
+        if self._journal.full:
+            return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+        return None
+
+    async def _known(self, event: NewEvent, workspace: str) -> Accepted | None:
+        """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
+        first: EventRow | None = None
+
+        def look(transaction: WriteTransaction) -> int:
+            nonlocal first
+            first = transaction.find_event(workspace, event.source, event.source_id)
+            return 0
+
+        await self._journal.housekeep(look)
+        return None if first is None else Accepted(event_id=first.event_id, run_id=first.run_id, first=False)
 
     def _new_run(self, event: NewEvent, agent: Agent, workspace: str, *, epoch: int) -> tuple[QueuedRun, Grant]:
         stamp = self._ids.next(self._clock.now_ms())

@@ -6,7 +6,7 @@ effects are data. Nothing here waits, writes or knows the time.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from bollard.protocol import TERMINAL_STATUSES, JsonObject, RunStatus, status_of_failure
 
@@ -28,12 +28,27 @@ __all__ = [
 ]
 
 
+DRAFT_CHARACTERS: Final = 1 << 20
+"""Text of one message that only comes as deltas which the host keeps to assemble it; the rest is counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """The text of a message that has only come as deltas so far, newest part first."""
 
     text: str
     before: "Draft | None" = None
+    kept: int = 0
+    """Characters of this and everything before it."""
+    lost: int = 0
+    """Characters that came after the limit was reached."""
+
+    def more(self, text: str) -> "Draft":
+        room = DRAFT_CHARACTERS - self.kept
+        if room <= 0:
+            return replace(self, lost=self.lost + len(text))
+        kept = text[:room]
+        return Draft(kept, self, self.kept + len(kept), self.lost + len(text) - len(kept))
 
     def whole(self) -> str:
         parts: list[str] = []
@@ -42,6 +57,9 @@ class Draft:
             parts.append(draft.text)
             draft = draft.before
         return "".join(reversed(parts))
+
+
+_NOTHING: Final = Draft("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +162,7 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
 def _spoken(state: RunState, fact: Fact) -> RunState:
     drafts = dict(state.drafts)
     for message_id, text in fact.texts:
-        drafts[message_id] = Draft(text, drafts.get(message_id))
+        drafts[message_id] = drafts.get(message_id, _NOTHING).more(text)
     return replace(state, drafts=drafts, spoke=True)
 
 
@@ -247,7 +265,10 @@ def assembled(state: RunState) -> list[JsonObject]:
         text = draft.whole()
         if not text:
             continue
-        message: JsonObject = {"message": {"role": "assistant", "content": text}}
+        body: JsonObject = {"role": "assistant", "content": text}
+        if draft.lost:
+            body["metadata"] = {"cut_characters": draft.lost}
+        message: JsonObject = {"message": body}
         if message_id:
             message["message_id"] = message_id
         found.append(message)

@@ -31,6 +31,7 @@ class PluginPool:
         *,
         host_version: str,
         discovered: Callable[["PluginPool", RunnerCatalogue], None],
+        failed: Callable[[], None] = lambda: None,
         start_s: float = WORKER_START_S,
         restart_s: float = WORKER_RESTART_S,
     ) -> None:
@@ -40,6 +41,7 @@ class PluginPool:
         self._clock = clock
         self._host_version = host_version
         self._discovered = discovered
+        self._told_failed = failed
         self._slots: list[WorkerSlot] = []
         self._drained: list[WorkerSlot] = []
         """Workers that get no more runs and are ended when their last one has."""
@@ -178,3 +180,4 @@ class PluginPool:
         else:
             _log.warning("a worker was lost", plugin=self.source.name, reason=reason, restart_s=wait_s)
             self._spawn(wait_s)
+        self._told_failed()

@@ -1,0 +1,99 @@
+"""F26: a stream that is cut anywhere and resumed gives every reader the whole ledger, once and in order."""
+
+import asyncio
+import os
+import random
+
+from bollard.host.simulator.history import History
+
+BROKEN = (OSError, EOFError)
+STEP = int(os.environ.get("CHAOS_CUT_STEP", "23"))
+"""Bytes between two cuts; 1 cuts at every byte."""
+
+
+async def _read_through(client, view, tries):
+    """Read a run to its end over as many connections as it takes."""
+    for _ in range(tries):
+        try:
+            await client.watch(view)
+        except BROKEN:
+            continue
+        if view.ended:
+            return
+    raise AssertionError(f"not at the end after {tries} connections: {view.place}")
+
+
+async def test_a_stream_that_is_cut_at_any_byte_is_resumed_without_a_hole_or_a_double(make_host, make_proxy, scripted):
+    host = make_host(scripted)
+    await host.start()
+    await host.ready("scripted")
+    event = {"source": "t", "id": "1", "type": "message.received", "agent": "scripted", "data": {"deltas": 4}}
+    run_id = (await host.client.post("/api/v1/events", event))["run_id"]
+    history = History()
+    await host.client.watch(history.view(run_id))
+    proxy, client = await make_proxy(host)
+    whole = 400 + sum(len(record.json) + 60 for record in history.views[0].records)
+    async with asyncio.timeout(60):
+        for number, cut in enumerate(range(1, whole, STEP)):
+            proxy.cut_after, proxy.reset = cut, number % 2 == 0
+            view = history.view(run_id)
+            try:
+                await client.watch(view)
+            except BROKEN:
+                proxy.cut_after = None
+                await _read_through(client, view, 2)
+    assert proxy.cuts > 20
+    await host.kill()
+    store = host.open_store()
+    assert history.disagreements(store) == []
+    store.close()
+
+
+async def test_readers_of_a_live_run_that_are_cut_again_and_again_get_all_of_it(make_host, make_proxy, scripted, seed):
+    host = make_host(scripted)
+    await host.start()
+    await host.ready("scripted")
+    dice, history = random.Random(seed), History()
+    event = {"source": "t", "id": "1", "type": "message.received", "agent": "scripted", "text": "go"}
+    event["data"] = {"deltas": 400, "pause_ms": 10, "state": True}
+    run_id = (await host.client.post("/api/v1/events", event))["run_id"]
+
+    async def unlucky():
+        proxy, client = await make_proxy(host)
+        view = history.view(run_id)
+        while not view.ended:
+            proxy.cut_after, proxy.reset = dice.randrange(600, 30_000), dice.random() < 0.5
+            proxy.delay_s, proxy.piece = dice.choice([0, 0, 0.001]), dice.choice([256, 4096])
+            try:
+                await client.watch(view)
+            except BROKEN:
+                continue
+
+    async with asyncio.timeout(40):
+        await asyncio.gather(*(unlucky() for _ in range(6)))
+    await host.kill()
+    store = host.open_store()
+    assert history.disagreements(store) == []
+    store.close()
+
+
+async def test_a_reader_that_stalls_is_cut_with_a_gap_and_delays_nobody(make_host, scripted):
+    host = make_host(scripted)
+    await host.start()
+    await host.ready("scripted")
+    history = History()
+    event = {"source": "t", "id": "1", "type": "message.received", "agent": "scripted"}
+    event["data"] = {"deltas": 30_000}
+    run_id = (await host.client.post("/api/v1/events", event))["run_id"]
+    async with host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as stalled:
+        await host.client.watch(history.view(run_id))  # another reads it all meanwhile
+        view = history.view(run_id)
+        async for record in stalled.events():
+            view.see(record)
+    async with asyncio.timeout(20):
+        while not view.ended:
+            await host.client.watch(view)
+    await host.kill()
+    store = host.open_store()
+    assert history.disagreements(store) == []
+    store.close()
