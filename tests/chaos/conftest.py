@@ -310,7 +310,7 @@ def seed() -> int:
 @pytest.fixture
 def rounds() -> int:
     """How often the host is killed; the short form is what every commit runs."""
-    return int(os.environ.get("CHAOS_ROUNDS", "6"))
+    return int(os.environ.get("CHAOS_ROUNDS", "4"))
 
 
 @pytest.fixture

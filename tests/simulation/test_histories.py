@@ -7,7 +7,7 @@ import pytest
 from bollard.host.simulator.world import simulate
 
 SEEDS_AT_ONCE = 25
-BATCHES = int(os.environ.get("CHAOS_BATCHES", "16"))
+BATCHES = int(os.environ.get("CHAOS_BATCHES", "12"))
 FIRST = int(os.environ.get("CHAOS_SEED", "0"))
 
 RED_SEEDS = [21, 32, 45, 53, 59, 61, 67, 131]

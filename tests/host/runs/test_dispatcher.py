@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
 from bollard.host.log.journal import Entry
 from bollard.host.store.boundary import Store
@@ -252,3 +253,28 @@ async def test_closing_ends_what_runs_as_lost(memory_store: MemoryStore, stages:
     worker.end.finish_run(worker.runs[0])
     await closing
     assert (stage.row(run_id).status, stage.row(run_id).reason) == ("failed", "host.lost")
+
+
+async def test_a_known_event_gets_its_first_outcome_from_a_host_that_takes_nothing_new(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    stage = await stages(memory_store, runs_at_once=1, queued_runs=1)
+    event = stage.event()
+    first = await stage.dispatcher.accept(event, "parrot", "default")
+    await stage.say()
+    with pytest.raises(Overloaded):
+        await stage.say()
+    again = await stage.dispatcher.accept(event, "parrot", "default")
+    assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
+
+
+async def test_an_unknown_agent_is_awaited_only_while_a_plugin_may_still_offer_it() -> None:
+    book = AgentBook()
+    hope = [True]
+    waiting = asyncio.ensure_future(book.wait_for("nobody", 60, hopeful=lambda: hope[0]))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    hope.clear()
+    hope.append(False)
+    book.stir()
+    assert await waiting is None

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from bollard.host.runs.machine import (
+    DRAFT_CHARACTERS,
     Ask,
     Effect,
     EndCause,
@@ -272,3 +273,15 @@ def test_the_detail_of_a_cause_is_the_sentence_of_the_end() -> None:
     state = RunState(on_message=True, status="running")
     for cause in ("refused", "lost", "no_worker", "broken", "grace"):
         assert ending_of(state, cause, "because").error == "because"
+
+
+def test_a_message_of_endless_deltas_is_kept_up_to_its_limit_and_says_what_is_missing() -> None:
+    state = RunState(on_message=True, status="running")
+    half = "x" * (DRAFT_CHARACTERS // 2 + 1)
+    for seq in range(1, 5):
+        state, _ = step(state, Fact("message.delta", {}, seq, (("", half),)))
+    [message] = assembled(state)
+    body = message["message"]
+    assert isinstance(body, dict)
+    assert body["content"] == "x" * DRAFT_CHARACTERS
+    assert body["metadata"] == {"cut_characters": 4 * len(half) - DRAFT_CHARACTERS}
