@@ -10,9 +10,10 @@ SEEDS_AT_ONCE = 25
 BATCHES = int(os.environ.get("CHAOS_BATCHES", "12"))
 FIRST = int(os.environ.get("CHAOS_SEED", "0"))
 
-RED_SEEDS = [21, 32, 45, 53, 59, 61, 67, 131]
-"""Seeds that once found a fault: an accepted run that never began, a queued run that nobody claimed again, a reader
-that resumed before recovery and kept records that were never written."""
+RED_SEEDS = [0, 8, 17, 24, 45, 53, 65, 67]
+"""Seeds that are red without a repair: a run whose caller went away before it began (24, 45, 53, 65, 67), a reader that
+resumed before recovery and kept what was never written (8, 17, 53), a commit between two reads that looked like a hole
+(0, 8)."""
 
 
 @pytest.mark.requirement("P05-24", "P05-27", "P05-29")
@@ -26,7 +27,7 @@ def test_every_history_keeps_what_was_acknowledged_and_shown(batch):
 
 @pytest.mark.parametrize("seed", RED_SEEDS)
 def test_a_seed_that_was_red_once_stays_green(seed):
-    assert not simulate(seed, crashes=3).problems
+    assert not simulate(seed).problems
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -20,6 +20,7 @@ from bollard.protocol import CHANNEL_FD_VARIABLE, WorkerIdentity
 from bollard.runtime.forked import part_children
 from bollard.runtime.limits import HOST_SILENCE_S
 from bollard.runtime.loading import LoadedPlugin, load_plugin
+from bollard.runtime.orphan import watch_parent
 from bollard.runtime.output import captured_output
 from bollard.runtime.problems import PluginLoadError
 from bollard.runtime.watchdog import Watchdog
@@ -141,6 +142,8 @@ def main(argv: list[str]) -> int:
         cast("io.TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
     try:
         dial = _dial(arguments.connect)
+        if arguments.connect is None:
+            watch_parent()
         plugin = load_plugin(arguments.plugin)
         _run(_serve(plugin, dial, remote=arguments.connect is not None))
     except PluginLoadError as error:

@@ -22,8 +22,10 @@ class AdminToken:
         token = f"bollard_{secrets.token_urlsafe(32)}"
         digest = hashlib.sha256(token.encode()).hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(digest + "\n", encoding="ascii")
+        fresh = path.with_suffix(".new")  # whole or not at all: half a digest would lock everyone out
+        fresh.touch(mode=0o600)
+        fresh.write_text(digest + "\n", encoding="ascii")
+        fresh.replace(path)
         return cls(digest), token
 
     def allows(self, authorization: str | None) -> bool:

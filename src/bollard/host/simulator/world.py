@@ -115,19 +115,19 @@ class _Incarnation:
     def __init__(self, world: _World, number: int, loop: VirtualLoop) -> None:
         self._world = world
         self._loop = loop
-        self._name = f"i{number}"
+        self.name = f"i{number}"
         self._clients: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """As `Host.start` does, with simulated parts where there would be a disk, threads and processes."""
         world, clock, hub = self._world, VirtualClock(self._loop), Hub()
         store = failing(world.store, world.plan)
-        self.journal = SteppedJournal(store, _NoBlobs(), clock, incarnation=self._name, key=_KEY)
+        self.journal = SteppedJournal(store, _NoBlobs(), clock, incarnation=self.name, key=_KEY)
         self.journal.random = world.random
         world.plan.on_call = self._interleave
         agents = AgentBook()
         agents.put(_AGENT)
-        engine = LocalEngine(self.journal, store, clock, self._name)
+        engine = LocalEngine(self.journal, store, clock, self.name)
         self._pool = ScriptedPool(world.random)
         self._pool.start()
         self.dispatcher = Dispatcher(
@@ -142,12 +142,12 @@ class _Incarnation:
             ids=_SeededIds(world.random),
         )
         takeover = Takeover(
-            Recovery(store, self.journal, clock, agents, self._name),
+            Recovery(store, self.journal, clock, agents, self.name),
             journal=self.journal,
             hub=hub,
             agents=agents,
             enqueue=self.dispatcher.enqueue,
-            incarnation=self._name,
+            incarnation=self.name,
         )
         self.reader = RunReader(store, hub, self.dispatcher.live, takeover.lost_are_ended)
         self.journal.start()
@@ -264,7 +264,7 @@ def _run(world: _World, number: int, *, last: bool) -> None:
         world.plan.fail_at = None
         await asyncio.sleep(_OWNED_S)
         for row in world.store.unfinished_runs("", 1000):
-            if row.status != "queued" and row.run_id not in incarnation.dispatcher.live:
+            if row.status != "queued" and row.owner != incarnation.name:
                 world.problems.append(f"{row.run_id} is {row.status} and nobody owns it {_OWNED_S} s after the start")
         for event_id in world.events:
             incarnation.client(incarnation.deliver_again(event_id))
