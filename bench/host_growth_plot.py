@@ -16,12 +16,14 @@ STYLE = """<style>
 text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 13px; fill: #1d2530; }
 .name { font-size: 15px; font-weight: 600; }
 .cpu { fill: #b06a00; } .rate { fill: #1f5fae; }
+polyline.line { fill: none; }
 @media (prefers-color-scheme: dark) {
 .ground { fill: #12161c; stroke: #313a46; }
 .grid { stroke: #313a46; }
 .line.cpu { stroke: #f0a83c; } .line.rate { stroke: #6ea8fe; }
 text { fill: #e8edf3; }
 .cpu { fill: #f0a83c; } .rate { fill: #6ea8fe; }
+polyline.line { fill: none; }
 }
 </style>"""
 
