@@ -38,7 +38,7 @@ def test_the_table_is_the_one_that_import_linter_checks(table: dict[str, set[str
     rank = {
         name.strip().removeprefix("bollard."): height
         for height, layer in enumerate(reversed(layers))
-        for name in layer.split(":")
+        for name in re.split(r"[:|]", layer)
     }
     assert set(rank) == set(table)
     for name, may in table.items():
