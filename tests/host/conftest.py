@@ -17,8 +17,9 @@ from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.clock import ManualClock
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import WorkerUnavailable
+from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Entry, Journal
+from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import Dispatcher

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.log.journal import Committed, Entry, FencedOff
+from bollard.host.log.entries import Committed, Entry, FencedOff
 from bollard.host.store.boundary import Store, TranscriptQuery
 from bollard.wire import WorkerRun
 

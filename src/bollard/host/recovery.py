@@ -11,8 +11,9 @@ import structlog
 from bollard.host.agents.agent import AgentBook
 from bollard.host.clock import Clock
 from bollard.host.limits import LEASE_S, REPLAY_PAGE
+from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Entry, Journal
+from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.runs.dispatcher import QueuedRun
 from bollard.host.runs.event import NewEvent

@@ -9,7 +9,8 @@ import structlog
 from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import HostError
 from bollard.host.limits import WORKER_START_S
-from bollard.host.log.journal import Committed, Journal
+from bollard.host.log.entries import Committed
+from bollard.host.log.journal import Journal
 from bollard.host.recovery import Recovery
 from bollard.host.runs.dispatcher import QueuedRun
 from bollard.host.runs.hub import Hub

@@ -7,7 +7,8 @@ from typing import Any
 from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageUnavailable
 from bollard.host.limits import HEAD_RECORDS, HEAD_S
-from bollard.host.log.journal import Entry, Journal
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
 

@@ -11,7 +11,8 @@ import pytest
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, Overloaded, StorageFull, StorageUnavailable
 from bollard.host.limits import JOURNAL_BATCH_BYTES, JOURNAL_BATCH_RECORDS, JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES
-from bollard.host.log.journal import Committed, Duplicate, Entry, FencedOff, Journal, Renewed
+from bollard.host.log.entries import Committed, Duplicate, Entry, FencedOff, Renewed
+from bollard.host.log.journal import Journal
 from bollard.host.store.boundary import Lease, Store, WriteTransaction
 from bollard.host.store.memory import MemoryStore
 

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bollard.host.clock import ManualClock
+from bollard.host.log.entries import Entry
 from bollard.host.log.facts import scope_key
-from bollard.host.log.journal import Entry, Journal
+from bollard.host.log.journal import Journal
 from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.retention import Retention, purge

@@ -8,7 +8,7 @@ import pytest
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
-from bollard.host.log.journal import Entry
+from bollard.host.log.entries import Entry
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
 from bollard.wire import WorkerRun

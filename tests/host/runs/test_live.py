@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from bollard.host.errors import StorageUnavailable
+from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts, scope_key
-from bollard.host.log.journal import Entry
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.reading import Place
 from bollard.host.store.boundary import Lease, TranscriptQuery

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bollard.host.clock import ManualClock
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import REPLAY_PAGE, SUBSCRIBER_FRAMES
-from bollard.host.log.journal import Entry
+from bollard.host.log.entries import Entry
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.reading import Place, RunReader, parse_place
 from bollard.host.runs.stream_records import delta_records, delta_records_from_row, stream_record

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import HostPresence, Offered, Signal, Signalled
 from bollard.host.limits import LEASE_S
-from bollard.host.log.journal import Committed, Entry, Journal, Renewed
+from bollard.host.log.entries import Committed, Entry, Renewed
+from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord
 from bollard.host.store.boundary import Lease, Store
 

@@ -9,9 +9,9 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Overloaded, StorageFull, StorageUnavailable
@@ -27,75 +27,22 @@ from bollard.host.limits import (
     JOURNAL_RETRY_S,
 )
 from bollard.host.log.chaining import Chains
+from bollard.host.log.entries import Committed, Duplicate, Entry, Fate, FencedOff, Outcome, Renewed, Told
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.projection import Projector
-from bollard.host.log.records import NewRecord
-from bollard.host.store.boundary import Lease, Store, WriteTransaction
-from bollard.host.store.rows import Change, DeltaRow, EventRow
+from bollard.host.log.sinks import BlobSink, NoReserve, Reserve
+from bollard.host.store.boundary import Store, WriteTransaction
+from bollard.host.store.rows import Change
 from bollard.trust import SigningKey
 
-__all__ = ["Committed", "Duplicate", "Entry", "Fate", "FencedOff", "Journal", "Outcome", "Renewed", "tell"]
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """On disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    """The event was accepted before; nothing was written."""
-
-    first: EventRow
-
-
-@dataclass(frozen=True, slots=True)
-class FencedOff:
-    """The run has another owner or has ended; nothing of this entry was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Renewed:
-    """The runs that this owner still owns."""
-
-    run_ids: frozenset[str]
+__all__ = ["Journal"]
 
 
 _FULL_S: Final = 1.0
 """Time between two looks whether a full disk has space again."""
 
-Outcome = Committed | Duplicate | FencedOff | Renewed
 _Filled = tuple[list[Outcome], list[str]]
-Told = Callable[[Outcome | HostError], None]
-Fate = tuple[Told, Outcome | HostError]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What must be written together, or not at all."""
-
-    records: Sequence[NewRecord] = ()
-    deltas: Sequence[DeltaRow] = ()
-    fence: tuple[str, int] | None = None
-    """The run and the epoch that must still own it."""
-    dedupe: tuple[str, str, str] | None = None
-    """Workspace, source and id of an event that must be new."""
-    lease: tuple[str, Lease] | None = None
-    """Give this run, which exists, to this owner; fenced off when someone was quicker."""
-    blobs: Sequence[bytes] = ()
-    """Contents that must be on disk before the records that name them."""
-    renew: tuple[str, tuple[str, ...], int] | None = None
-    """An owner, the runs whose leases it extends, and until when."""
-    work: Callable[[WriteTransaction], None] | None = None
-    """Housekeeping inside the commit."""
-    merge: str | None = None
-    """The run that has ended, whose delta rows become one."""
-    size: int = 0
-    urgent: bool = True
-    """Whether somebody waits. A batch that nobody waits for may linger."""
-    told: Told | None = None
-    """Called on the loop once the fate is known."""
 
 
 @dataclass(slots=True)
@@ -118,37 +65,6 @@ class _Queue:
     urgent: int = 0
     hurried: bool = False
     closing: bool = False
-
-
-class Reserve(Protocol):
-    """Space that is kept for the day the disk is full."""
-
-    @property
-    def held(self) -> bool: ...
-
-    def hold(self) -> bool: ...
-
-    def release(self) -> None: ...
-
-
-class NoReserve:
-    """Where there is no disk to fill."""
-
-    held = False
-
-    def hold(self) -> bool:
-        return True
-
-    def release(self) -> None:
-        """Nothing to give."""
-
-
-class BlobSink(Protocol):
-    """Where contents go before the record that names them."""
-
-    def put(self, content: bytes) -> str:
-        """On disk when it returns its digest; the same content again changes nothing."""
-        ...
 
 
 class Journal:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from bollard.host.clock import Clock
-from bollard.host.log.journal import Entry, Journal
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.store.boundary import WriteTransaction
 

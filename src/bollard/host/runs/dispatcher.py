@@ -12,8 +12,9 @@ from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Cancel, Engine, Signal
 from bollard.host.errors import HostError, NotFound, Overloaded, StorageFull, WorkerUnavailable
 from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE, WORKER_START_S
+from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
 from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Committed, Duplicate, Entry, Journal, Outcome
+from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.context import run_request

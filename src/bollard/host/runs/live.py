@@ -13,8 +13,9 @@ import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
+from bollard.host.log.entries import Committed, Entry, Outcome
 from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Committed, Entry, Journal, Outcome
+from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.hub import Hub, StreamRecord

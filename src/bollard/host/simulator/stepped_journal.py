@@ -8,7 +8,8 @@ import asyncio
 from random import Random
 from typing import Final
 
-from bollard.host.log.journal import Entry, Fate, Journal, tell
+from bollard.host.log.entries import Entry, Fate
+from bollard.host.log.journal import Journal, tell
 
 __all__ = ["SteppedJournal"]
 
