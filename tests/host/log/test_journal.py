@@ -3,17 +3,20 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, Overloaded, StorageFull, StorageUnavailable
 from bollard.host.limits import JOURNAL_BATCH_BYTES, JOURNAL_BATCH_RECORDS, JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES
-from bollard.host.log.entries import Committed, Duplicate, Entry, FencedOff, Renewed
+from bollard.host.log.entries import Chore, Committed, Duplicate, Entry, FencedOff, Renewed
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Lease, Store, WriteTransaction
+from bollard.host.log.records import NewRecord
+from bollard.host.log.writer import Writer
+from bollard.host.log.writer_thread import WriterThread
+from bollard.host.store.boundary import Lease, Store
 from bollard.host.store.memory import MemoryStore
 
 Open = Callable[..., Journal]
@@ -93,8 +96,8 @@ async def test_a_commit_is_bounded_in_bytes_and_one_large_entry_still_passes(
 async def test_a_full_queue_refuses_and_what_was_taken_is_written(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     first = await queued_behind_the_gate(journal, gate, scribe)
-    empty = Entry(work=lambda _: None)
-    for _ in range(JOURNAL_QUEUE_ENTRIES - 1):
+    empty = Entry()
+    for _ in range(JOURNAL_QUEUE_ENTRIES - 2):
         journal.append(empty)
     last = asyncio.create_task(journal.commit(Entry(records=[scribe.note(last=True)])))
     await asyncio.sleep(0)
@@ -134,9 +137,9 @@ async def test_a_batch_that_nobody_waits_for_waits_for_company(gate: Any, open_j
         if len(fates) == 2:
             done.set()
 
-    lone = Entry(deltas=[scribe.deltas(scribe.facts(), 1, ["a"])], urgent=False, told=told)
-    journal.append(lone)
-    journal.append(replace(lone, deltas=[scribe.deltas(scribe.facts(), 2, ["b"])]))
+    lone = Entry(deltas=[scribe.deltas(scribe.facts(), 1, ["a"])], urgent=False)
+    journal.append(lone, told)
+    journal.append(replace(lone, deltas=[scribe.deltas(scribe.facts(), 2, ["b"])]), told)
     await asyncio.wait_for(done.wait(), 20)
     assert fates == [Committed(), Committed()]
     assert gate.commits == 1
@@ -146,12 +149,13 @@ async def test_lingering_ends_when_somebody_begins_to_wait(
     memory_store: MemoryStore, clock: ManualClock, blobs: Any, signing_key: Any, scribe: Any
 ) -> None:
     """With a linger that no test would wait for, only `hurry` and an urgent entry let a batch go."""
-    journal = Journal(memory_store, blobs, clock, incarnation="i1", key=signing_key)
     lingers = Lingering()
-    journal._changed = lingers  # type: ignore[assignment]
-    journal.start()
+    desk = WriterThread(Writer(memory_store, blobs, clock, incarnation="i1", key=signing_key))
+    desk._changed = lingers  # type: ignore[assignment]
+    journal = Journal(desk)
+    await journal.start()
     fate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    journal.append(Entry(deltas=[scribe.deltas(scribe.facts(), 1, ["a"])], urgent=False, told=fate.set_result))
+    journal.append(Entry(deltas=[scribe.deltas(scribe.facts(), 1, ["a"])], urgent=False), fate.set_result)
     await lingers.reached()
     assert not fate.done()
     journal.hurry()
@@ -344,14 +348,14 @@ async def test_one_entry_that_cannot_be_written_does_not_take_others_with_it(
     gate: Any, open_journal: Open, scribe: Any, verified: Any, poison: str
 ) -> None:
     journal = open_journal(gate.store)
+    known = scribe.first(scribe.facts())
+    await journal.commit(known)
     first = await queued_behind_the_gate(journal, gate, scribe)
-
-    def explode(transaction: WriteTransaction) -> None:
-        raise (KeyError("a bug") if poison == "bug" else Conflict("there already", hint="read it"))
-
+    senseless = NewRecord(workspace="default", type="event.received", data=b"{}", created_ms=1)
+    poisonous = [senseless] if poison == "bug" else known.records  # a record without its fields; an event twice
     entries = [
         Entry(records=[scribe.note(n=1)]),
-        Entry(records=[scribe.note(n=2)], work=explode),
+        Entry(records=poisonous),
         Entry(records=[scribe.note(n=3)]),
     ]
     waits = [asyncio.create_task(journal.commit(entry)) for entry in entries]
@@ -361,8 +365,8 @@ async def test_one_entry_that_cannot_be_written_does_not_take_others_with_it(
     fates = await asyncio.gather(*waits, return_exceptions=True)
     assert (fates[0], fates[2]) == (Committed(), Committed())
     assert isinstance(fates[1], Conflict if poison == "conflict" else StorageUnavailable)
-    assert [row.data for row in gate.store.records(0, 10)] == [scribe.note(n=n).data for n in (0, 1, 3)]
-    verified(gate.store, "i1", 3)
+    assert [row.data for row in gate.store.records(0, 10)][3:] == [scribe.note(n=n).data for n in (0, 1, 3)]
+    verified(gate.store, "i1", 6)
 
 
 def unknown() -> Exception:
@@ -470,7 +474,7 @@ async def test_closing_writes_everything_that_was_taken(gate: Any, open_journal:
     first = await queued_behind_the_gate(journal, gate, scribe)
     fates: list[Any] = []
     for n in range(1, 1001):
-        journal.append(Entry(records=[scribe.note(n=n)], urgent=False, told=told_into(fates)))
+        journal.append(Entry(records=[scribe.note(n=n)], urgent=False), told_into(fates))
     closing = asyncio.create_task(journal.close())
     await asyncio.sleep(0)
     gate.lift()
@@ -484,10 +488,8 @@ async def test_closing_writes_everything_that_was_taken(gate: Any, open_journal:
 
 async def test_housekeeping_counts_what_it_did_inside_a_commit(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
-
-    def work(transaction: WriteTransaction) -> int:
-        transaction.put_meta("swept", "yes")
-        return 7
-
-    assert await journal.housekeep(work) == 7
-    assert store.meta("swept") == "yes"
+    await journal.commit(Entry(records=[scribe.note(n=n) for n in range(7)]))
+    chore = Chore(kind="drop_data", type=scribe.note().type, before_ms=1 << 60, limit=100)
+    assert await journal.housekeep(chore) == 7
+    assert await journal.housekeep(chore) == 0
+    assert [row.data for row in store.records(0, 10)] == [None] * 7

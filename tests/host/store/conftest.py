@@ -1,8 +1,9 @@
 """Rows to write, with what a test does not care about filled in."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 
 from bollard.host.store.boundary import Store, TranscriptQuery
@@ -13,10 +14,12 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    PolicyRow,
     PutTranscript,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 from bollard.host.store.search_text import segment
@@ -93,6 +96,7 @@ class Make:
             "source_id": f"s{record_id}",
             "type": "message.received",
             "run_id": None,
+            "bot": None,
             "conversation": "room",
             "thread": None,
             "actor_type": "user",
@@ -103,6 +107,9 @@ class Make:
             "summary": "hello",
             "event_ms": None,
             "created_ms": T0 + record_id,
+            "dispatch": "run",
+            "steering": None,
+            "steering_ms": None,
         }
         return EventRow(record_id=record_id, **{**fields, **more})
 
@@ -117,6 +124,7 @@ class Make:
             "conversation": "room",
             "thread": None,
             "parent_run_id": None,
+            "depth": 0,
             "status": "queued",
             "reason": None,
             "epoch": 0,
@@ -159,6 +167,14 @@ class Make:
         }
         return StateRow(key=key, value=value, **{**fields, **more})
 
+    def stored(self, key: str, **more: Any) -> StorageRow:
+        fields: dict[str, Any] = {"area_key": "area", "sha256": "5" * 64, "size_bytes": 7, "updated_ms": T0}
+        return StorageRow(key=key, **{**fields, **more})
+
+    def policy(self, policy_id: str, **more: Any) -> PolicyRow:
+        fields: dict[str, Any] = {"workspace": "w", "revision": 1, "body": b'{"a":1}', "updated_ms": T0}
+        return PolicyRow(id=policy_id, **{**fields, **more})
+
     def artifact(self, artifact_id: str, **more: Any) -> ArtifactRow:
         fields: dict[str, Any] = {
             "workspace": "w",
@@ -180,6 +196,14 @@ class Make:
     def room(self, limit: int = 50, **more: Any) -> TranscriptQuery:
         fields: dict[str, Any] = {"workspace": "w", "bot": None, "conversation": "room", "thread": None, **more}
         return TranscriptQuery(limit=limit, **fields)
+
+
+@pytest.fixture
+def postgres_url(postgres_url: str) -> Iterator[str]:
+    """Also without what people saved, and without stored values."""
+    yield postgres_url
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("TRUNCATE agents, bindings, storage")
 
 
 @pytest.fixture

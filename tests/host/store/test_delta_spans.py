@@ -1,22 +1,24 @@
 """How deltas share a row."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bollard.host.store.delta_spans import merge, pack, split, unpack
+from bollard.host.store.delta_spans import merge, pack, split, split_by_time, unpack
 from bollard.host.store.rows import DeltaRow
 
 payloads = st.lists(st.tuples(st.integers(1, 5), st.binary(max_size=8)), min_size=1, max_size=20)
 
 
-def row_of(deltas: list[tuple[int, bytes]], epoch: int = 1) -> DeltaRow:
+def row_of(deltas: list[tuple[int, bytes]], epoch: int = 1, at_ms: int | None = None) -> DeltaRow:
     return DeltaRow(
         run_id="r",
         epoch=epoch,
         first_seq=deltas[0][0],
         last_seq=deltas[-1][0],
-        created_ms=deltas[0][0],
+        created_ms=deltas[0][0] if at_ms is None else at_ms,
         spans=pack((seq, len(payload)) for seq, payload in deltas),
         body=b"".join(payload for _, payload in deltas),
     )
@@ -45,6 +47,37 @@ def test_merged_rows_answer_like_the_rows(steps, first_cut, second_cut):
     assert split(merged, 0) == deltas
     assert (merged.first_seq, merged.last_seq) == (deltas[0][0], deltas[-1][0])
     assert merged.created_ms == max(row.created_ms for row in rows)
+
+
+@given(payloads, st.lists(st.integers(0, 20), max_size=5), st.lists(st.integers(0, 2**45), min_size=6), st.data())
+def test_a_merged_row_tells_when_each_delta_came(steps, cuts, times, data):
+    deltas = numbered(steps)
+    ends = [0, *sorted(cuts), len(deltas)]
+    parts = [deltas[start:end] for start, end in pairwise(ends)]
+    rows = [row_of(part, at_ms=at_ms) for part, at_ms in zip(parts, times, strict=False) if part]
+    expected = [(seq, payload, row.created_ms) for row in rows for seq, payload in split(row, 0)]
+    halves = data.draw(st.integers(1, len(rows)))
+    twice = merge([merge(rows[:halves]), *rows[halves:]])
+    after = data.draw(st.integers(0, 110))
+    for merged in (merge(rows), twice):
+        found = [(seq, payload, at_ms) for at_ms, group in split_by_time(merged, after) for seq, payload in group]
+        assert found == [delta for delta in expected if delta[0] > after]
+        assert unpack(merged.first_seq, merged.spans) == [(seq, len(payload)) for seq, payload in deltas]
+
+
+def test_a_row_that_was_never_merged_came_at_its_own_time():
+    row = row_of([(1, b"a"), (2, b"b")], at_ms=9)
+    assert split_by_time(row, 0) == [(9, [(1, b"a"), (2, b"b")])]
+    assert split_by_time(row, 1) == [(9, [(2, b"b")])]
+    assert split_by_time(row, 2) == []
+
+
+def test_times_stand_before_the_spans_only_where_they_differ():
+    same = merge([row_of([(1, b"a")], at_ms=9), row_of([(2, b"b")], at_ms=9)])
+    assert same.spans == pack([(1, 1), (2, 1)])
+    other = merge([row_of([(1, b"a")], at_ms=9), row_of([(2, b"b"), (3, b"c")], at_ms=258)])
+    times = "ffffffff 02000000 01000000 0900000000000000 02000000 0201000000000000"
+    assert other.spans == bytes.fromhex(times) + pack([(1, 1), (2, 1), (3, 1)])
 
 
 def test_spans_are_pairs_of_little_endian_numbers():

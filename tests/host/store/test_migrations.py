@@ -4,6 +4,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -17,10 +18,12 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    PolicyRow,
     PutRun,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 from bollard.host.store.sql import SqlStore
@@ -70,6 +73,69 @@ database.close()
 print(seen)
 """
 
+CREATION_KILLED_EVERYWHERE = """
+import os, signal, sqlite3, sys
+from pathlib import Path
+import psycopg
+from bollard.host.store.migrations import first_schema
+from bollard.host.store.postgres import PostgresDatabase
+from bollard.host.store.sqlite import SqliteDatabase
+
+kind, place = sys.argv[1], sys.argv[2]
+left = 0
+
+def deadly(execute):
+    def wrapped(self, statement, *rest):
+        global left
+        answer = execute(self, statement, *rest)
+        text = statement.decode() if isinstance(statement, bytes) else statement
+        left -= text.startswith(("CREATE", "INSERT"))
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+    return wrapped
+
+def start():
+    if kind == "sqlite":
+        SqliteDatabase.run = deadly(SqliteDatabase.run)
+        SqliteDatabase(Path(place)).open()
+    else:
+        psycopg.Connection.execute = deadly(psycopg.Connection.execute)
+        PostgresDatabase(place).open()
+
+def tables():
+    if kind == "sqlite":
+        connection = sqlite3.connect(place)
+        found = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    else:
+        connection = psycopg.connect(place)
+        found = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'fresh'::regnamespace").fetchall()
+    connection.close()
+    return found
+
+statements = (*(first_schema.SQLITE if kind == "sqlite" else first_schema.POSTGRES), *first_schema.STAMP)
+for last in range(1, len(statements) + 1):
+    child = os.fork()
+    if child == 0:
+        left = last
+        start()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (last, status)
+    assert tables() == [], last
+print(last)
+"""
+
+POSTGRES_SHAPE = [
+    "SELECT table_name, column_name, data_type, collation_name, is_nullable, is_generated, generation_expression, "
+    "ordinal_position::int, coalesce(character_maximum_length, 0)::int "
+    "FROM information_schema.columns WHERE table_schema = 'fresh'",
+    "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'fresh'",
+    "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint "
+    "WHERE connamespace = 'fresh'::regnamespace",
+    "SELECT sequencename, data_type::text FROM pg_sequences WHERE schemaname = 'fresh'",
+]
+
 TABLES = {
     "records": RecordRow,
     "deltas": DeltaRow,
@@ -78,6 +144,7 @@ TABLES = {
     "runs": RunRow,
     "transcript": TranscriptRow,
     "state": StateRow,
+    "storage": StorageRow,
     "artifacts": ArtifactRow,
 }
 
@@ -118,6 +185,20 @@ def columns_of(place, table):
     return {row[0] for row in rows}
 
 
+def schema_of(place):
+    """Everything that the database says of its own shape."""
+    kind, where = place
+    if kind == "sqlite":
+        with sqlite3.connect(where) as connection:
+            rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        connection.close()
+        return sorted(
+            (*names, " ".join((sql or "").split()).replace("( ", "(").replace(" )", ")")) for *names, sql in rows
+        )
+    with psycopg.connect(where) as connection:
+        return [sorted(connection.execute(statement).fetchall()) for statement in POSTGRES_SHAPE]
+
+
 def revision_of(place):
     kind, where = place
     connection = sqlite3.connect(where) if kind == "sqlite" else psycopg.connect(where)
@@ -135,6 +216,9 @@ def test_every_row_has_its_table_with_its_columns(place):
     own = {"runs": {"ended"}, "transcript": {"place", "vector"} if place[0] == "postgres" else {"place"}}
     for table, row in TABLES.items():
         assert columns_of(place, table) == set(row.__struct_fields__) | own.get(table, set())
+    for kind in ("agent", "binding"):
+        names = {f"{kind}_id" if name == "id" else name for name in PolicyRow.__struct_fields__}
+        assert columns_of(place, f"{kind}s") == names
 
 
 def test_the_known_revisions_are_the_files_of_the_folder():
@@ -194,24 +278,56 @@ def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_st
     store.close()
 
 
-def test_a_first_start_that_is_killed_half_way_is_completed_by_the_next(place, two_revisions):
-    folder = str(two_revisions.folders[-1])
-    for last in (3, 12):
-        command = [sys.executable, "-c", KILLED_AT, *place, folder, str(last)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert result.returncode == -signal.SIGKILL, result.stderr
-        assert columns_of(place, "records") == set()
+def test_a_new_schema_is_the_one_that_migrations_make_from_nothing(place):
+    fresh = database_at(place)
+    fresh.open()
+    fresh.close()
+    made = schema_of(place)
+    assert all(made)
+    kind, where = place
+    if kind == "sqlite":
+        place = (kind, where + ".migrated")
+    else:
+        with psycopg.connect(where, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA fresh CASCADE")
+            connection.execute("CREATE SCHEMA fresh")
+    migrated = database_at(place, replace(REVISIONS, fresh=None))
+    migrated.open()
+    migrated.close()
+    assert revision_of(place) == REVISIONS.known[-1]
+    assert schema_of(place) == made
+
+
+def test_a_first_start_that_is_killed_after_any_statement_is_completed_by_the_next(place):
+    command = [sys.executable, "-c", CREATION_KILLED_EVERYWHERE, *place]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 20
+    store = SqlStore(database_at(place))
+    store.open()
+    assert store.records(0, 1) == []
+    store.close()
+    assert revision_of(place) == "0001"
+
+
+def test_a_first_start_of_a_later_version_that_is_killed_in_its_upgrade_is_completed_by_the_next(place, two_revisions):
+    command = [sys.executable, "-c", KILLED_AT, *place, str(two_revisions.folders[-1]), "3"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    assert revision_of(place) == "0001"
     database = database_at(place, two_revisions)
     database.open()
     database.close()
     assert revision_of(place) == "0002"
 
 
-def test_opening_a_current_database_does_not_load_the_migration_machinery(tmp_path):
+@pytest.mark.parametrize("start", ["first", "second"])
+def test_opening_a_new_or_a_current_database_does_not_load_the_migration_machinery(tmp_path, start):
     path = tmp_path / "bollard.db"
-    database = SqliteDatabase(path)
-    database.open()
-    database.close()
+    if start == "second":
+        database = SqliteDatabase(path)
+        database.open()
+        database.close()
     program = (
         "import sys; from pathlib import Path; from bollard.host.store.sqlite import sqlite_store\n"
         "store = sqlite_store(Path(sys.argv[1])); store.open(); store.run('r'); store.close()\n"
@@ -219,6 +335,16 @@ def test_opening_a_current_database_does_not_load_the_migration_machinery(tmp_pa
     )
     result = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_a_new_postgres_database_needs_no_migration_machinery(empty_postgres_url):
+    program = (
+        "import sys; from bollard.host.store.postgres import postgres_store\n"
+        "store = postgres_store(sys.argv[1]); store.open(); store.run('r'); store.close()\n"
+        "print([name for name in ('alembic', 'sqlalchemy') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", program, empty_postgres_url]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_two_programs_that_start_at_once_make_one_schema(place, two_revisions):

@@ -12,7 +12,7 @@ import pytest
 from bollard.host.errors import Conflict, StorageUnavailable
 from bollard.host.store.boundary import Lease
 from bollard.host.store.postgres import postgres_store
-from bollard.host.store.rows import PutEvent, PutRun
+from bollard.host.store.rows import PatchEvent, PutEvent, PutRun
 
 NAMED = "application_name = 'bollard' AND datname = current_database()"
 
@@ -173,6 +173,17 @@ def test_an_epoch_that_is_locked_stays_until_the_commit(postgres_store, second_h
         assert other.take_lease("r", Lease(owner="b", epoch=1, until_ms=1))
     with postgres_store.write() as transaction:
         assert transaction.lock_epochs(["r"]) == {"r": 1}
+
+
+def test_an_event_that_one_host_adopts_is_not_adopted_by_another_meanwhile(postgres_store, second_host, make, apply):
+    apply(postgres_store, PutEvent(make.event(1, dispatch="pending")))
+    with postgres_store.write() as transaction:
+        assert transaction.event_dispatch("w", "e1") == "pending"
+        with pytest.raises(StorageUnavailable, match="locked"), second_host.write() as other:
+            other.event_dispatch("w", "e1")
+        transaction.apply([PatchEvent("w", "e1", {"dispatch": "run", "run_id": "r"})])
+    with second_host.write() as other:
+        assert other.event_dispatch("w", "e1") == "run"
 
 
 def test_two_hosts_never_get_the_same_ids(postgres_store, second_host):

@@ -9,8 +9,10 @@ from bollard.host.store.rows import (
     PatchRun,
     PutArtifact,
     PutEvent,
+    PutPolicy,
     PutRun,
     PutState,
+    PutStorage,
     PutTranscript,
 )
 
@@ -75,6 +77,48 @@ def test_a_transaction_sees_the_state_that_it_wrote(store, make, apply):
         assert transaction.find_state("other", "k") is None
 
 
+def test_a_value_that_has_expired_is_absent_before_it_is_swept(store, make, apply):
+    apply(store, PutState(make.state("k", b"1", expires_ms=T0 + 5)), PutState(make.state("stays", b"1")))
+    assert store.state("scope", "k", T0 + 4) is not None
+    assert store.state("scope", "k", T0 + 5) is None
+    assert [row.key for row in store.states("scope", "", 10, T0 + 4)] == ["k", "stays"]
+    assert [row.key for row in store.states("scope", "", 10, T0 + 5)] == ["stays"]
+    assert [row.key for row in store.states("scope", "", 1, T0 + 5)] == ["stays"]
+    with store.write() as transaction:
+        assert transaction.find_state("scope", "k").version == 1
+
+
+def test_without_a_time_the_stores_own_clock_says_what_has_expired(store, make, apply):
+    now = store.now_ms()
+    apply(store, PutState(make.state("old", b"1", expires_ms=now - 1)))
+    apply(store, PutState(make.state("new", b"1", expires_ms=now + 3_600_000)))
+    assert store.state("scope", "old") is None
+    assert store.state("scope", "new") is not None
+    assert [row.key for row in store.states("scope", "", 10)] == ["new"]
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_value_written_after_expiry_counts_from_one_whether_or_not_it_was_swept(store, make, apply, swept):
+    apply(store, *(PutState(make.state("k", b"1", expires_ms=T0 + 5)) for _ in range(3)))
+    apply(store, PutState(make.state("k", b"2", expires_ms=T0 + 9, updated_ms=T0 + 4)))
+    assert store.state("scope", "k", T0).version == 4
+    if swept:
+        with store.write() as transaction:
+            assert transaction.drop_expired(T0 + 9, 10) == 1
+    apply(store, PutState(make.state("k", b"3", updated_ms=T0 + 9)))
+    assert store.state("scope", "k", T0 + 9) == make.state("k", b"3", version=1, updated_ms=T0 + 9)
+
+
+def test_the_size_of_a_scope_is_the_bytes_of_its_keys_and_values(store, make, apply):
+    apply(store, PutState(make.state("键", b"\x00\xff12")), PutState(make.state("b", b"", expires_ms=1)))
+    apply(store, PutState(make.state("b", b"foreign", scope_key="other")))
+    with store.write() as transaction:
+        assert transaction.state_size("scope") == 3 + 4 + 1
+        transaction.apply([DropState("scope", "b"), PutState(make.state("键", b"1"))])
+        assert transaction.state_size("scope") == 3 + 1
+        assert transaction.state_size("nobody") == 0
+
+
 def test_state_is_listed_by_key_in_its_scope_alone(store, make, apply):
     keys = ["b", "a", "B", "键", "a.b"]
     apply(store, *(PutState(make.state(key, b"1")) for key in keys))
@@ -92,12 +136,14 @@ def test_an_artifact_comes_back_and_can_be_put_again(store, make, apply):
     assert store.artifact("w", "x").name == "new.txt"
 
 
-def test_digests_of_artifacts_are_listed_once_and_in_order(store, make, apply):
+def test_digests_of_artifacts_and_storage_are_listed_once_and_in_order(store, make, apply):
     for index, digest in enumerate(["c", "a", "b", "a"]):
         apply(store, PutArtifact(make.artifact(f"x{index}", sha256=digest * 64)))
     apply(store, PutArtifact(make.artifact("nothing")))
-    assert store.artifact_digests("", 10) == ["a" * 64, "b" * 64, "c" * 64]
+    apply(store, *(PutStorage(make.stored(f"k{digest}", sha256=digest * 64)) for digest in ("b", "d")))
+    assert store.artifact_digests("", 10) == [letter * 64 for letter in "abcd"]
     assert store.artifact_digests("a" * 64, 1) == ["b" * 64]
+    assert store.artifact_digests("b" * 64, 2) == ["c" * 64, "d" * 64]
 
 
 def test_what_has_expired_goes_and_nothing_else(store, make, apply):
@@ -108,7 +154,7 @@ def test_what_has_expired_goes_and_nothing_else(store, make, apply):
         assert transaction.drop_expired(T0 + 2, 3) == 3
         assert transaction.drop_expired(T0 + 2, 3) == 1
         assert transaction.drop_expired(T0 + 2, 3) == 0
-    assert [row.key for row in store.states("scope", "", 10)] == ["for-ever", "k3"]
+    assert [row.key for row in store.states("scope", "", 10, T0)] == ["for-ever", "k3"]
     assert [bool(store.artifact("w", name)) for name in ("x1", "x2", "x3", "for-ever")] == [False, False, True, True]
 
 
@@ -128,17 +174,15 @@ def test_projections_that_are_fed_again_are_equal(store, make, apply):
         PutTranscript(make.said(2, "你好 world")),
         PutState(make.state("k", b"1")),
         PutState(make.state("k", b"2")),
+        PutStorage(make.stored("k")),
         PutArtifact(make.artifact("x")),
+        PutPolicy("agent", make.policy("a")),
+        PutPolicy("binding", make.policy("b")),
     ]
     apply(store, *changes)
     before = store.dump_projections()
-    assert {table: len(rows) for table, rows in before.items()} == {
-        "events": 1,
-        "runs": 1,
-        "transcript": 1,
-        "state": 1,
-        "artifacts": 1,
-    }
+    names = ("events", "runs", "transcript", "state", "storage", "artifacts", "agents", "bindings")
+    assert {table: len(rows) for table, rows in before.items()} == dict.fromkeys(names, 1)
     with store.write() as transaction:
         transaction.clear_projections()
         transaction.apply(changes)
@@ -162,6 +206,9 @@ def test_every_store_dumps_the_same(memory_store, sqlite_store, postgres_store, 
     changes = [PutEvent(make.event(1)), PutRun(make.run("r1")), PutTranscript(make.said(2, "hi", content_json=b"{}"))]
     for store in (memory_store, sqlite_store, postgres_store):
         apply(store, *changes, PutState(make.state("k", b"\x00")), PutArtifact(make.artifact("x")))
+        apply(
+            store, PutStorage(make.stored("k")), *(PutPolicy(kind, make.policy("p")) for kind in ("agent", "binding"))
+        )
     assert memory_store.dump_projections() == sqlite_store.dump_projections() == postgres_store.dump_projections()
 
 
@@ -169,7 +216,8 @@ def test_cleared_projections_are_empty_and_the_log_is_not(store, make, apply, sa
     with store.write() as transaction:
         transaction.add_records([make.record(1)])
         transaction.put_meta("k", "v")
-    apply(store, PutEvent(make.event(1)), PutRun(make.run("r1")))
+    apply(store, PutEvent(make.event(1)), PutRun(make.run("r1")), PutStorage(make.stored("k")))
+    apply(store, PutPolicy("agent", make.policy("a")), PutPolicy("binding", make.policy("b")))
     say(store, "hello")
     with store.write() as transaction:
         transaction.clear_projections()

@@ -28,6 +28,12 @@ def test_a_run_is_put_once(store, make, apply):
     assert store.run("r1").status == "completed"
 
 
+def test_one_commit_brings_a_run_once(store, make, apply):
+    with pytest.raises(Conflict):
+        apply(store, PutRun(make.run("r1")), PutRun(make.run("r1", status="completed")))
+    assert store.run("r1") is None
+
+
 def test_a_patch_changes_the_named_columns_and_nothing_else(store, make, apply):
     apply(store, PutRun(make.run("r1")), PutRun(make.run("r2")))
     apply(store, PatchRun("r1", {"status": "running", "started_ms": T0 + 5, "last_seq": 7}))
@@ -98,6 +104,22 @@ def test_unfinished_runs_are_those_without_an_end_by_id(store, make, apply):
     assert [run.run_id for run in store.unfinished_runs(unfinished[0], 2)] == unfinished[1:3]
     apply(store, PatchRun("r-running", {"status": "completed"}))
     assert "r-running" not in [run.run_id for run in store.unfinished_runs("", 100)]
+
+
+def test_the_runs_that_a_run_called_come_oldest_first(store, make, apply):
+    apply(store, PutRun(make.run("parent")), PutRun(make.run("other", parent_run_id="x")))
+    called = [make.run(f"c{at}", parent_run_id="parent", depth=1, created_ms=T0 + 9 - at) for at in range(3)]
+    apply(store, *map(PutRun, called))
+    assert store.children("parent") == called[::-1]
+    assert store.children("c0") == []
+
+
+def test_runs_of_an_agent_are_counted_since_a_time(store, make, apply):
+    apply(store, *(PutRun(make.run(f"r{at}", created_ms=T0 + at)) for at in range(5)))
+    apply(store, PutRun(make.run("a", agent_id="a2")), PutRun(make.run("b", workspace="other", created_ms=T0 + 9)))
+    assert store.count_runs("w", "a1", T0 + 2) == 3
+    assert store.count_runs("w", "a1", 0) == 5
+    assert store.count_runs("w", "nobody", 0) == 0
 
 
 def test_epochs_are_told_of_runs_that_exist_and_have_not_ended(store, make, apply):

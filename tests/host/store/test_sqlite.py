@@ -61,7 +61,7 @@ def test_a_locked_database_is_waited_for_a_bounded_time(other_writer, sqlite_pat
 
 
 def test_a_full_database_refuses_writes_and_recovers_when_there_is_room(sqlite_path, make):
-    store = SqlStore(SqliteDatabase(sqlite_path, max_pages=120))
+    store = SqlStore(SqliteDatabase(sqlite_path, max_pages=480))
     store.open()
 
     def fill():
@@ -174,6 +174,24 @@ EXPLAIN = [
     ("transcript WHERE place = 'p' AND seq > 0 ORDER BY seq DESC LIMIT 5", "transcript_in_place"),
     ("events WHERE workspace = 'w' AND record_id < 9 ORDER BY record_id DESC LIMIT 5", "events_in_order"),
     ("deltas WHERE run_id = 'r' AND last_seq > 0 ORDER BY first_seq", "sqlite_autoindex_deltas_1"),
+    ("events WHERE dispatch = 'pending' AND record_id > 5 ORDER BY record_id LIMIT 5", "events_pending"),
+    ("events WHERE workspace = 'w' AND event_id = 'e'", "events_by_id"),
+    ("events WHERE workspace = 'w' AND source = 's' AND source_id = 'i'", "events_by_source"),
+    ("runs WHERE parent_run_id = 'r' ORDER BY created_ms, run_id", "runs_of_parent"),
+    ("runs WHERE workspace = 'w' AND agent_id = 'a' AND created_ms >= 5", "runs_of_agent"),
+    ("runs WHERE workspace = 'w' AND agent_id = 'a' ORDER BY created_ms DESC, run_id DESC LIMIT 5", "runs_of_agent"),
+    (
+        "runs WHERE workspace = 'w' AND conversation = 'c' ORDER BY created_ms DESC, run_id DESC LIMIT 5",
+        "runs_of_conversation",
+    ),
+    ("state WHERE scope_key = 's' AND key > 'k' ORDER BY key LIMIT 5", "sqlite_autoindex_state_1"),
+    ("state WHERE expires_ms <= 5 ORDER BY expires_ms LIMIT 5", "state_expiry"),
+    ("storage WHERE area_key = 'a' AND key > 'k' ORDER BY key LIMIT 5", "PRIMARY KEY"),
+    ("storage WHERE sha256 > 'a' ORDER BY sha256 LIMIT 5", "storage_content"),
+    ("artifacts WHERE sha256 > 'a' ORDER BY sha256 LIMIT 5", "artifacts_content"),
+    ("artifacts WHERE expires_ms <= 5 ORDER BY expires_ms LIMIT 5", "artifacts_expiry"),
+    ("agents WHERE workspace = 'w' ORDER BY agent_id", "sqlite_autoindex_agents_1"),
+    ("bindings WHERE workspace = 'w' ORDER BY binding_id", "sqlite_autoindex_bindings_1"),
 ]
 
 
@@ -186,3 +204,58 @@ def test_reads_go_through_an_index_and_never_sort_a_table(sqlite_path, query, in
     assert index in plan
     assert "SCAN" not in plan.replace(f"SCAN runs USING INDEX {index}", "")
     assert "TEMP B-TREE" not in plan
+
+
+def test_every_index_of_the_schema_has_a_read_that_needs_it(sqlite_path):
+    database = SqliteDatabase(sqlite_path)
+    database.open()
+    rows = database.read("SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+    database.close()
+    assert {str(name) for (name,) in rows} <= {index for _, index in EXPLAIN}
+
+
+@pytest.mark.parametrize(
+    ("purge", "index", "query"),
+    [
+        (
+            lambda transaction: transaction.drop_data(["t"], 5, 5),
+            "records_kept",
+            "records WHERE type = 't' AND created_ms < 5 AND data IS NOT NULL ORDER BY created_ms, id LIMIT 5",
+        ),
+        (
+            lambda transaction: transaction.drop_deltas(5, 5),
+            "deltas_by_age",
+            "deltas WHERE created_ms < 5 ORDER BY created_ms LIMIT 5",
+        ),
+    ],
+    ids=["records", "deltas"],
+)
+def test_the_indices_of_retention_are_made_by_the_first_purge(sqlite_path, purge, index, query):
+    database = SqliteDatabase(sqlite_path)
+    store = SqlStore(database)
+    store.open()
+
+    def plan():
+        return " ".join(str(row[3]) for row in database.fetch(f"EXPLAIN QUERY PLAN SELECT * FROM {query}"))
+
+    assert index not in plan()
+    for _ in range(2):
+        with store.write() as transaction:
+            assert purge(transaction) == 0
+    assert index in plan()
+    assert "TEMP B-TREE" not in plan()
+    store.close()
+
+
+def test_a_new_file_has_small_pages_and_an_old_one_keeps_its_own(tmp_path):
+    old = tmp_path / "old.db"
+    with sqlite3.connect(old) as connection:
+        connection.execute("PRAGMA page_size = 4096")
+        connection.execute("CREATE TABLE anything (x)")
+    connection.close()
+    for path, page_bytes in ((tmp_path / "new.db", 1024), (old, 4096)):
+        database = SqliteDatabase(path)
+        database.open()
+        assert database.fetch("PRAGMA page_size") == [(page_bytes,)]
+        assert database.fetch("PRAGMA wal_autocheckpoint") == [(8 * 1024 * 1024 // page_bytes,)]
+        database.close()

@@ -13,14 +13,23 @@ from bollard.host.store.delta_spans import pack
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import (
     DeltaRow,
+    DropPolicy,
     DropState,
+    DropStorage,
+    EventRow,
+    PatchEvent,
     PatchRun,
+    PolicyRow,
+    PutEvent,
+    PutPolicy,
     PutRun,
     PutState,
+    PutStorage,
     PutTranscript,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 from bollard.host.store.search_text import segment, terms
@@ -32,6 +41,7 @@ KEYS = st.sampled_from(["a", "b"])
 TEXTS = st.text(alphabet="ab 中文会议", max_size=6)
 ROOMS = st.sampled_from(["x", "y"])
 TIMES = st.integers(0, 20)
+DISPATCHES = st.sampled_from(["run", "pending", "steering", "dropped"])
 
 
 class StoreModel(RuleBasedStateMachine):
@@ -54,8 +64,8 @@ class StoreModel(RuleBasedStateMachine):
                 answers.append(type(error))
         assert answers[0] == answers[1]
 
-    @rule(run=RUNS, status=st.sampled_from(RUN_STATUSES), at=TIMES)
-    def put_run(self, run, status, at):
+    @rule(run=RUNS, status=st.sampled_from(RUN_STATUSES), at=TIMES, parent=st.none() | RUNS)
+    def put_run(self, run, status, at, parent):
         row = RunRow(
             run_id=run,
             workspace="w",
@@ -66,7 +76,8 @@ class StoreModel(RuleBasedStateMachine):
             bot=None,
             conversation=None,
             thread=None,
-            parent_run_id=None,
+            parent_run_id=parent,
+            depth=0 if parent is None else 1,
             status=status,
             reason=None,
             epoch=0,
@@ -151,8 +162,8 @@ class StoreModel(RuleBasedStateMachine):
     def drop_deltas(self, before, limit):
         self.both(lambda transaction: transaction.drop_deltas(before, limit))
 
-    @rule(key=KEYS, value=TEXTS, expires=st.none() | TIMES, drop=st.booleans())
-    def change_state(self, key, value, expires, drop):
+    @rule(key=KEYS, value=TEXTS, expires=st.none() | TIMES, at=TIMES, drop=st.booleans())
+    def change_state(self, key, value, expires, at, drop):
         row = StateRow(
             scope_key="s",
             key=key,
@@ -161,9 +172,61 @@ class StoreModel(RuleBasedStateMachine):
             value=value.encode(),
             version=0,
             expires_ms=expires,
-            updated_ms=1,
+            updated_ms=at,
         )
         changes = [PutState(row), *([DropState("s", "a")] if drop else []), PutState(row)]
+        self.both(lambda transaction: transaction.apply(changes))
+
+    @rule(at=TIMES)
+    def read_state(self, at):
+        one, other = self.memory, self.sqlite
+        assert one.states("s", "", 9, at) == other.states("s", "", 9, at)
+        assert one.state("s", "a", at) == other.state("s", "a", at)
+        self.both(lambda transaction: transaction.state_size("s"))
+
+    @rule(number=st.integers(1, 4), source=KEYS, dispatch=DISPATCHES)
+    def put_event(self, number, source, dispatch):
+        row = EventRow(
+            event_id=f"e{number}",
+            workspace="w",
+            source=source,
+            source_id="1",
+            type="t",
+            run_id=None,
+            bot=None,
+            conversation=None,
+            thread=None,
+            actor_type=None,
+            actor_id=None,
+            actor_name=None,
+            subject_type=None,
+            subject_id=None,
+            summary=None,
+            event_ms=None,
+            created_ms=1,
+            dispatch=dispatch,
+            steering=None,
+            steering_ms=None,
+            record_id=number,
+        )
+        self.both(lambda transaction: transaction.apply([PutEvent(row)]))
+
+    @rule(number=st.integers(1, 4), run=st.none() | RUNS, dispatch=DISPATCHES)
+    def patch_event(self, number, run, dispatch):
+        fields = {"dispatch": dispatch, "run_id": run, "steering": "queued"}
+        self.both(lambda transaction: transaction.apply([PatchEvent("w", f"e{number}", fields)]))
+        self.both(lambda transaction: transaction.event_dispatch("w", f"e{number}"))
+
+    @rule(key=KEYS, digest=KEYS, drop=st.booleans())
+    def change_storage(self, key, digest, drop):
+        row = StorageRow(area_key="a", key=key, sha256=digest, size_bytes=1, updated_ms=1)
+        changes = [PutStorage(row), *([DropStorage("a", "b")] if drop else [])]
+        self.both(lambda transaction: transaction.apply(changes))
+
+    @rule(kind=st.sampled_from(["agent", "binding"]), name=KEYS, revision=TIMES, drop=st.booleans())
+    def change_policy(self, kind, name, revision, drop):
+        row = PolicyRow(workspace="w", id=name, revision=revision, body=b"{}", updated_ms=1)
+        changes = [PutPolicy(kind, row), *([DropPolicy(kind, "w", "a")] if drop else [])]
         self.both(lambda transaction: transaction.apply(changes))
 
     @rule(now=TIMES)
@@ -211,6 +274,12 @@ class StoreModel(RuleBasedStateMachine):
         page = RunQuery(workspace="w", limit=2, statuses=frozenset({"queued", "running"}))
         assert one.runs(page) == other.runs(page)
         assert one.unfinished_runs("r1", 5) == other.unfinished_runs("r1", 5)
+        assert one.count_runs("w", "a", 10) == other.count_runs("w", "a", 10)
+        assert one.children("r1") == other.children("r1")
+        assert one.pending_events(1, 2) == other.pending_events(1, 2)
+        assert one.artifact_digests("", 9) == other.artifact_digests("", 9)
+        assert one.policies("agent", "w") == other.policies("agent", "w")
+        assert one.storages("a", "", 9) == other.storages("a", "", 9)
 
     def teardown(self):
         self.sqlite.close()

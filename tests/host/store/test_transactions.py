@@ -8,12 +8,17 @@ from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.store.boundary import Lease, RunQuery
 from bollard.host.store.failing import FailurePlan, failing
 from bollard.host.store.rows import (
+    DropPolicy,
     DropState,
+    DropStorage,
+    PatchEvent,
     PatchRun,
     PutArtifact,
     PutEvent,
+    PutPolicy,
     PutRun,
     PutState,
+    PutStorage,
     PutTranscript,
 )
 
@@ -47,8 +52,16 @@ def write_batch(store, make, index):
             PutTranscript(make.said(first, f"tea {index}", transcript_id=f"t{index}")),
             PutState(make.state("k", b"%d" % index)),
             PutArtifact(make.artifact(f"x{index}")),
+            PatchEvent("w", f"e{index - 1}", {"dispatch": "dropped"}),
+            PutStorage(make.stored(f"k{index}")),
+            DropStorage("area", f"k{index - 1}"),
+            PutPolicy("agent", make.policy("a", revision=index)),
+            PutPolicy("binding", make.policy(f"b{index}")),
+            DropPolicy("binding", "w", f"b{index - 1}"),
         ]
         transaction.apply(changes if index % 2 else [*changes, DropState("scope", "k")])
+        transaction.event_dispatch("w", f"e{index}")
+        transaction.state_size("scope")
         transaction.take_lease(f"r{index}", Lease(owner="a", epoch=1, until_ms=5))
         transaction.merge_deltas(f"r{index}")
         transaction.add_head(make.head(first))
@@ -65,6 +78,8 @@ def test_a_block_that_raises_leaves_nothing(store, make):
             transaction.add_records(make.records(transaction.next_record_ids(2), 2, "r9"))
             transaction.apply([PatchRun("r0", {"status": "failed"}), PutState(make.state("k", b"9"))])
             transaction.apply([DropState("scope", "k"), PutTranscript(make.said(99, "tea"))])
+            transaction.apply([PatchEvent("w", "e0", {"dispatch": "pending"}), DropPolicy("agent", "w", "a")])
+            transaction.apply([DropStorage("area", "k0"), PutPolicy("binding", make.policy("b9"))])
             transaction.merge_deltas("r0")
             transaction.drop_data(["message.completed"], 2**60, 10)
             transaction.clear_projections()

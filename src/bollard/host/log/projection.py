@@ -9,25 +9,38 @@ from typing import Any, Final, cast
 import msgspec
 
 from bollard.host.limits import LEASE_S
+from bollard.host.log.areas import area_key
 from bollard.host.log.facts import RunFacts, scope_key
 from bollard.host.store.rows import (
     ArtifactRow,
     Change,
+    Dispatch,
+    DropPolicy,
+    DropState,
+    DropStorage,
+    EventField,
     EventRow,
+    PatchEvent,
     PatchRun,
+    PolicyKind,
+    PolicyRow,
     PutArtifact,
     PutEvent,
+    PutPolicy,
     PutRun,
     PutState,
+    PutStorage,
     PutTranscript,
     RecordRow,
     RunField,
     RunRow,
     StateRow,
+    Steering,
+    StorageRow,
     TranscriptRow,
 )
 from bollard.host.store.search_text import segment
-from bollard.protocol import JsonObject, JsonValue, StateScope
+from bollard.protocol import JsonObject, JsonValue, StateScope, StorageArea
 
 __all__ = ["Projector"]
 
@@ -49,8 +62,16 @@ class Projector:
             "run.cancelled": self._run_cancelled,
             "run.ended": self._run_ended,
             "message.completed": self._message_completed,
+            "steering.queued": _steering_queued,
+            "steering.injected": _steering_moved,
+            "steering.acknowledged": _steering_moved,
+            "steering.dropped": _steering_dropped,
             "state.updated": self._state_updated,
+            "state.deleted": self._state_deleted,
+            "storage.updated": self._storage_updated,
+            "storage.deleted": self._storage_deleted,
             "artifact.created": self._artifact_created,
+            "policy.changed": _policy_changed,
         }
 
     def remember(self, facts: RunFacts) -> None:
@@ -69,13 +90,17 @@ class Projector:
         return handler(row, _decode(row.data))
 
     def _event_received(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        run_id = _optional(data, "run_id")
+        # Said only of an event that waits: any other has its run in the same commit, or nobody wanted it.
+        dispatch = _optional(data, "dispatch") or ("run" if run_id is not None else "dropped")
         event = EventRow(
             event_id=_text(data, "event_id"),
             workspace=row.workspace,
             source=_text(data, "source"),
             source_id=_text(data, "source_id"),
             type=_text(data, "event_type"),
-            run_id=_optional(data, "run_id"),
+            run_id=run_id,
+            bot=_optional(data, "bot"),
             conversation=_optional(data, "conversation"),
             thread=_optional(data, "thread"),
             actor_type=_optional(data, "actor_type"),
@@ -86,6 +111,9 @@ class Projector:
             summary=(_optional(data, "text") or "")[:200] or None,
             event_ms=cast("int | None", data.get("event_ms")),
             created_ms=row.created_ms,
+            dispatch=cast("Dispatch", dispatch),
+            steering=None,
+            steering_ms=None,
             record_id=row.id,
         )
         changes: list[Change] = [PutEvent(event)]
@@ -100,7 +128,7 @@ class Projector:
         return TranscriptRow(
             transcript_id=f"t_{row.id}",
             workspace=row.workspace,
-            bot=_optional(data, "bot"),
+            bot=event.bot,
             conversation=event.conversation,
             thread=event.thread,
             event_id=event.event_id,
@@ -128,6 +156,7 @@ class Projector:
             conversation=facts.conversation,
             thread=facts.thread,
             parent_run_id=facts.parent_run_id,
+            depth=facts.depth,
             # A run that is created with an epoch is owned at once by the incarnation that wrote it.
             status="dispatching" if row.epoch else "queued",
             reason=None,
@@ -143,7 +172,10 @@ class Projector:
             last_seq=row.seq or 0,
             facts=row.data or b"{}",
         )
-        return [PutRun(run)]
+        if not facts.adopts:
+            return [PutRun(run)]
+        adopted = PatchEvent(facts.workspace, facts.event_id, {"dispatch": "run", "run_id": facts.run_id})
+        return [PutRun(run), adopted]
 
     @staticmethod
     def _patch(row: RecordRow, **fields: str | int | None) -> list[Change]:
@@ -210,10 +242,33 @@ class Projector:
             scope=scope,
             value=_encode(data.get("value")),
             version=0,
-            expires_ms=None,
+            expires_ms=cast("int | None", data.get("expires_ms")),
             updated_ms=row.created_ms,
         )
         return [PutState(state)]
+
+    def _state_deleted(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        facts = self._runs.get(row.run_id or "")
+        if facts is None:
+            return []
+        return [DropState(scope_key(facts, cast("StateScope", _text(data, "scope"))), _text(data, "key"))]
+
+    def _storage_updated(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        facts = self._runs.get(row.run_id or "")
+        if facts is None:
+            return []
+        stored = StorageRow(
+            area_key=_area_key(facts, data),
+            key=_text(data, "key"),
+            sha256=_text(data, "sha256"),
+            size_bytes=cast("int", data["size"]),
+            updated_ms=row.created_ms,
+        )
+        return [PutStorage(stored)]
+
+    def _storage_deleted(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        facts = self._runs.get(row.run_id or "")
+        return [] if facts is None else [DropStorage(_area_key(facts, data), _text(data, "key"))]
 
     def _artifact_created(self, row: RecordRow, data: JsonObject) -> list[Change]:
         facts = self._runs.get(row.run_id or "")
@@ -236,6 +291,45 @@ class Projector:
             metadata=_encode(data.get("metadata") or {}),
         )
         return [PutArtifact(artifact)]
+
+
+def _steering_queued(row: RecordRow, data: JsonObject) -> list[Change]:
+    """A run that was there claims the event."""
+    return [_steered(row, data, "queued", dispatch="steering", run_id=row.run_id)]
+
+
+def _steering_moved(row: RecordRow, data: JsonObject) -> list[Change]:
+    return [_steered(row, data, cast("Steering", row.type.removeprefix("steering.")))]
+
+
+def _steering_dropped(row: RecordRow, data: JsonObject) -> list[Change]:
+    """The claim came to nothing: the event waits for a run of its own, or it is over with it."""
+    if data.get("redispatch") is True:
+        return [_steered(row, data, "dropped", dispatch="pending", run_id=None)]
+    return [_steered(row, data, "dropped", dispatch="dropped")]
+
+
+def _steered(row: RecordRow, data: JsonObject, steering: Steering, **more: str | None) -> PatchEvent:
+    fields: dict[str, str | int | None] = {"steering": steering, "steering_ms": row.created_ms, **more}
+    return PatchEvent(row.workspace, _text(data, "event_id"), cast("dict[EventField, str | int | None]", fields))
+
+
+def _policy_changed(row: RecordRow, data: JsonObject) -> list[Change]:
+    kind, policy_id = cast("PolicyKind", _text(data, "kind")), _text(data, "id")
+    if data["action"] == "deleted":
+        return [DropPolicy(kind, row.workspace, policy_id)]
+    policy = PolicyRow(
+        workspace=row.workspace,
+        id=policy_id,
+        revision=cast("int", data["revision"]),
+        body=_encode(data["body"]),
+        updated_ms=row.created_ms,
+    )
+    return [PutPolicy(kind, policy)]
+
+
+def _area_key(facts: RunFacts, data: JsonObject) -> str:
+    return area_key(facts.workspace, cast("StorageArea", _text(data, "area")), facts.runner_id)
 
 
 def _text(data: JsonObject, key: str) -> str:

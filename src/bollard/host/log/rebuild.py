@@ -1,6 +1,7 @@
 """Makes every projection anew from the log. The result equals what the journal made as it wrote.
 
-Leases are not part of it: they are true only while their owner lives, and nobody may write during a rebuild.
+Leases are not part of it: they are true only while their owner lives, and nobody may write during a rebuild. What has
+expired by now does not come back.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ def rebuild(store: Store, progress: Callable[[int], None] = lambda _: None) -> i
     """Replay the whole log in one commit; returns the number of records. Nothing else may write meanwhile."""
     projector = Projector()
     count = after = 0
+    now_ms = store.now_ms()
     with store.write() as transaction:
         transaction.clear_projections()
         while rows := store.records(after, _PAGE):
@@ -28,4 +30,6 @@ def rebuild(store: Store, progress: Callable[[int], None] = lambda _: None) -> i
             after = rows[-1].id
             count += len(rows)
             progress(count)
+        while transaction.drop_expired(now_ms, _PAGE) == _PAGE:
+            pass
     return count

@@ -15,9 +15,12 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    PolicyKind,
+    PolicyRow,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 
@@ -68,8 +71,16 @@ class WriteTransaction(Protocol):
 
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None: ...
 
+    def event_dispatch(self, workspace: str, event_id: str) -> str | None:
+        """What became of the event so far, locked until the commit; nothing where there is no such event."""
+        ...
+
     def find_state(self, scope_key: str, key: str) -> StateRow | None:
-        """The value as this transaction sees it: what compare-and-set compares with."""
+        """The row as this transaction sees it, also one that has expired: what compare-and-set compares with."""
+        ...
+
+    def state_size(self, scope_key: str) -> int:
+        """Bytes of all keys and values of a scope, with those that have expired and were not swept yet."""
         ...
 
     def next_record_ids(self, count: int) -> int:
@@ -149,6 +160,14 @@ class Store(Protocol):
         """Runs that have not ended, by id, those after `after`."""
         ...
 
+    def children(self, run_id: str) -> list[RunRow]:
+        """The runs that a run called, oldest first."""
+        ...
+
+    def count_runs(self, workspace: str, agent_id: str, since_ms: int) -> int:
+        """How many runs of an agent were created since then."""
+        ...
+
     def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]: ...
 
     def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
@@ -173,20 +192,38 @@ class Store(Protocol):
         """Newest first."""
         ...
 
+    def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
+        """Events of every workspace that wait for a run, in the order of arrival, those after `after_record`."""
+        ...
+
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]: ...
 
     def search(self, query: TranscriptQuery, terms: Sequence[str]) -> list[TranscriptRow]:
         """Messages that hold all terms (as `search_text.terms` makes them), best first, then newest."""
         ...
 
-    def state(self, scope_key: str, key: str) -> StateRow | None: ...
+    def state(self, scope_key: str, key: str, now_ms: int | None = None) -> StateRow | None:
+        """The value, unless it has expired at `now_ms`; by the store's own clock where no time is given."""
+        ...
 
-    def states(self, scope_key: str, after_key: str, limit: int) -> list[StateRow]: ...
+    def states(self, scope_key: str, after_key: str, limit: int, now_ms: int | None = None) -> list[StateRow]:
+        """By key, those after `after_key` that have not expired."""
+        ...
+
+    def storage(self, area_key: str, key: str) -> StorageRow | None: ...
+
+    def storages(self, area_key: str, after_key: str, limit: int) -> list[StorageRow]:
+        """By key, those after `after_key`."""
+        ...
+
+    def policies(self, kind: PolicyKind, workspace: str) -> list[PolicyRow]:
+        """What people saved, by id."""
+        ...
 
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None: ...
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
-        """The digests that artifacts refer to, in order, those after `after`: what a blob sweep must keep."""
+        """The digests that artifacts and storage refer to, in order, those after `after`: a blob sweep keeps them."""
         ...
 
     def meta(self, key: str) -> str | None: ...

@@ -67,6 +67,14 @@ class Database(Protocol):
 
     def listed(self, values: Iterable[str]) -> object: ...
 
+    def byte_length(self, column: str) -> str:
+        """An expression: the bytes of a text or of bytes."""
+        ...
+
+    def ensure_index(self, name: str) -> None:
+        """Inside the writer's transaction, before a statement that needs one of the indices of retention."""
+        ...
+
     put_transcript: ClassVar[str]
 
     def transcript_values(self, row: TranscriptRow) -> Values: ...

@@ -17,9 +17,12 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    PolicyKind,
+    PolicyRow,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 from bollard.host.store.search_text import is_prefix
@@ -76,6 +79,18 @@ class MemoryStore:
             found = [row for row in rows if row.status not in TERMINAL_STATUSES and row.run_id > after]
         return sorted(found, key=lambda row: row.run_id)[:limit]
 
+    def children(self, run_id: str) -> list[RunRow]:
+        with self._lock:
+            found = [row for row in self._tables.runs.rows.values() if row.parent_run_id == run_id]
+        return sorted(found, key=lambda row: (row.created_ms, row.run_id))
+
+    def count_runs(self, workspace: str, agent_id: str, since_ms: int) -> int:
+        with self._lock:
+            rows = self._tables.runs.rows.values()
+            return sum(
+                row.workspace == workspace and row.agent_id == agent_id and row.created_ms >= since_ms for row in rows
+            )
+
     def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]:
         with self._lock:
             return self._tables.runs_log.after(run_id, after_seq, limit)
@@ -115,6 +130,12 @@ class MemoryStore:
             found = [row for row in rows if row.workspace == workspace and row.record_id < before]
         return sorted(found, key=lambda row: row.record_id, reverse=True)[:limit]
 
+    def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
+        with self._lock:
+            rows = self._tables.events.rows.values()
+            found = [row for row in rows if row.dispatch == "pending" and row.record_id > after_record]
+        return sorted(found, key=lambda row: row.record_id)[:limit]
+
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
         rows = self._window(query)
         return rows[: query.limit] if query.forward else rows[::-1][: query.limit]
@@ -126,15 +147,33 @@ class MemoryStore:
         best = sorted((hit for hit in scored if hit[0] > 0), key=lambda hit: hit[:2], reverse=True)
         return [row for _, _, row in best[: query.limit]]
 
-    def state(self, scope_key: str, key: str) -> StateRow | None:
+    def state(self, scope_key: str, key: str, now_ms: int | None = None) -> StateRow | None:
+        now = self.now_ms() if now_ms is None else now_ms
         with self._lock:
-            return self._tables.state.get((scope_key, key))
+            row = self._tables.state.get((scope_key, key))
+        return row if row is not None and _alive(row, now) else None
 
-    def states(self, scope_key: str, after_key: str, limit: int) -> list[StateRow]:
+    def states(self, scope_key: str, after_key: str, limit: int, now_ms: int | None = None) -> list[StateRow]:
+        now = self.now_ms() if now_ms is None else now_ms
         with self._lock:
             rows = self._tables.state.rows.values()
-            found = [row for row in rows if row.scope_key == scope_key and row.key > after_key]
+            found = [row for row in rows if row.scope_key == scope_key and row.key > after_key and _alive(row, now)]
         return sorted(found, key=lambda row: row.key)[:limit]
+
+    def storage(self, area_key: str, key: str) -> StorageRow | None:
+        with self._lock:
+            return self._tables.storage.get((area_key, key))
+
+    def storages(self, area_key: str, after_key: str, limit: int) -> list[StorageRow]:
+        with self._lock:
+            rows = self._tables.storage.rows.values()
+            found = [row for row in rows if row.area_key == area_key and row.key > after_key]
+        return sorted(found, key=lambda row: row.key)[:limit]
+
+    def policies(self, kind: PolicyKind, workspace: str) -> list[PolicyRow]:
+        with self._lock:
+            found = [row for row in self._tables.policies[kind].rows.values() if row.workspace == workspace]
+        return sorted(found, key=lambda row: row.id)
 
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
         with self._lock:
@@ -142,8 +181,9 @@ class MemoryStore:
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
         with self._lock:
-            digests = {row.sha256 for row in self._tables.artifacts.rows.values() if row.sha256 is not None}
-        return sorted(digest for digest in digests if digest > after)[:limit]
+            tables = self._tables
+            digests = {row.sha256 for row in (*tables.artifacts.rows.values(), *tables.storage.rows.values())}
+        return sorted(digest for digest in digests if digest is not None and digest > after)[:limit]
 
     def meta(self, key: str) -> str | None:
         with self._lock:
@@ -157,7 +197,10 @@ class MemoryStore:
                 "runs": _dump(tables.runs.rows.values(), lambda row: row.run_id),
                 "transcript": _dump(tables.transcript.rows.values(), lambda row: row.seq),
                 "state": _dump(tables.state.rows.values(), lambda row: (row.scope_key, row.key)),
+                "storage": _dump(tables.storage.rows.values(), lambda row: (row.area_key, row.key)),
                 "artifacts": _dump(tables.artifacts.rows.values(), lambda row: (row.workspace, row.artifact_id)),
+                "agents": _dump(tables.policies["agent"].rows.values(), lambda row: (row.workspace, row.id)),
+                "bindings": _dump(tables.policies["binding"].rows.values(), lambda row: (row.workspace, row.id)),
             }
 
     def _window(self, query: TranscriptQuery) -> list[TranscriptRow]:
@@ -176,6 +219,10 @@ def _dump(rows: Iterable[_Row], order: Callable[[_Row], Any]) -> list[tuple[obje
     return [
         tuple(getattr(row, name) for name in row.__struct_fields__ if name not in _NOT_IN_THE_LOG) for row in ordered
     ]
+
+
+def _alive(row: StateRow, now_ms: int) -> bool:
+    return row.expires_ms is None or row.expires_ms > now_ms
 
 
 def _wanted(query: RunQuery, row: RunRow) -> bool:

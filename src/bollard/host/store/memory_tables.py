@@ -11,9 +11,12 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    PolicyKind,
+    PolicyRow,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 
@@ -115,6 +118,8 @@ class MemoryTables:
         self.runs: Table[RunRow] = Table(self.undo)
         self.transcript: Table[TranscriptRow] = Table(self.undo)
         self.state: Table[StateRow] = Table(self.undo)
+        self.storage: Table[StorageRow] = Table(self.undo)
+        self.policies: dict[PolicyKind, Table[PolicyRow]] = {"agent": Table(self.undo), "binding": Table(self.undo)}
         self.artifacts: Table[ArtifactRow] = Table(self.undo)
         self.meta: Table[str] = Table(self.undo)
         self.newest_record = 0
@@ -135,13 +140,18 @@ class MemoryTables:
         self.events.add((row.workspace, row.event_id), row)
         self.events_by_source.add((row.workspace, row.source, row.source_id), row)
 
+    def replace_event(self, row: EventRow) -> None:
+        self.events.put((row.workspace, row.event_id), row)
+        self.events_by_source.put((row.workspace, row.source, row.source_id), row)
+
     def in_place(self, place: str) -> list[TranscriptRow]:
         """The messages of one conversation and thread, oldest first."""
         rows = [row for row in self.transcript.rows.values() if _place(row) == place]
         return sorted(rows, key=lambda row: row.seq)
 
     def clear_projections(self) -> None:
-        for table in (self.events, self.events_by_source, self.runs, self.transcript, self.state, self.artifacts):
+        talk = (self.events, self.events_by_source, self.runs, self.transcript)
+        for table in (*talk, self.state, self.storage, self.artifacts, *self.policies.values()):
             table.clear()
 
 

@@ -13,14 +13,19 @@ from bollard.host.store.rows import (
     ArtifactRow,
     Change,
     DeltaRow,
+    DropPolicy,
     DropState,
+    DropStorage,
     EventRow,
     HeadRow,
+    PatchEvent,
     PatchRun,
     PutArtifact,
     PutEvent,
+    PutPolicy,
     PutRun,
     PutState,
+    PutStorage,
     PutTranscript,
     RecordRow,
     RunRow,
@@ -44,8 +49,16 @@ class MemoryTransaction:
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None:
         return self._tables.events_by_source.get((workspace, source, source_id))
 
+    def event_dispatch(self, workspace: str, event_id: str) -> str | None:
+        event = self._tables.events.get((workspace, event_id))
+        return None if event is None else event.dispatch
+
     def find_state(self, scope_key: str, key: str) -> StateRow | None:
         return self._tables.state.get((scope_key, key))
+
+    def state_size(self, scope_key: str) -> int:
+        rows = self._tables.state.rows.values()
+        return sum(len(row.key.encode()) + len(row.value) for row in rows if row.scope_key == scope_key)
 
     def next_record_ids(self, count: int) -> int:
         first = self._tables.newest_record + 1
@@ -82,14 +95,16 @@ class MemoryTransaction:
                     run = tables.runs.get(run_id)
                     if run is not None:
                         tables.runs.put(run_id, msgspec.structs.replace(run, **fields))
+                case PatchEvent(workspace, event_id, fields):
+                    event = tables.events.get((workspace, event_id))
+                    if event is not None:
+                        tables.replace_event(msgspec.structs.replace(event, **fields))
                 case PutTranscript(row):
                     tables.transcript.put(row.seq, row)
-                case PutState(row):
-                    self._put_state(row)
-                case DropState(scope_key, key):
-                    tables.state.drop((scope_key, key))
                 case PutArtifact(row):
                     tables.artifacts.put((row.workspace, row.artifact_id), row)
+                case _:
+                    self._keep(change)
 
     def take_lease(self, run_id: str, lease: Lease) -> bool:
         run = self._unfinished(run_id)
@@ -156,8 +171,26 @@ class MemoryTransaction:
     def clear_projections(self) -> None:
         self._tables.clear_projections()
 
+    def _keep(self, change: PutState | DropState | PutStorage | DropStorage | PutPolicy | DropPolicy) -> None:
+        tables = self._tables
+        match change:
+            case PutState(row):
+                self._put_state(row)
+            case DropState(scope_key, key):
+                tables.state.drop((scope_key, key))
+            case PutStorage(row):
+                tables.storage.put((row.area_key, row.key), row)
+            case DropStorage(area_key, key):
+                tables.storage.drop((area_key, key))
+            case PutPolicy(kind, row):
+                tables.policies[kind].put((row.workspace, row.id), row)
+            case DropPolicy(kind, workspace, policy_id):
+                tables.policies[kind].drop((workspace, policy_id))
+
     def _put_state(self, row: StateRow) -> None:
         before = self.find_state(row.scope_key, row.key)
+        if before is not None and before.expires_ms is not None and before.expires_ms <= row.updated_ms:
+            before = None
         version = row.version or (1 if before is None else before.version + 1)
         self._tables.state.put((row.scope_key, row.key), msgspec.structs.replace(row, version=version))
 

@@ -23,7 +23,7 @@ from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavail
 from bollard.host.store import statements
 from bollard.host.store.connection_pool import ConnectionPool
 from bollard.host.store.database import Values
-from bollard.host.store.migrations import REVISIONS, Revisions, migrate
+from bollard.host.store.migrations import REVISIONS, UPGRADE_LOCK, Revisions, first_schema, migrate
 from bollard.host.store.places import place_of
 from bollard.host.store.postgres_search import expression_of, vector_of
 from bollard.host.store.rows import TranscriptRow
@@ -73,7 +73,7 @@ class PostgresDatabase:
     def open(self) -> None:
         try:
             self._writer = self._connect()
-            migrate(self._revisions, self._revision(self._writer), self._url, self._lock_wait_s)
+            migrate(self._revisions, self._revision(self._writer), self._create, self._url, self._lock_wait_s)
         except BaseException as error:
             self.close()
             if isinstance(error, psycopg.Error):
@@ -180,6 +180,12 @@ class PostgresDatabase:
     def listed(self, values: Iterable[str]) -> object:
         return list(_storable(list(values)))
 
+    def byte_length(self, column: str) -> str:
+        return f"octet_length({column})"
+
+    def ensure_index(self, name: str) -> None:
+        """They are in the schema: here an index costs a commit a few bytes, and making one later stops other hosts."""
+
     put_transcript: ClassVar[str] = statements.upsert(
         statements.insert("transcript", TranscriptRow, "place", "vector"), ("seq",), _TRANSCRIPT_COLUMNS
     )
@@ -240,6 +246,16 @@ class PostgresDatabase:
         ((table,),) = connection.execute("SELECT to_regclass('alembic_version')::text").fetchall()
         rows = connection.execute(statements.REVISION).fetchall() if table else []
         return cast("str", rows[0][0]) if rows else None
+
+    def _create(self) -> str:
+        """The schema of an empty database, unless another host made it while this one waited; the revision."""
+        with self._connect() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
+            if stored := self._revision(connection):
+                return stored
+            for statement in (*first_schema.POSTGRES, *first_schema.STAMP):
+                connection.execute(statement.encode())
+        return first_schema.REVISION
 
     def _known_transaction_id(self) -> str | None:
         found = self._transaction_id.fetchone() if self._transaction_id is not None else None

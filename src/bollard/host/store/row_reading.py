@@ -10,9 +10,11 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    PolicyRow,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 
@@ -21,9 +23,11 @@ __all__ = [
     "read_deltas",
     "read_events",
     "read_heads",
+    "read_policies",
     "read_records",
     "read_runs",
     "read_states",
+    "read_storage",
     "read_transcript",
 ]
 
@@ -44,8 +48,10 @@ read_artifacts: Final = _reader(ArtifactRow)
 read_deltas: Final = _reader(DeltaRow)
 read_events: Final = _reader(EventRow)
 read_heads: Final = _reader(HeadRow)
+read_policies: Final = _reader(PolicyRow)
 read_runs: Final = _reader(RunRow)
 read_states: Final = _reader(StateRow)
+read_storage: Final = _reader(StorageRow)
 read_transcript: Final = _reader(TranscriptRow)
 
 _OBSERVED: Final = RecordRow.__struct_fields__.index("observed")

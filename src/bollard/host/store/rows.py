@@ -8,19 +8,30 @@ __all__ = [
     "ArtifactRow",
     "Change",
     "DeltaRow",
+    "Dispatch",
+    "DropPolicy",
     "DropState",
+    "DropStorage",
+    "EventField",
     "EventRow",
     "HeadRow",
+    "PatchEvent",
     "PatchRun",
+    "PolicyKind",
+    "PolicyRow",
     "PutArtifact",
     "PutEvent",
+    "PutPolicy",
     "PutRun",
     "PutState",
+    "PutStorage",
     "PutTranscript",
     "RecordRow",
     "RunField",
     "RunRow",
     "StateRow",
+    "Steering",
+    "StorageRow",
     "TranscriptRow",
 ]
 
@@ -68,6 +79,12 @@ class HeadRow(msgspec.Struct, frozen=True, kw_only=True):
     signature: bytes
 
 
+Dispatch = Literal["run", "pending", "steering", "dropped"]
+"""What became of an event: it has a run, it waits for one, a run that was there claimed it, or nothing will."""
+Steering = Literal["queued", "injected", "acknowledged", "dropped"]
+"""How far the run that claimed an event got with it."""
+
+
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One accepted event. `workspace`, `source` and `source_id` are its dedupe key."""
 
@@ -77,6 +94,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     source_id: str
     type: str
     run_id: str | None
+    bot: str | None
     conversation: str | None
     thread: str | None
     actor_type: str | None
@@ -87,6 +105,9 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     summary: str | None
     event_ms: int | None
     created_ms: int
+    dispatch: Dispatch
+    steering: Steering | None
+    steering_ms: int | None
     record_id: int
 
 
@@ -103,6 +124,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str | None
     thread: str | None
     parent_run_id: str | None
+    depth: int
     status: str
     reason: str | None
     epoch: int
@@ -149,6 +171,29 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int
 
 
+class StorageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a stored value; its content is a blob by digest. `area_key` is the digest of whose it is."""
+
+    area_key: str
+    key: str
+    sha256: str
+    size_bytes: int
+    updated_ms: int
+
+
+PolicyKind = Literal["agent", "binding"]
+
+
+class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent or a binding that somebody saved. `body` is JSON."""
+
+    workspace: str
+    id: str
+    revision: int
+    body: bytes
+    updated_ms: int
+
+
 class ArtifactRow(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of an artifact; its content is a blob by digest."""
 
@@ -177,6 +222,15 @@ class PutEvent(msgspec.Struct, frozen=True):
     row: EventRow
 
 
+EventField = Literal["run_id", "dispatch", "steering", "steering_ms"]
+
+
+class PatchEvent(msgspec.Struct, frozen=True):
+    workspace: str
+    event_id: str
+    fields: dict[EventField, str | int | None]
+
+
 class PutRun(msgspec.Struct, frozen=True):
     """A new run; one that is there already is a `Conflict`."""
 
@@ -200,7 +254,12 @@ class PutTranscript(msgspec.Struct, frozen=True):
 
 
 class PutState(msgspec.Struct, frozen=True):
-    """A new value. A `version` of 0 counts on: one more than the row's, 1 when there is none."""
+    """A new value. A `version` of 0 counts on: one more than the row's.
+
+    It is 1 where there is no row, and where the row had expired when the value was written: an expired value is absent,
+    whether or not it was swept already, so that a rebuild counts the same. So a version does not repeat while a value
+    lives, and may after it was deleted or has expired.
+    """
 
     row: StateRow
 
@@ -210,10 +269,47 @@ class DropState(msgspec.Struct, frozen=True):
     key: str
 
 
+class PutStorage(msgspec.Struct, frozen=True):
+    """A stored value, new or again."""
+
+    row: StorageRow
+
+
+class DropStorage(msgspec.Struct, frozen=True):
+    area_key: str
+    key: str
+
+
+class PutPolicy(msgspec.Struct, frozen=True):
+    """An agent or a binding, new or again."""
+
+    kind: PolicyKind
+    row: PolicyRow
+
+
+class DropPolicy(msgspec.Struct, frozen=True):
+    kind: PolicyKind
+    workspace: str
+    id: str
+
+
 class PutArtifact(msgspec.Struct, frozen=True):
     """An artifact, new or again."""
 
     row: ArtifactRow
 
 
-Change = PutEvent | PutRun | PatchRun | PutTranscript | PutState | DropState | PutArtifact
+Change = (
+    PutEvent
+    | PatchEvent
+    | PutRun
+    | PatchRun
+    | PutTranscript
+    | PutState
+    | DropState
+    | PutStorage
+    | DropStorage
+    | PutPolicy
+    | DropPolicy
+    | PutArtifact
+)

@@ -5,8 +5,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final, cast
 
-import msgspec
-
 from bollard.host.errors import StorageUnavailable
 from bollard.host.store import statements
 from bollard.host.store.boundary import RunQuery, TranscriptQuery, WriteTransaction
@@ -17,9 +15,11 @@ from bollard.host.store.row_reading import (
     read_deltas,
     read_events,
     read_heads,
+    read_policies,
     read_records,
     read_runs,
     read_states,
+    read_storage,
     read_transcript,
 )
 from bollard.host.store.rows import (
@@ -27,9 +27,12 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    PolicyKind,
+    PolicyRow,
     RecordRow,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 from bollard.host.store.sql_writes import SqlTransaction
@@ -38,12 +41,15 @@ from bollard.protocol.runs import TERMINAL_STATUSES
 __all__ = ["SqlStore"]
 
 _BIGGEST: Final = 2**63 - 1
-_PROJECTED: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
-    "events": (EventRow, "record_id"),
-    "runs": (RunRow, "run_id"),
-    "transcript": (TranscriptRow, "seq"),
-    "state": (StateRow, "scope_key, key"),
-    "artifacts": (ArtifactRow, "workspace, artifact_id"),
+_PROJECTED: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "events": (EventRow.__struct_fields__, "record_id"),
+    "runs": (RunRow.__struct_fields__, "run_id"),
+    "transcript": (TranscriptRow.__struct_fields__, "seq"),
+    "state": (StateRow.__struct_fields__, "scope_key, key"),
+    "storage": (StorageRow.__struct_fields__, "area_key, key"),
+    "artifacts": (ArtifactRow.__struct_fields__, "workspace, artifact_id"),
+    "agents": (statements.policy_columns("agent"), "workspace, agent_id"),
+    "bindings": (statements.policy_columns("binding"), "workspace, binding_id"),
 }
 _NOT_IN_THE_LOG: Final = frozenset({"owner", "lease_until_ms"})
 
@@ -108,6 +114,13 @@ class SqlStore:
     def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
         return read_runs(self._database.read(statements.UNFINISHED_RUNS, (after, limit)))
 
+    def children(self, run_id: str) -> list[RunRow]:
+        return read_runs(self._database.read(statements.CHILDREN, (run_id,)))
+
+    def count_runs(self, workspace: str, agent_id: str, since_ms: int) -> int:
+        ((count,),) = self._database.read(statements.COUNT_RUNS, (workspace, agent_id, since_ms))
+        return cast("int", count)
+
     def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]:
         return read_records(self._database.read(statements.RECORDS_OF_RUN, (run_id, after_seq, limit)))
 
@@ -138,6 +151,9 @@ class SqlStore:
         before = _BIGGEST if before_record is None else before_record
         return read_events(self._database.read(statements.EVENTS, (workspace, before, limit)))
 
+    def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
+        return read_events(self._database.read(statements.PENDING_EVENTS, (after_record, limit)))
+
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
         statement = statements.TRANSCRIPT + ("ASC LIMIT ?" if query.forward else "DESC LIMIT ?")
         return read_transcript(self._database.read(statement, (_place(query), *_window(query), query.limit)))
@@ -149,19 +165,31 @@ class SqlStore:
         values = (self._database.search_expression(place, terms), place, *_window(query), query.limit)
         return read_transcript(self._database.read(self._database.search, values))
 
-    def state(self, scope_key: str, key: str) -> StateRow | None:
-        found = read_states(self._database.read(statements.STATE, (scope_key, key)))
+    def state(self, scope_key: str, key: str, now_ms: int | None = None) -> StateRow | None:
+        now = self.now_ms() if now_ms is None else now_ms
+        found = read_states(self._database.read(statements.STATE, (scope_key, key, now)))
         return found[0] if found else None
 
-    def states(self, scope_key: str, after_key: str, limit: int) -> list[StateRow]:
-        return read_states(self._database.read(statements.STATES, (scope_key, after_key, limit)))
+    def states(self, scope_key: str, after_key: str, limit: int, now_ms: int | None = None) -> list[StateRow]:
+        now = self.now_ms() if now_ms is None else now_ms
+        return read_states(self._database.read(statements.STATES, (scope_key, after_key, now, limit)))
+
+    def storage(self, area_key: str, key: str) -> StorageRow | None:
+        found = read_storage(self._database.read(statements.STORAGE, (area_key, key)))
+        return found[0] if found else None
+
+    def storages(self, area_key: str, after_key: str, limit: int) -> list[StorageRow]:
+        return read_storage(self._database.read(statements.STORAGES, (area_key, after_key, limit)))
+
+    def policies(self, kind: PolicyKind, workspace: str) -> list[PolicyRow]:
+        return read_policies(self._database.read(statements.policies(kind), (workspace,)))
 
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
         found = read_artifacts(self._database.read(statements.ARTIFACT, (workspace, artifact_id)))
         return found[0] if found else None
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
-        rows = self._database.read(statements.ARTIFACT_DIGESTS, (after, limit))
+        rows = self._database.read(statements.DIGESTS, (after, limit, after, limit, limit))
         return [cast("str", row[0]) for row in rows]
 
     def meta(self, key: str) -> str | None:
@@ -170,8 +198,8 @@ class SqlStore:
 
     def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
         dump: dict[str, list[tuple[object, ...]]] = {}
-        for table, (row, order) in _PROJECTED.items():
-            names = ", ".join(name for name in row.__struct_fields__ if name not in _NOT_IN_THE_LOG)
+        for table, (columns, order) in _PROJECTED.items():
+            names = ", ".join(name for name in columns if name not in _NOT_IN_THE_LOG)
             dump[table] = self._database.read(f"SELECT {names} FROM {table} ORDER BY {order}")  # noqa: S608 -- our own names
         return dump
 

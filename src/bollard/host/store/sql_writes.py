@@ -1,10 +1,11 @@
 """One commit of the SQL store. Knows the statements, not the driver."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final, cast, get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar, cast, get_args
 
 import msgspec
 
+from bollard.host.errors import Conflict
 from bollard.host.store import statements
 from bollard.host.store.boundary import Lease
 from bollard.host.store.database import Database, Values
@@ -13,14 +14,20 @@ from bollard.host.store.row_reading import read_deltas, read_events, read_states
 from bollard.host.store.rows import (
     Change,
     DeltaRow,
+    DropPolicy,
     DropState,
+    DropStorage,
+    EventField,
     EventRow,
     HeadRow,
+    PatchEvent,
     PatchRun,
     PutArtifact,
     PutEvent,
+    PutPolicy,
     PutRun,
     PutState,
+    PutStorage,
     PutTranscript,
     RecordRow,
     RunField,
@@ -30,8 +37,12 @@ from bollard.host.store.rows import (
 
 __all__ = ["SqlTransaction"]
 
-_Patch = dict[RunField, str | int | None]
-_RUN_FIELDS: Final = frozenset(get_args(RunField))
+_Patch = dict[str, str | int | None]
+_Key = tuple[str, ...]
+_Row = TypeVar("_Row", RunRow, EventRow)
+_Kept = PutState | DropState | PutStorage | DropStorage | PutPolicy | DropPolicy
+_RUN_FIELDS: Final = frozenset[str](get_args(RunField))
+_EVENT_FIELDS: Final = frozenset[str](get_args(EventField))
 _values: Final = msgspec.structs.astuple
 
 
@@ -51,9 +62,19 @@ class SqlTransaction:
         found = read_events(self._database.fetch(statements.FIND_EVENT, (workspace, source, source_id)))
         return found[0] if found else None
 
+    def event_dispatch(self, workspace: str, event_id: str) -> str | None:
+        database = self._database
+        rows = database.fetch(statements.event_dispatch(database.row_lock), (workspace, event_id))
+        return cast("str", rows[0][0]) if rows else None
+
     def find_state(self, scope_key: str, key: str) -> StateRow | None:
-        found = read_states(self._database.fetch(statements.STATE, (scope_key, key)))
+        found = read_states(self._database.fetch(statements.FIND_STATE, (scope_key, key)))
         return found[0] if found else None
+
+    def state_size(self, scope_key: str) -> int:
+        database = self._database
+        statement = statements.state_size(database.byte_length("key"), database.byte_length("value"))
+        return cast("int", database.fetch(statement, (scope_key,))[0][0])
 
     def next_record_ids(self, count: int) -> int:
         return self._database.reserve_ids(count)
@@ -75,30 +96,36 @@ class SqlTransaction:
         self.add_deltas([merge(same_epoch) for same_epoch in by_epoch.values()])
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Rows of one kind go in one statement, and what happens to one run in this commit is one row's change."""
-        runs: dict[str, RunRow] = {}
-        patches: dict[str, _Patch] = {}
+        """Rows of one kind go in one statement, and what happens to one row in this commit is one change of it."""
+        runs: dict[_Key, RunRow] = {}
+        events: dict[_Key, EventRow] = {}
+        patched_runs: dict[_Key, _Patch] = {}
+        patched_events: dict[_Key, _Patch] = {}
         rows: dict[str, list[Values]] = {}
         for change in changes:
             match change:
                 case PatchRun(run_id, fields):
-                    patches.setdefault(run_id, {}).update(fields)
+                    patched_runs.setdefault((run_id,), {}).update(fields.items())
+                case PatchEvent(workspace, event_id, fields):
+                    patched_events.setdefault((workspace, event_id), {}).update(fields.items())
                 case PutRun(run):
-                    runs[run.run_id] = run
+                    _add(runs, (run.run_id,), run)
                 case PutEvent(event):
-                    rows.setdefault(statements.PUT_EVENT, []).append(_values(event))
+                    _add(events, (event.workspace, event.event_id), event)
                 case PutTranscript(said):
                     values = self._database.transcript_values(said)
                     rows.setdefault(self._database.put_transcript, []).append(values)
                 case PutArtifact(artifact):
                     rows.setdefault(statements.PUT_ARTIFACT, []).append(_values(artifact))
-                case PutState() | DropState():
-                    self._change_state(change)
-        if runs:
-            rows[statements.PUT_RUN] = [_values(_patched(row, patches)) for row in runs.values()]
+                case _:
+                    self._keep(change)
+        rows[statements.PUT_EVENT] = [_patched(row, patched_events.pop(key, None)) for key, row in events.items()]
+        rows[statements.PUT_RUN] = [_patched(row, patched_runs.pop(key, None)) for key, row in runs.items()]
         for statement, many in rows.items():
-            self._database.run_many(statement, many)
-        self._patch(patches)
+            if many:
+                self._database.run_many(statement, many)
+        self._patch(patched_runs, _RUN_FIELDS, statements.patch_run)
+        self._patch(patched_events, _EVENT_FIELDS, statements.patch_event)
 
     def take_lease(self, run_id: str, lease: Lease) -> bool:
         values = (lease.epoch, lease.owner, lease.until_ms, run_id, lease.epoch - 1)
@@ -118,10 +145,12 @@ class SqlTransaction:
 
     def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
         database = self._database
+        database.ensure_index("records_kept")
         statement = statements.drop_data(database.among("type"))
         return len(database.fetch(statement, (database.listed(types), before_ms, limit)))
 
     def drop_deltas(self, before_ms: int, limit: int) -> int:
+        self._database.ensure_index("deltas_by_age")
         return len(self._database.fetch(statements.DROP_OLD_DELTAS, (before_ms, before_ms, limit)))
 
     def drop_expired(self, now_ms: int, limit: int) -> int:
@@ -131,28 +160,44 @@ class SqlTransaction:
     def clear_projections(self) -> None:
         self._database.clear(statements.PROJECTIONS)
 
-    def _change_state(self, change: PutState | DropState) -> None:
+    def _keep(self, change: _Kept) -> None:
         """At once and in order: one commit may write and drop the same key."""
-        if isinstance(change, DropState):
-            statement, values = statements.DROP_STATE, (change.scope_key, change.key)
-        elif change.row.version == 0:
-            statement, values = statements.COUNT_STATE, _values(msgspec.structs.replace(change.row, version=1))
-        else:
-            statement, values = statements.PUT_STATE, _values(change.row)
-        self._database.run(statement, values)
+        match change:
+            case PutState(row) if row.version == 0:
+                self._database.run(statements.COUNT_STATE, _values(msgspec.structs.replace(row, version=1)))
+            case PutState(row):
+                self._database.run(statements.PUT_STATE, _values(row))
+            case DropState(scope_key, key):
+                self._database.run(statements.DROP_STATE, (scope_key, key))
+            case PutStorage(row):
+                self._database.run(statements.PUT_STORAGE, _values(row))
+            case DropStorage(area_key, key):
+                self._database.run(statements.DROP_STORAGE, (area_key, key))
+            case PutPolicy(kind, row):
+                self._database.run(statements.put_policy(kind), _values(row))
+            case DropPolicy(kind, workspace, policy_id):
+                self._database.run(statements.drop_policy(kind), (workspace, policy_id))
 
-    def _patch(self, patches: dict[str, _Patch]) -> None:
-        by_fields: dict[tuple[RunField, ...], list[Values]] = {}
-        for run_id, fields in patches.items():
-            if fields:
-                by_fields.setdefault(tuple(fields), []).append((*fields.values(), run_id))
-        for names, values in by_fields.items():
-            if not _RUN_FIELDS.issuperset(names):  # names become part of a statement
-                raise ValueError(f"a run has no such field: {sorted(set(names) - _RUN_FIELDS)}")
-            self._database.run_many(statements.patch_run(names), values)
+    def _patch(
+        self, patches: dict[_Key, _Patch], fields: frozenset[str], statement: Callable[[tuple[Any, ...]], str]
+    ) -> None:
+        """Rows that change the same fields go in one statement. Names become part of it, so they are checked."""
+        by_names: dict[tuple[str, ...], list[Values]] = {}
+        for key, patch in patches.items():
+            if patch:
+                by_names.setdefault(tuple(patch), []).append((*patch.values(), *key))
+        for names, values in by_names.items():
+            if not fields.issuperset(names):
+                raise ValueError(f"a row has no such field: {sorted(set(names) - fields)}")
+            self._database.run_many(statement(names), values)
 
 
-def _patched(row: RunRow, patches: dict[str, _Patch]) -> RunRow:
-    """A new run with what this commit already says of it."""
-    fields = patches.pop(row.run_id, None)
-    return msgspec.structs.replace(row, **fields) if fields else row
+def _add(rows: dict[_Key, _Row], key: _Key, row: _Row) -> None:
+    """A row that must be new in this commit too."""
+    if rows.setdefault(key, row) is not row:
+        raise Conflict(f"a row is there already: {', '.join(key)}", hint="read it and decide again")
+
+
+def _patched(row: RunRow | EventRow, patch: _Patch | None) -> Values:
+    """The values of a new row with what this commit already says of it."""
+    return _values(msgspec.structs.replace(row, **patch) if patch else row)

@@ -6,6 +6,7 @@ The writer holds the write lock from `begin` on. Another process that holds it i
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, NoReturn, cast
@@ -17,7 +18,7 @@ from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavail
 from bollard.host.store import statements
 from bollard.host.store.connection_pool import ConnectionPool
 from bollard.host.store.database import Values
-from bollard.host.store.migrations import REVISIONS, Revisions, migrate
+from bollard.host.store.migrations import REVISIONS, Revisions, first_schema, migrate
 from bollard.host.store.places import place_of
 from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.search_text import is_prefix
@@ -31,8 +32,12 @@ READERS: Final = 4
 READ_WAIT_S: Final = 5.0
 CACHE_KIB: Final = 8192
 """Pages that the writer keeps in memory."""
-CHECKPOINT_PAGES: Final = 2000
-"""Pages of the write-ahead log after which it is copied into the database."""
+PAGE_BYTES: Final = 1024
+"""A commit writes whole pages, one at least for each table and index it touches: small ones make it a third."""
+CHECKPOINT_BYTES: Final = 8 << 20
+"""Write-ahead log after which it is copied into the database."""
+WAL_PAUSE_S: Final = 0.01
+"""Time between two tries to turn the write-ahead log on while another program does."""
 
 _BUGS: Final = (sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.NotSupportedError)
 """Not the store's trouble: trying again would not help, so they are raised as they are."""
@@ -78,7 +83,7 @@ class SqliteDatabase:
             raise StorageUnavailable(message, hint=hint) from error
         try:
             self._writer = self._connect_writer()
-            migrate(self._revisions, self._revision(), self._url(), self._busy_wait_s)
+            migrate(self._revisions, self._revision(), self._create, self._url(), self._busy_wait_s)
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.Error):
@@ -159,6 +164,12 @@ class SqliteDatabase:
     def listed(self, values: Iterable[str]) -> object:
         return json.dumps(list(values))
 
+    def byte_length(self, column: str) -> str:
+        return f"length(CAST({column} AS BLOB))"
+
+    def ensure_index(self, name: str) -> None:
+        self.run(f"CREATE INDEX IF NOT EXISTS {first_schema.RETENTION_INDICES[name]}")
+
     put_transcript: ClassVar[str] = statements.upsert(
         statements.insert("transcript", TranscriptRow, "place"), ("seq",), _TRANSCRIPT_COLUMNS
     )
@@ -209,10 +220,12 @@ class SqliteDatabase:
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
         try:
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file; another keeps what it has
+            mode = self._log_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_BYTES // page_bytes}")
             if self._max_pages is not None:
                 connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
         except BaseException:
@@ -223,6 +236,19 @@ class SqliteDatabase:
             message = f"{self._path.name} cannot use a write-ahead log here ({mode})"
             raise StorageUnavailable(message, hint="keep the data directory on a local disk")
         return connection
+
+    def _log_ahead(self, connection: sqlite3.Connection) -> str:
+        """Turn the write-ahead log on; the mode that it has then. SQLite itself waits for nobody here."""
+        until = time.monotonic() + self._busy_wait_s
+        while True:
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                    raise
+                time.sleep(WAL_PAUSE_S)
+            else:
+                return mode
 
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self._connect()
@@ -236,6 +262,21 @@ class SqliteDatabase:
         tables = self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'")
         rows = self.fetch(statements.REVISION) if tables else []
         return cast("str", rows[0][0]) if rows else None
+
+    def _create(self) -> str:
+        """The schema of an empty file, unless another program made it while this one waited; the revision."""
+        self.begin()
+        try:
+            if stored := self._revision():
+                self.rollback()
+                return stored
+            for statement in (*first_schema.SQLITE, *first_schema.STAMP):
+                self.run(statement)
+        except BaseException:
+            self.rollback()
+            raise
+        self.commit()
+        return first_schema.REVISION
 
     def _refuse(self, error: sqlite3.Error) -> NoReturn:
         if isinstance(error, _BUGS):

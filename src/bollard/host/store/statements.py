@@ -11,16 +11,36 @@ import msgspec
 from bollard.host.store.rows import (
     ArtifactRow,
     DeltaRow,
+    EventField,
     EventRow,
     HeadRow,
+    PolicyKind,
+    PolicyRow,
     RecordRow,
     RunField,
     RunRow,
     StateRow,
+    StorageRow,
     TranscriptRow,
 )
 
-__all__ = ["columns", "drop_data", "insert", "lock_epochs", "patch_run", "renew_leases", "select", "upsert"]
+__all__ = [
+    "columns",
+    "drop_data",
+    "drop_policy",
+    "event_dispatch",
+    "insert",
+    "lock_epochs",
+    "patch_event",
+    "patch_run",
+    "policies",
+    "policy_columns",
+    "put_policy",
+    "renew_leases",
+    "select",
+    "state_size",
+    "upsert",
+]
 
 
 def columns(row: type[msgspec.Struct], alias: str = "") -> str:
@@ -46,6 +66,38 @@ def patch_run(fields: tuple[RunField, ...]) -> str:
     return f"UPDATE runs SET {', '.join(f'{name} = ?' for name in fields)} WHERE run_id = ?"  # noqa: S608 -- checked names
 
 
+def patch_event(fields: tuple[EventField, ...]) -> str:
+    changed = ", ".join(f"{name} = ?" for name in fields)
+    return f"UPDATE events SET {changed} WHERE workspace = ? AND event_id = ?"  # noqa: S608 -- checked names
+
+
+def event_dispatch(row_lock: str) -> str:
+    return f"SELECT dispatch FROM events WHERE workspace = ? AND event_id = ? {row_lock}"  # noqa: S608 -- our own
+
+
+def state_size(key_bytes: str, value_bytes: str) -> str:
+    return f"SELECT CAST(coalesce(sum({key_bytes} + {value_bytes}), 0) AS BIGINT) FROM state WHERE scope_key = ?"  # noqa: S608 -- our own
+
+
+def policy_columns(kind: PolicyKind) -> tuple[str, ...]:
+    """The columns of a table of policies, in the order of the row: an agent's id is called `agent_id`."""
+    return tuple(f"{kind}_id" if name == "id" else name for name in PolicyRow.__struct_fields__)
+
+
+def put_policy(kind: PolicyKind) -> str:
+    names = policy_columns(kind)
+    statement = f"INSERT INTO {kind}s ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 -- our own
+    return upsert(statement, ("workspace", f"{kind}_id"), names)
+
+
+def drop_policy(kind: PolicyKind) -> str:
+    return f"DELETE FROM {kind}s WHERE workspace = ? AND {kind}_id = ?"  # noqa: S608 -- our own
+
+
+def policies(kind: PolicyKind) -> str:
+    return f"SELECT {', '.join(policy_columns(kind))} FROM {kind}s WHERE workspace = ? ORDER BY {kind}_id"  # noqa: S608 -- our own
+
+
 def lock_epochs(among: str, row_lock: str) -> str:
     """In order of id, so that two hosts that lock the same runs wait for each other instead of dead-locking."""
     return f"SELECT run_id, epoch FROM runs WHERE {among} AND ended = 0 ORDER BY run_id {row_lock}"  # noqa: S608 -- our own
@@ -69,7 +121,12 @@ PUT_ARTIFACT: Final = upsert(
     insert("artifacts", ArtifactRow), ("workspace", "artifact_id"), ArtifactRow.__struct_fields__
 )
 PUT_STATE: Final = upsert(insert("state", StateRow), ("scope_key", "key"), StateRow.__struct_fields__)
-COUNT_STATE: Final = PUT_STATE.replace("version = excluded.version", "version = state.version + 1")
+COUNT_STATE: Final = PUT_STATE.replace(
+    "version = excluded.version",
+    "version = CASE WHEN state.expires_ms <= excluded.updated_ms THEN 1 ELSE state.version + 1 END",
+)
+PUT_STORAGE: Final = upsert(insert("storage", StorageRow), ("area_key", "key"), StorageRow.__struct_fields__)
+DROP_STORAGE: Final = "DELETE FROM storage WHERE area_key = ? AND key = ?"
 DROP_STATE: Final = "DELETE FROM state WHERE scope_key = ? AND key = ?"
 PUT_META: Final = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
@@ -95,10 +152,12 @@ DROP_EXPIRED_ARTIFACTS: Final = (
     "DELETE FROM artifacts WHERE (workspace, artifact_id) IN ("
     "SELECT workspace, artifact_id FROM artifacts WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?) RETURNING 1"
 )
-PROJECTIONS: Final = ("events", "runs", "transcript", "state", "artifacts")
+PROJECTIONS: Final = ("events", "runs", "transcript", "state", "storage", "artifacts", "agents", "bindings")
 
 RUN: Final = select("runs", RunRow, "WHERE run_id = ?")
 UNFINISHED_RUNS: Final = select("runs", RunRow, "WHERE ended = 0 AND run_id > ? ORDER BY run_id LIMIT ?")
+CHILDREN: Final = select("runs", RunRow, "WHERE parent_run_id = ? ORDER BY created_ms, run_id")
+COUNT_RUNS: Final = "SELECT count(*) FROM runs WHERE workspace = ? AND agent_id = ? AND created_ms >= ?"
 RECORDS_OF_RUN: Final = select("records", RecordRow, "WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?")
 LAST_SEQ: Final = (
     "SELECT max(seq) FROM (SELECT max(seq) AS seq FROM records WHERE run_id = ? "
@@ -115,10 +174,23 @@ CHAIN: Final = select(
 HEADS: Final = select("heads", HeadRow, "WHERE workspace = ? ORDER BY chain, position")
 EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND event_id = ?")
 EVENTS: Final = select("events", EventRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
-STATE: Final = select("state", StateRow, "WHERE scope_key = ? AND key = ?")
-STATES: Final = select("state", StateRow, "WHERE scope_key = ? AND key > ? ORDER BY key LIMIT ?")
+PENDING_EVENTS: Final = select(
+    "events", EventRow, "WHERE dispatch = 'pending' AND record_id > ? ORDER BY record_id LIMIT ?"
+)
+FIND_STATE: Final = select("state", StateRow, "WHERE scope_key = ? AND key = ?")
+_ALIVE: Final = "(expires_ms IS NULL OR expires_ms > ?)"
+STATE: Final = select("state", StateRow, f"WHERE scope_key = ? AND key = ? AND {_ALIVE}")
+STATES: Final = select("state", StateRow, f"WHERE scope_key = ? AND key > ? AND {_ALIVE} ORDER BY key LIMIT ?")
+STORAGE: Final = select("storage", StorageRow, "WHERE area_key = ? AND key = ?")
+STORAGES: Final = select("storage", StorageRow, "WHERE area_key = ? AND key > ? ORDER BY key LIMIT ?")
 ARTIFACT: Final = select("artifacts", ArtifactRow, "WHERE workspace = ? AND artifact_id = ?")
-ARTIFACT_DIGESTS: Final = "SELECT DISTINCT sha256 FROM artifacts WHERE sha256 > ? ORDER BY sha256 LIMIT ?"
+# Each half ends at the limit too, so that a page costs a page.
+DIGESTS: Final = (
+    "SELECT sha256 FROM (SELECT DISTINCT sha256 FROM artifacts WHERE sha256 > ? ORDER BY sha256 LIMIT ?) made "
+    "UNION "
+    "SELECT sha256 FROM (SELECT DISTINCT sha256 FROM storage WHERE sha256 > ? ORDER BY sha256 LIMIT ?) stored "
+    "ORDER BY sha256 LIMIT ?"
+)
 META: Final = "SELECT value FROM meta WHERE key = ?"
 TRANSCRIPT: Final = select("transcript", TranscriptRow, "WHERE place = ? AND seq > ? AND seq < ? ORDER BY seq ")
 REVISION: Final = "SELECT version_num FROM alembic_version"

@@ -1,17 +1,22 @@
 """Brings a database to the schema that this version of the code knows. Runs at start; does nothing when it is there.
 
-The whole upgrade is one transaction on both databases, so one that is killed leaves the old schema and the next start
-does it again. The machinery (Alembic) is imported only when there is something to do.
+A new database is made by plain statements in one transaction. An older one is upgraded by Alembic, also in one, so
+what is killed leaves what was there before and the next start does it again. Alembic is imported for an upgrade alone.
 """
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bollard.host.errors import SchemaTooNew
+from bollard.host.store.migrations.first_schema import REVISION
 
-__all__ = ["REVISIONS", "Revisions", "migrate"]
+__all__ = ["REVISIONS", "UPGRADE_LOCK", "Revisions", "migrate"]
+
+UPGRADE_LOCK: Final = 0x626F_6C6C
+"""One program at a time makes or upgrades the schema of a PostgreSQL database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,17 +25,24 @@ class Revisions:
 
     known: tuple[str, ...]
     folders: tuple[Path, ...]
+    fresh: str | None = REVISION
+    """The revision that plain statements make of an empty database; without it, migrations start from nothing."""
 
 
-REVISIONS: Final = Revisions(known=("0001",), folders=(Path(__file__).parent / "versions",))
+REVISIONS: Final = Revisions(known=(REVISION,), folders=(Path(__file__).parent / "versions",))
 
 
-def migrate(revisions: Revisions, stored: str | None, url: str, wait_s: float) -> None:
-    """Upgrade the database at `url`, whose revision is `stored`, to the newest known one."""
+def migrate(revisions: Revisions, stored: str | None, create: Callable[[], str], url: str, wait_s: float) -> None:
+    """Bring the database at `url`, whose revision is `stored`, to the newest known one.
+
+    `create` makes the fresh schema unless somebody was quicker, and returns the revision that is there then.
+    """
+    if stored is None and revisions.fresh is not None:
+        stored = create()
     if stored == revisions.known[-1]:
         return
     if stored is not None and stored not in revisions.known:
         message = f"the database has revision {stored}, this version knows up to {revisions.known[-1]}"
         raise SchemaTooNew(message, hint="start the newer version, or restore a backup made by this one", stored=stored)
-    # By name, because Alembic and SQLAlchemy cost half a second that a start without news should not pay.
+    # By name, because Alembic and SQLAlchemy cost a third of a second that a start without news should not pay.
     importlib.import_module("bollard.host.store.migrations.upgrading").upgrade(revisions, url, wait_s)

@@ -11,11 +11,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.pool import NullPool
 
-from bollard.host.store.migrations import Revisions
+from bollard.host.store.migrations import UPGRADE_LOCK, Revisions
 
 __all__ = ["upgrade"]
 
-_LOCK: Final = 0x626F_6C6C  # one upgrade of a PostgreSQL database at a time
 _ONE_AT_A_TIME: Final = threading.Lock()  # Alembic's `op` is one for the whole process
 _POSTGRES: Final = ("postgresql:", "postgres:")
 
@@ -26,7 +25,7 @@ def upgrade(revisions: Revisions, url: str, wait_s: float) -> None:
     try:
         with _ONE_AT_A_TIME, engine.begin() as connection:
             if connection.dialect.name == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
             _run(connection, revisions)
     except Exception as error:
         original = getattr(error, "orig", None)

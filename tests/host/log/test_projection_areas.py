@@ -1,0 +1,23 @@
+"""Who shares a storage area."""
+
+from typing import Any
+
+import pytest
+
+from bollard.host.log.areas import area_key
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (("w", "plugin", "plugin:a/b/c"), ("w", "plugin", "plugin:a/b/d"), True),
+        (("w", "plugin", "plugin:a/b/c"), ("w", "plugin", "plugin:a/x/c"), False),
+        (("w", "plugin", "plugin:a/b/c"), ("w", "plugin", "plugin:x/b/c"), False),
+        (("w", "plugin", "plugin:a/b/c"), ("v", "plugin", "plugin:a/b/c"), False),
+        (("w", "workspace", "plugin:a/b/c"), ("w", "workspace", "plugin:x/y/z"), True),
+        (("w", "workspace", "plugin:a/b/c"), ("v", "workspace", "plugin:a/b/c"), False),
+        (("w", "workspace", "plugin:a/b/c"), ("w", "plugin", "plugin:a/b/c"), False),
+    ],
+)
+def test_an_area_is_shared_by_those_who_may(one: Any, other: Any, same: bool) -> None:
+    assert (area_key(*one) == area_key(*other)) is same
