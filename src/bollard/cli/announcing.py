@@ -30,6 +30,10 @@ class Announcer(Protocol):
 
     def stopped(self) -> None: ...
 
+    def broken(self) -> None:
+        """The host had to stop: nothing can be written."""
+        ...
+
 
 class TextAnnouncer:
     """For a person."""
@@ -61,6 +65,10 @@ class TextAnnouncer:
     def stopped(self) -> None:
         self._say(self._text("up.stopped"))
 
+    def broken(self) -> None:
+        self._say(self._text("up.broken"))
+        self._say(self._text("hint", hint=self._text("hint.broken")))
+
     def _say(self, sentence: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # whoever listened has gone; the host has not
             self._shell.print(sentence)
@@ -86,6 +94,9 @@ class LineAnnouncer:
 
     def stopped(self) -> None:
         _line("stopped")
+
+    def broken(self) -> None:
+        _line("broken")
 
 
 def _line(event: str, **fields: object) -> None:

@@ -17,6 +17,7 @@ from bollard.cli.credentials import Credential, Credentials, credentials_path
 from bollard.cli.data_lock import DataLock
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_problems import problem_of
+from bollard.cli.http_protocol import OneSendProtocol
 from bollard.cli.limits import STOP_MARGIN_S, WATCH_S
 from bollard.host.app import Host
 from bollard.host.errors import HostError
@@ -114,15 +115,21 @@ class _Serving:
         try:
             self._announce(saved)
             stopped = asyncio.create_task(self._stop.wait())
-            await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            broken = asyncio.create_task(self._host.broken.wait())
+            await asyncio.wait({serving, stopped, broken}, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
-            self._announcer.stopping(self._settings.grace_s)
+            broken.cancel()
+            if not self._host.broken.is_set():
+                self._announcer.stopping(self._settings.grace_s)
         finally:
             server.should_exit = True
             watching.cancel()
-            await self._host.stop()
+            await (self._host.abandon() if self._host.broken.is_set() else self._host.stop())
             server.force_exit = True  # every run has ended: a reader that is still there waits for nothing
             await serving
+        if self._host.broken.is_set():
+            self._announcer.broken()
+            return 1
         self._announcer.stopped()
         return 0
 
@@ -132,6 +139,7 @@ class _Serving:
             log_config=None,
             log_level="warning",
             access_log=False,
+            http=OneSendProtocol,
             lifespan="off",
             ws="none",
             timeout_graceful_shutdown=round(self._settings.grace_s + STOP_MARGIN_S),

@@ -18,6 +18,12 @@ JOURNAL_RETRY_S: Final = 0.25
 """Time between two tries of a commit that the store could not take."""
 JOURNAL_GIVE_UP_S: Final = 2.0
 """Time after which a commit that cannot be made is given up and its waiters are told."""
+JOURNAL_FULL_S: Final = 1.0
+"""Time between two looks whether a full disk has space again."""
+JOURNAL_START_S: Final = 10.0
+"""Time the journal process may take to be ready."""
+JOURNAL_STOP_S: Final = 5.0
+"""Time the journal process may take to end once everything is on disk; then it is killed."""
 HEAD_RECORDS: Final = 1000
 """Records after which a chain's head is signed."""
 HEAD_S: Final = 60.0

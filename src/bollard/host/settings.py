@@ -32,6 +32,8 @@ class Settings:
     workers: int = 1
     """Worker processes of each plugin."""
     runs_at_once: int = RUNS_AT_ONCE
+    journal: str = "process"
+    """Where the log is written: in a `process` of its own, or in a `thread` of the host, slower and smaller."""
     log_level: str = "info"
     grace_s: float = 5.0
     """Time that runs have to end when the host stops."""
@@ -47,6 +49,8 @@ class Settings:
             )
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"port is {self.port}", hint="use a number from 0 to 65535", field="port")
+        if self.journal not in ("process", "thread"):
+            raise SettingsError(f"journal is {self.journal!r}", hint="use process or thread", field="journal")
         if not 1 <= self.workers <= 64:
             raise SettingsError(f"workers is {self.workers}", hint="use a number from 1 to 64", field="workers")
         if not 1 <= self.runs_at_once <= 10_000:

@@ -238,6 +238,8 @@ _COMMANDS = {
     "up.failed": "plugin {plugin} cannot be used: {problem}",
     "up.stopping": "stopping: runs have {seconds} s to end; another Ctrl-C ends at once",
     "up.stopped": "stopped",
+    "up.broken": "the journal process is gone, so nothing can be written; the host stopped",
+    "hint.broken": "start it again: what was acknowledged is on disk, and what ran is recovered",
     "chat.opened": "{agent} at {address}, conversation {conversation}",
     "chat.lost": "the connection was lost ({detail}); trying again",
     "chat.resumed": "connected again",

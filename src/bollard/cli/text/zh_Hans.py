@@ -237,6 +237,8 @@ _COMMANDS = {
     "up.failed": "插件 {plugin} 无法使用：{problem}",
     "up.stopping": "正在停止：运行还有 {seconds} 秒结束；再按 Ctrl-C 立即结束",
     "up.stopped": "已停止",
+    "up.broken": "日志写入进程已退出，无法再写入任何内容；主机已停止",
+    "hint.broken": "请重新启动：已确认的内容都在磁盘上，运行中的任务会被恢复",
     "chat.opened": "{agent}，{address}，会话 {conversation}",
     "chat.lost": "连接已断开（{detail}）；正在重试",
     "chat.resumed": "已重新连接",

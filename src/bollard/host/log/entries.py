@@ -1,67 +1,130 @@
-"""What is given to the journal, and what becomes of it. Values only."""
+"""What is given to the journal, and what becomes of it. Values only: they cross to the writer's process as they are."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
 
 from bollard.host.errors import HostError
 from bollard.host.log.records import NewRecord
-from bollard.host.store.boundary import Lease, WriteTransaction
+from bollard.host.store.boundary import Lease
 from bollard.host.store.rows import DeltaRow, EventRow
 
-__all__ = ["Committed", "Duplicate", "Entry", "Fate", "FencedOff", "Outcome", "Renewed", "Told"]
+__all__ = [
+    "Chore",
+    "Committed",
+    "Counted",
+    "Duplicate",
+    "Entry",
+    "FencedOff",
+    "Judgement",
+    "Missed",
+    "Outcome",
+    "Renewed",
+    "StateExpectation",
+    "Told",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """On disk."""
+class Judgement(msgspec.Struct, frozen=True, array_like=True):
+    """What became of an expectation."""
+
+    version: int
+    """The version of the value now; 0 where there is none."""
+    unmet: Literal["", "version", "quota"] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Committed(msgspec.Struct, frozen=True, tag=True):
+    """On disk; and what became of each expectation, in order."""
+
+    judged: tuple[Judgement, ...] = ()
+
+
+class Duplicate(msgspec.Struct, frozen=True, tag=True):
     """The event was accepted before; nothing was written."""
 
     first: EventRow
 
 
-@dataclass(frozen=True, slots=True)
-class FencedOff:
+class FencedOff(msgspec.Struct, frozen=True, tag=True):
     """The run has another owner or has ended; nothing of this entry was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(msgspec.Struct, frozen=True, tag=True):
     """The runs that this owner still owns."""
 
     run_ids: frozenset[str]
 
 
-Outcome = Committed | Duplicate | FencedOff | Renewed
+class Missed(msgspec.Struct, frozen=True, tag=True):
+    """The event does not wait for a run any more; nothing was written."""
+
+
+class Counted(msgspec.Struct, frozen=True, tag=True):
+    """A chore is done: so many rows."""
+
+    rows: int
+
+
+Outcome = Committed | Duplicate | FencedOff | Renewed | Missed | Counted
 Told = Callable[[Outcome | HostError], None]
-Fate = tuple[Told, Outcome | HostError]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What must be true of a state value for the record that changes it. Where it is not, another record takes its
+    place: the run's numbers stay without holes, and the log says what was refused."""
+
+    record: int
+    """Which record of the entry."""
+    otherwise: tuple[str, bytes]
+    """Type and data of the record that is written instead."""
+    scope_key: str
+    key: str
+    now_ms: int
+    version: int | None = None
+    """The version that must be there, 0 for none at all; `None` when any will do."""
+    size: int = 0
+    """Bytes of the new value and its key; 0 where it is removed."""
+    quota: int = 0
+    """Bytes that the scope may hold afterwards."""
+
+
+class Chore(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Housekeeping in a commit of its own, at most `limit` rows."""
+
+    kind: Literal["drop_data", "drop_deltas", "drop_expired"]
+    limit: int
+    before_ms: int
+    type: str = ""
+    """The type of the records whose data is dropped."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What must be written together, or not at all."""
 
-    records: Sequence[NewRecord] = ()
-    deltas: Sequence[DeltaRow] = ()
+    records: list[NewRecord] = []
+    deltas: list[DeltaRow] = []
     fence: tuple[str, int] | None = None
     """The run and the epoch that must still own it."""
     dedupe: tuple[str, str, str] | None = None
-    """Workspace, source and id of an event that must be new."""
+    """Workspace, source and id of an event that must be new. With nothing to write, a question whether it is."""
+    adopt: tuple[str, str] | None = None
+    """Workspace and id of an event that must still wait for a run."""
     lease: tuple[str, Lease] | None = None
     """Give this run, which exists, to this owner; fenced off when someone was quicker."""
-    blobs: Sequence[bytes] = ()
+    expects: list[StateExpectation] = []
+    blobs: list[bytes] = []
     """Contents that must be on disk before the records that name them."""
     renew: tuple[str, tuple[str, ...], int] | None = None
     """An owner, the runs whose leases it extends, and until when."""
-    work: Callable[[WriteTransaction], None] | None = None
-    """Housekeeping inside the commit."""
+    chore: Chore | None = None
     merge: str | None = None
     """The run that has ended, whose delta rows become one."""
     size: int = 0
     urgent: bool = True
     """Whether somebody waits. A batch that nobody waits for may linger."""
-    told: Told | None = None
-    """Called on the loop once the fate is known."""
+
+    @property
+    def key(self) -> tuple[str, ...] | None:
+        """What no second entry of one commit may be about: it must find the first one on disk."""
+        return self.dedupe or self.adopt

@@ -26,6 +26,12 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject_type: str | None = None
     subject_id: str | None = None
     parent_run_id: str | None = None
+    depth: int = 0
+    """How many runs called each other down to this one."""
+    adopts: bool = False
+    """Whether the event was there before, waiting for a run."""
+    external: bool = False
+    """Whether a program outside executes it, with a token of its own."""
     on_message: bool = False
     """Whether the event is a message, so that silence is a failure."""
     deadline_s: float = 300.0

@@ -5,28 +5,36 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["kill_point"]
+__all__ = ["HOST_PID_VARIABLE", "kill_point"]
 
+HOST_PID_VARIABLE: Final = "BOLLARD_HOST_PID"
+"""Tells the journal process whose it is."""
 _VARIABLE: Final = "BOLLARD_KILL_POINT"
 
 
 class _Trap:
-    """Kills this process when one point is reached for the n-th time."""
+    """Kills the whole host when one point is reached for the n-th time."""
 
-    def __init__(self, name: str, times: int) -> None:
+    def __init__(self, name: str, times: int, host_pid: int | None) -> None:
         self._name = name
         self._left = times
+        self._host_pid = host_pid
 
     def reach(self, name: str) -> None:
         if name == self._name:
             self._left -= 1
             if self._left == 0:
+                if self._host_pid is not None:
+                    os.kill(self._host_pid, signal.SIGKILL)
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _trap_of(environment: Mapping[str, str]) -> _Trap | None:
     name, _, times = environment.get(_VARIABLE, "").partition(":")
-    return _Trap(name, int(times) if times.isdigit() else 1) if name else None
+    host_pid = environment.get(HOST_PID_VARIABLE)
+    if not name:
+        return None
+    return _Trap(name, int(times) if times.isdigit() else 1, int(host_pid) if host_pid else None)
 
 
 _trap: Final = _trap_of(os.environ)

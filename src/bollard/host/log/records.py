@@ -14,7 +14,7 @@ encode_data: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class NewRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class NewRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """One fact. Records of a run carry its `seq` and `epoch`; others belong to their workspace."""
 
     workspace: str

@@ -1,14 +1,11 @@
 """How long what is kept: per kind of record, in small commits, each purge recorded. Headers and hashes stay."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from bollard.host.clock import Clock
-from bollard.host.log.entries import Entry
+from bollard.host.log.entries import Chore, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import WriteTransaction
 
 __all__ = ["Retention", "purge", "retention_of"]
 
@@ -37,11 +34,11 @@ async def purge(journal: Journal, clock: Clock, retention: Retention, workspace:
     dropped: dict[str, int] = {}
     for kind, days in retention.days:
         before_ms = now_ms - round(days * _DAY_MS)
-        dropped[kind] = await _all(journal, partial(_drop_data, kind, before_ms))
+        dropped[kind] = await _all(journal, Chore(kind="drop_data", type=kind, before_ms=before_ms, limit=_STEP))
     if retention.deltas_days is not None:
         before_ms = now_ms - round(retention.deltas_days * _DAY_MS)
-        dropped["message.delta"] = await _all(journal, partial(_drop_deltas, before_ms))
-    dropped["expired"] = await _all(journal, partial(_drop_expired, now_ms))
+        dropped["message.delta"] = await _all(journal, Chore(kind="drop_deltas", before_ms=before_ms, limit=_STEP))
+    dropped["expired"] = await _all(journal, Chore(kind="drop_expired", before_ms=now_ms, limit=_STEP))
     dropped = {kind: count for kind, count in dropped.items() if count}
     if dropped:
         data = encode_data({"dropped": dropped})
@@ -50,23 +47,11 @@ async def purge(journal: Journal, clock: Clock, retention: Retention, workspace:
     return dropped
 
 
-async def _all(journal: Journal, drop: Callable[[WriteTransaction], int]) -> int:
+async def _all(journal: Journal, chore: Chore) -> int:
     """In small commits, so that nobody waits long behind a purge."""
     total = 0
-    while count := await journal.housekeep(drop):
+    while count := await journal.housekeep(chore):
         total += count
         if count < _STEP:
             break
     return total
-
-
-def _drop_data(kind: str, before_ms: int, transaction: WriteTransaction) -> int:
-    return transaction.drop_data([kind], before_ms, _STEP)
-
-
-def _drop_deltas(before_ms: int, transaction: WriteTransaction) -> int:
-    return transaction.drop_deltas(before_ms, _STEP)
-
-
-def _drop_expired(now_ms: int, transaction: WriteTransaction) -> int:
-    return transaction.drop_expired(now_ms, _STEP)

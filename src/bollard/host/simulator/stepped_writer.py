@@ -1,5 +1,5 @@
-"""The journal without its thread: each commit is one turn of the loop, some time after it was asked for, or happens
-between two reads of a reader.
+"""The journal's writer without thread or process: each commit is one turn of the loop, some time after it was asked
+for, or happens between two reads of a reader.
 
 Between the commit and telling of it lies time too, so that a crash can fall between them.
 """
@@ -8,32 +8,47 @@ import asyncio
 from random import Random
 from typing import Final
 
-from bollard.host.log.entries import Entry, Fate
-from bollard.host.log.journal import Journal, tell
+import msgspec
 
-__all__ = ["SteppedJournal"]
+from bollard.host.limits import JOURNAL_FULL_S
+from bollard.host.log.entries import Entry
+from bollard.host.log.entry_queue import EntryQueue
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.journal import Tell
+from bollard.host.log.numbers import Numbers
+from bollard.host.log.writer import Fate, Writer
+
+__all__ = ["SteppedWriter"]
 
 _COMMIT_S: Final = 0.01
 _TELL_S: Final = 0.002
-_FULL_S: Final = 1.0
-"""Time between two looks whether a full disk has space again."""
 
 
-class SteppedJournal(Journal):
-    """What `Journal` does, driven by timers. `crash` ends it as a process ends."""
+class SteppedWriter:
+    """A `Desk` driven by timers. `crash` ends it as a process ends."""
 
-    random: Random = Random(0)  # noqa: S311 -- a seed, not a secret
-    _asked = False
-    _crashed = False
+    def __init__(self, writer: Writer, random: Random) -> None:
+        self._writer = writer
+        self._random = random
+        self._queue = EntryQueue()
+        self._asked = False
+        self._crashed = False
 
-    def start(self) -> None:
-        """There is no thread to start."""
+    async def open(self, tell: Tell) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tell = tell
 
-    def append(self, entry: Entry) -> None:
-        super().append(entry)
+    def put(self, entry: Entry) -> None:
+        self._queue.put(entry)
         if not self._asked:
             self._asked = True
-            self._loop.call_later(self.random.uniform(0, _COMMIT_S), self._step)
+            self._loop.call_later(self._random.uniform(0, _COMMIT_S), self._step)
+
+    def hurry(self) -> None:
+        """It never lingers."""
+
+    def remember(self, facts: RunFacts) -> None:
+        self._writer.remember(facts)
 
     def crash(self) -> None:
         """Nothing is written and nobody is told any more."""
@@ -48,16 +63,17 @@ class SteppedJournal(Journal):
         if self._crashed:
             return
         self._asked = False
-        fates = self._turn(self._collect(), closing=False)
-        self._loop.call_later(self.random.uniform(0, _TELL_S), self._tell, fates)
-        if self._queue.entries or self.full:
+        fates = self._writer.turn(self._queue.collect())
+        numbers = msgspec.structs.replace(self._writer.numbers)
+        self._loop.call_later(self._random.uniform(0, _TELL_S), self._report, fates, numbers)
+        if len(self._queue) or numbers.full:
             self._asked = True
-            wait_s = self.random.uniform(0, _COMMIT_S) if self._queue.entries else _FULL_S
+            wait_s = self._random.uniform(0, _COMMIT_S) if len(self._queue) else JOURNAL_FULL_S
             self._loop.call_later(wait_s, self._step)
 
-    def _tell(self, fates: list[Fate]) -> None:
+    def _report(self, fates: list[Fate], numbers: Numbers) -> None:
         if not self._crashed:
-            tell(fates)
+            self._tell(fates, numbers)
 
     async def close(self) -> None:
         await asyncio.sleep(0)

@@ -1,0 +1,130 @@
+"""What the host and its journal process say to each other: length-prefixed MessagePack on a socket pair."""
+
+import struct
+from typing import Any, Final
+
+import msgspec
+
+from bollard.host import errors
+from bollard.host.errors import HostError, StorageUnavailable
+from bollard.host.log.entries import Entry, Outcome
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.numbers import Numbers
+
+__all__ = [
+    "Begin",
+    "Close",
+    "Closed",
+    "Failure",
+    "Frames",
+    "Opened",
+    "Recall",
+    "Refused",
+    "Work",
+    "Written",
+    "decode_from_host",
+    "decode_from_writer",
+    "failure_of",
+    "framed",
+]
+
+_LENGTH: Final = struct.Struct(">I")
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Begin(msgspec.Struct, tag=True, array_like=True):
+    """What to write to, and as whom."""
+
+    database: str
+    data: str
+    incarnation: str
+    key_file: str
+
+
+class Work(msgspec.Struct, tag=True, array_like=True):
+    """Entries, in order. Hurried: somebody waits for what was put before."""
+
+    entries: list[Entry]
+    hurried: bool = False
+
+
+class Recall(msgspec.Struct, tag=True, array_like=True):
+    """A run of an earlier incarnation that goes on."""
+
+    facts: RunFacts
+
+
+class Close(msgspec.Struct, tag=True, array_like=True):
+    """Write what was put, then stop."""
+
+
+class Failure(msgspec.Struct, tag=True):
+    """A `HostError` by the name of its class."""
+
+    kind: str
+    message: str
+    hint: str
+    details: dict[str, Any]
+
+    def error(self) -> HostError:
+        known = getattr(errors, self.kind, None)
+        made = known if isinstance(known, type) and issubclass(known, HostError) else StorageUnavailable
+        return made(self.message, hint=self.hint, **self.details)
+
+
+class Opened(msgspec.Struct, tag=True, array_like=True):
+    """Ready to write."""
+
+
+class Refused(msgspec.Struct, tag=True, array_like=True):
+    """Cannot be opened."""
+
+    failure: Failure
+
+
+class Written(msgspec.Struct, tag=True, array_like=True):
+    """The fates of the oldest entries, in order."""
+
+    fates: list[Outcome | Failure]
+    numbers: Numbers
+
+
+class Closed(msgspec.Struct, tag=True, array_like=True):
+    """Everything is on disk."""
+
+
+FromHost = Begin | Work | Recall | Close
+FromWriter = Opened | Refused | Written | Closed
+
+decode_from_host: Final = msgspec.msgpack.Decoder(FromHost).decode
+decode_from_writer: Final = msgspec.msgpack.Decoder(FromWriter).decode
+
+
+def failure_of(error: HostError) -> Failure:
+    return Failure(type(error).__name__, error.message, error.hint, dict(error.details))
+
+
+def framed(message: FromHost | FromWriter) -> bytes:
+    body = _encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+class Frames:
+    """Cuts what arrives into whole messages."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        buffer = self._rest + data if self._rest else data
+        found: list[bytes] = []
+        start, end = 0, len(buffer)
+        while end - start >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(buffer, start)
+            if end - start - _LENGTH.size < size:
+                break
+            start += _LENGTH.size
+            found.append(buffer[start : start + size])
+            start += size
+        self._rest = buffer[start:]
+        return found
