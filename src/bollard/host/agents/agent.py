@@ -1,16 +1,22 @@
-"""An agent: one runner, its configuration, and how long it may take. One agent per runner until people edit them."""
+"""An agent: one runner, its configuration and its policies. Each runner has one by itself; people save others."""
 
 import asyncio
 import contextlib
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from bollard.host.agents.form_values import default_config
+from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
-from bollard.protocol import AgentRunnerDiscovery, JsonObject, JsonValue, limits
+from bollard.protocol import AgentRunnerDiscovery, FormItem, JsonObject, JsonValue, limits
 
-__all__ = ["Agent", "AgentBook", "agent_of"]
+__all__ = ["Agent", "AgentBook", "agent_of", "agent_on"]
+
+AgentKey = tuple[str, str]
+"""Workspace and agent id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +24,7 @@ class Agent:
     """What an event is run with. Validated when it is made: a time that cannot work is refused here."""
 
     agent_id: str
+    workspace: str = "default"
     runner_id: str
     runner_name: str
     plugin: str
@@ -25,11 +32,19 @@ class Agent:
     label: dict[str, str]
     description: dict[str, str] | None = None
     permissions: frozenset[str] = frozenset()
+    """`history.page` and so on: the runner's manifest, so the most that the agent may be granted."""
+    capabilities: frozenset[str] = frozenset()
+    """What the runner says it can do. Grants nothing."""
+    form: tuple[FormItem, ...] = ()
+    """The form that the configuration fills in."""
     config: JsonObject = field(default_factory=dict[str, JsonValue])
+    policy: AgentPolicy = field(default_factory=AgentPolicy)
     deadline_s: float = limits.RUN_DEADLINE_S
     idle_s: float = limits.RUN_IDLE_S
     repeatable: bool = False
     """Whether a run that was lost may be dispatched again."""
+    revision: int = 0
+    """Counts what people saved; 0 is the agent that a runner gets by itself."""
 
     def __post_init__(self) -> None:
         for name in ("deadline_s", "idle_s"):
@@ -46,7 +61,8 @@ def agent_of(discovery: AgentRunnerDiscovery) -> Agent:
     """The agent a runner gets by itself: its plugin's name, and its own where the plugin has several."""
     manifest = discovery.manifest
     alone = discovery.runner_name == "default"
-    permissions = manifest.permissions.model_dump()
+    offered = {family: operations for family, operations in manifest.permissions.model_dump().items() if operations}
+    capabilities = frozenset(name for name, able in manifest.capabilities.model_dump().items() if able)
     return Agent(
         agent_id=discovery.plugin_name if alone else f"{discovery.plugin_name}.{discovery.runner_name}",
         runner_id=manifest.id,
@@ -54,37 +70,113 @@ def agent_of(discovery: AgentRunnerDiscovery) -> Agent:
         plugin=f"{discovery.plugin_author}/{discovery.plugin_name}",
         label=dict(manifest.label),
         description=None if manifest.description is None else dict(manifest.description),
-        permissions=frozenset(f"{key}.{value}" for key, values in permissions.items() for value in values),
-        config={item.name: item.default for item in manifest.config_schema if item.default is not None},
+        permissions=frozenset(f"{family}.{name}" for family, names in offered.items() for name in names),
+        capabilities=capabilities,
+        form=manifest.config_schema,
+        config=default_config(manifest.config_schema),
+        policy=AgentPolicy(
+            access=AccessPolicy(permissions={family: tuple(names) for family, names in offered.items()}),
+            concurrency=ConcurrencyPolicy(mode="steer" if "steering" in capabilities else "queue"),
+        ),
+    )
+
+
+def agent_on(agent: Agent, own: Agent) -> Agent:
+    """The agent with what is its runner's to say now, taken from the agent that the runner has by itself."""
+    return dataclasses.replace(
+        agent,
+        runner_id=own.runner_id,
+        runner_name=own.runner_name,
+        plugin=own.plugin,
+        permissions=own.permissions,
+        capabilities=own.capabilities,
+        form=own.form,
     )
 
 
 class AgentBook:
-    """The agents this host knows, and who waits for one that is not there yet."""
+    """The agents this host knows, and who waits for one that is not there yet.
+
+    A runner brings an agent of its own; people save others. A saved agent stands over a runner's own of the same id,
+    and can be run as soon as its runner is there, with the permissions that the runner asks for now.
+    """
 
     def __init__(self) -> None:
-        self._agents: dict[str, Agent] = {}
+        self._own: dict[AgentKey, Agent] = {}
+        self._runners: dict[str, Agent] = {}
+        self._saved: dict[AgentKey, Agent] = {}
+        self._agents: dict[AgentKey, Agent] = {}
         self._changed = asyncio.Event()
+        self.changes = 0
+        """Counts on whenever an agent comes, changes or goes."""
 
     def put(self, agent: Agent) -> None:
-        self._agents[agent.agent_id] = agent
+        """The agent that a discovered runner has by itself."""
+        self._own[agent.workspace, agent.agent_id] = agent
+        self._runners[agent.runner_id] = agent
+        self._settle(agent.workspace, agent.agent_id)
+        for saved in self._saved.values():
+            if saved.runner_id == agent.runner_id:
+                self._settle(saved.workspace, saved.agent_id)
         self.stir()
 
-    def get(self, agent_id: str) -> Agent | None:
-        return self._agents.get(agent_id)
+    def save(self, agent: Agent) -> None:
+        """An agent that a person saved, or that the store brings back."""
+        self._saved[agent.workspace, agent.agent_id] = agent
+        self._settle(agent.workspace, agent.agent_id)
+        self.stir()
+
+    def remove(self, agent_id: str, workspace: str = "default") -> bool:
+        """Forget a saved agent, so that a runner's own of that id is back; whether there was one."""
+        found = self._saved.pop((workspace, agent_id), None) is not None
+        self._settle(workspace, agent_id)
+        return found
+
+    def get(self, agent_id: str, workspace: str = "default") -> Agent | None:
+        """An agent that can be run now."""
+        return self._agents.get((workspace, agent_id))
+
+    def own(self, agent_id: str, workspace: str = "default") -> Agent | None:
+        """The agent that a runner has by itself, even where a saved one stands over it."""
+        return self._own.get((workspace, agent_id))
+
+    def saved(self, workspace: str = "default") -> list[Agent]:
+        """Every agent that people saved, also those whose runner is not there."""
+        return _in_order(agent for agent in self._saved.values() if agent.workspace == workspace)
 
     def stir(self) -> None:
         """Something about plugins changed: whoever waits for an agent looks again."""
+        self.changes += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def wait_for(self, agent_id: str, timeout_s: float, *, hopeful: Callable[[], bool]) -> Agent | None:
+    async def wait_for(
+        self, agent_id: str, timeout_s: float, *, hopeful: Callable[[], bool], workspace: str = "default"
+    ) -> Agent | None:
         """The agent, as soon as it is there; `None` when there is no more hope for it, or it took too long."""
+        key = (workspace, agent_id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while agent_id not in self._agents and hopeful():
+                while key not in self._agents and hopeful():
                     await self._changed.wait()
-        return self._agents.get(agent_id)
+        return self._agents.get(key)
 
     def all(self) -> list[Agent]:
-        return sorted(self._agents.values(), key=lambda agent: agent.agent_id)
+        """Every agent that can be run now."""
+        return _in_order(self._agents.values())
+
+    def _settle(self, workspace: str, agent_id: str) -> None:
+        """Which agent an id means now. A saved one without its runner means nobody: no other agent answers for it."""
+        key = (workspace, agent_id)
+        agent = self._own.get(key)
+        if saved := self._saved.get(key):
+            own = self._runners.get(saved.runner_id)
+            agent = None if own is None else agent_on(saved, own)
+        if agent is None:
+            self._agents.pop(key, None)
+        else:
+            self._agents[key] = agent
+
+
+def _in_order(agents: Iterable[Agent]) -> list[Agent]:
+    return sorted(agents, key=lambda agent: (agent.workspace, agent.agent_id))

@@ -1,0 +1,104 @@
+"""What becomes of a message whose conversation may be busy: one pure decision. Gates were passed before, or are next.
+
+The order of a conversation is kept by three choices:
+
+- A message steers only if it overtakes nobody who could have steered in its place: under `same_actor` no run of the
+  same actor waits in the lane, under `conversation` no run waits at all. Somebody else's waiting run does not keep an
+  actor from correcting a run of their own.
+- Only the oldest run that the message may steer is considered. Is its queue full, the message queues; it does not go
+  to a younger run, where it could be read before the messages that came earlier.
+- `interrupt` cancels what is active and drops nothing that waits: the new run goes behind the waiting ones.
+"""
+
+from dataclasses import dataclass
+
+from bollard.host.agents.policies import ConcurrencyPolicy
+from bollard.protocol.limits import STEERING_QUEUE
+
+__all__ = ["Actor", "Admission", "Interrupt", "LaneRun", "LaneView", "Queue", "Reject", "Start", "Steer", "admit"]
+
+Actor = tuple[str, str]
+"""Type and id of who speaks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRun:
+    """A run as its conversation sees it."""
+
+    run_id: str
+    actor: Actor | None = None
+    """Who started it; `None` is nobody that can be told from anybody else."""
+    steerable: bool = False
+    """Whether it still takes messages."""
+    waiting_messages: int = 0
+    """Messages that it was given and has not pulled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneView:
+    """A conversation at one moment."""
+
+    active: tuple[LaneRun, ...] = ()
+    """Oldest first."""
+    queued: tuple[LaneRun, ...] = ()
+    """First in, first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A run of its own, at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """No run of its own: the named one is given the message."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A run of its own, after everything that the conversation has before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """The named runs are cancelled, and a run of its own is queued."""
+
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """No run; the sender is told."""
+
+    sentence: str
+
+
+Admission = Start | Steer | Queue | Interrupt | Reject
+
+
+def admit(policy: ConcurrencyPolicy, *, steering: bool, lane: LaneView | None, actor: Actor | None) -> Admission:
+    """Decide for one message. `steering`: the runner declares it. `lane` is `None` for an event of no conversation."""
+    if policy.mode == "parallel" or lane is None or not (lane.active or lane.queued):
+        return Start()
+    match policy.mode:
+        case "reject":
+            return Reject("the agent is busy with this conversation and takes one message at a time")
+        case "interrupt" if lane.active:
+            return Interrupt(tuple(run.run_id for run in lane.active))
+        case "steer" if steering:
+            return _steered(lane, actor, anyone=policy.steer_from == "conversation") or Queue()
+        case _:
+            return Queue()
+
+
+def _steered(lane: LaneView, actor: Actor | None, *, anyone: bool) -> Steer | None:
+    if not anyone and actor is None:
+        return None  # two events of nobody are not known to be of the same person
+    if any(anyone or run.actor == actor for run in lane.queued):
+        return None
+    for run in lane.active:
+        if run.steerable and (anyone or run.actor == actor):
+            return Steer(run.run_id) if run.waiting_messages < STEERING_QUEUE else None
+    return None

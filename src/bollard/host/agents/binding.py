@@ -1,0 +1,190 @@
+"""A binding: which events go to which agent, and which of two bindings goes before the other.
+
+Three things decide, in this order:
+
+1. Scope. The levels are actor, thread, conversation, channel, bot, from the most to the least specific; a binding
+   without any is the workspace's. Two scopes are compared level by level in that order, and the first level that only
+   one of them names decides: an actor alone goes before thread, conversation, channel and bot together.
+2. Filters. More filtered fields go before fewer. How many values a filter takes does not matter.
+3. Priority. The larger number goes first.
+
+Only equality and set membership can be asked, so whether two bindings can ever match the same event equally is decided
+when one of them is saved, and not guessed when the event comes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, get_args
+
+from bollard.host.errors import Conflict
+from bollard.protocol import JsonObject
+
+__all__ = [
+    "DATA_PREFIX",
+    "FIELDS",
+    "LEVELS",
+    "Binding",
+    "BindingScope",
+    "Filter",
+    "Level",
+    "Rank",
+    "RoutedEvent",
+    "check_new",
+    "clash",
+    "event_value",
+    "filter_value",
+    "fixed_by",
+    "rank_of",
+]
+
+Level = Literal["actor", "thread", "conversation", "channel", "bot"]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+"""From the most to the least specific."""
+FIELDS: Final = ("event_type", "source", "trigger", "surface", "actor_type", "subject_type")
+"""Event fields that can be filtered, beside `data.<key>`."""
+DATA_PREFIX: Final = "data."
+
+Rank = tuple[tuple[bool, ...], int, int]
+"""Which levels are named, how many fields are filtered, the priority. The largest goes first."""
+
+
+class RoutedEvent(Protocol):
+    """The parts of an event that routing asks for."""
+
+    @property
+    def event_type(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def trigger(self) -> str: ...
+    @property
+    def surface(self) -> str: ...
+    @property
+    def bot(self) -> str | None: ...
+    @property
+    def conversation(self) -> str | None: ...
+    @property
+    def thread(self) -> str | None: ...
+    @property
+    def actor_type(self) -> str | None: ...
+    @property
+    def actor_id(self) -> str | None: ...
+    @property
+    def subject_type(self) -> str | None: ...
+    @property
+    def data(self) -> JsonObject: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingScope:
+    """Where a binding holds. A level that is `None` is not asked for."""
+
+    bot: str | None = None
+    channel: str | None = None
+    conversation: str | None = None
+    thread: str | None = None
+    actor: str | None = None
+    """`type:id`; the type ends at the first colon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """One field of the event, and the values that it may have."""
+
+    field: str
+    values: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Which events go to which agent."""
+
+    binding_id: str
+    workspace: str = "default"
+    agent_id: str
+    scope: BindingScope = field(default_factory=BindingScope)
+    filters: tuple[Filter, ...] = ()
+    """At most one for each field."""
+    priority: int = 0
+    enabled: bool = True
+
+
+def event_value(event: RoutedEvent, level: Level) -> str | None:
+    """What an event has at a level, spelled as scopes spell it; `None` where it has nothing."""
+    match level:
+        case "actor":
+            # A colon in the type could be read as another actor's: such an actor has no spelling, so no scope names it.
+            if not event.actor_type or not event.actor_id or ":" in event.actor_type:
+                return None
+            return f"{event.actor_type}:{event.actor_id}"
+        case "thread":
+            return event.thread
+        case "conversation":
+            return event.conversation
+        case "channel":
+            return event.source
+        case "bot":
+            return event.bot
+
+
+def filter_value(event: RoutedEvent, field: str) -> str | None:
+    """What an event has in a filtered field; only texts can be compared."""
+    value = event.data.get(field.removeprefix(DATA_PREFIX)) if field.startswith(DATA_PREFIX) else getattr(event, field)
+    return value if isinstance(value, str) else None
+
+
+def rank_of(binding: Binding) -> Rank:
+    """Of the bindings that match an event, the one with the largest rank gets it."""
+    levels = tuple(getattr(binding.scope, level) is not None for level in LEVELS)
+    return levels, len(binding.filters), binding.priority
+
+
+def clash(one: Binding, other: Binding) -> bool:
+    """Whether some event could match both, and neither goes before the other.
+
+    Equal ranks name the same levels, so only equal scopes can meet in one event.
+    """
+    if not (one.enabled and other.enabled) or one.workspace != other.workspace:
+        return False
+    if rank_of(one) != rank_of(other) or one.scope != other.scope:
+        return False
+    values = {item.field: item.values for item in one.filters}
+    return all(values.get(item.field, item.values) & item.values for item in other.filters)
+
+
+def check_new(binding: Binding, others: Iterable[Binding]) -> None:
+    """Refuse a binding that could match equally with another one; one with the same id is what it replaces."""
+    for other in others:
+        if other.binding_id == binding.binding_id or not clash(binding, other):
+            continue
+        example = _example(binding, other)
+        told = ", ".join(f"{name} {value}" for name, value in example.items()) or "any event of the workspace"
+        error = Conflict(
+            f"bindings {binding.binding_id} and {other.binding_id} would both match the same event ({told}), "
+            "and neither goes before the other",
+            hint="give one of them another priority, a narrower scope or one more filter",
+            binding=binding.binding_id,
+            other=other.binding_id,
+        )
+        error.details["example"] = {**example}
+        raise error
+
+
+def _example(one: Binding, other: Binding) -> dict[str, str]:
+    """Scope levels and event fields of an event that matches both."""
+    example = {level: value for level in reversed(LEVELS) if (value := getattr(one.scope, level)) is not None}
+    values = {item.field: item.values for item in one.filters}
+    for item in other.filters:
+        values[item.field] = values.get(item.field, item.values) & item.values
+    fixed = fixed_by(one.scope)
+    return example | {name: min(found) for name, found in sorted(values.items()) if name not in fixed}
+
+
+def fixed_by(scope: BindingScope) -> dict[str, str]:
+    """Event fields that the scope itself decides."""
+    fixed: dict[str, str] = {}
+    if scope.channel is not None:
+        fixed["source"] = scope.channel
+    if scope.actor is not None:
+        fixed["actor_type"] = scope.actor.partition(":")[0]
+    return fixed

@@ -1,0 +1,115 @@
+"""An agent's configuration against its runner's form: checked, completed with defaults, and masked for showing.
+
+A value that is `null` was not filled in. A field that `show_if` hides has no effect: it is not required, and what was
+given for it is not kept, so that nothing a person cannot see selects a model or a tool.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from bollard.host.agents.form_types import EXPECTED, is_empty, problem_of, same_json
+from bollard.host.errors import InvalidRequest
+from bollard.protocol import FormItem, JsonObject, JsonValue
+from bollard.protocol.limits import KIB
+
+__all__ = ["CONFIG_BYTES", "KEPT", "config_from_wire", "default_config", "masked_config", "secret_fields"]
+
+CONFIG_BYTES: Final = 256 * KIB
+"""One configuration, as JSON."""
+KEPT: Final = "__kept__"
+"""Stands for a secret when it is shown; saved back, it means the secret that is there already."""
+
+
+def secret_fields(form: Sequence[FormItem]) -> frozenset[str]:
+    """The fields whose values are never shown."""
+    return frozenset(item.name for item in form if item.type == "secret")
+
+
+def masked_config(config: JsonObject, form: Sequence[FormItem]) -> JsonObject:
+    """The configuration as people see it. What the form does not know may be a secret, so it is not shown either."""
+    open_fields = {item.name for item in form} - secret_fields(form)
+    return {name: value if name in open_fields or not value else KEPT for name, value in config.items()}
+
+
+def default_config(form: Sequence[FormItem]) -> JsonObject:
+    """What holds when nobody fills anything in."""
+    shown = _Shown(form, {})
+    return {item.name: item.default for item in form if item.default is not None and shown(item.name)}
+
+
+def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: JsonObject | None = None) -> JsonObject:
+    """The whole configuration; raises with every problem at once. `before` is where kept secrets are."""
+    filled = _with_kept_secrets(given, form, before or {})
+    config: JsonObject = {}
+    problems = _unknown(given, form)
+    shown = _Shown(form, filled)
+    for item in form:
+        if not shown(item.name):
+            continue
+        value = filled.get(item.name)
+        if value is None:
+            value = item.default  # the plugin's own word: it is the plugin that would be wrong
+        elif problem := _problem(item, value):
+            problems[item.name] = problem
+            continue
+        if item.required and is_empty(item.type, value):
+            problems[item.name] = f"is required: {EXPECTED[item.type]}"
+        elif value is not None:
+            config[item.name] = value
+    if problems:
+        raise _refused({f"config.{name}": problem for name, problem in problems.items()})
+    if len(msgspec.json.encode(config)) > CONFIG_BYTES:
+        raise _refused({"config": f"is larger than {CONFIG_BYTES} bytes as JSON"})
+    return config
+
+
+def _refused(problems: dict[str, str]) -> InvalidRequest:
+    error = InvalidRequest(
+        "; ".join(f"{path} {problem}" for path, problem in problems.items()),
+        hint="correct this and save again",
+        field=next(iter(problems)),
+    )
+    error.details["problems"] = [{"field": path, "problem": problem} for path, problem in problems.items()]
+    return error
+
+
+def _problem(item: FormItem, value: JsonValue) -> str | None:
+    if item.type == "secret" and value == KEPT:
+        return "has no secret to keep; enter it"
+    return problem_of(item, value)
+
+
+def _unknown(given: JsonObject, form: Sequence[FormItem]) -> dict[str, str]:
+    names = [item.name for item in form]
+    known = f"the form has {', '.join(names)}" if names else "the form has no fields"
+    return {name: f"is not a field; {known}" for name in given if name not in names}
+
+
+def _with_kept_secrets(given: JsonObject, form: Sequence[FormItem], before: JsonObject) -> JsonObject:
+    kept = {name: before[name] for name in secret_fields(form) if given.get(name) == KEPT and name in before}
+    return {**given, **kept}
+
+
+class _Shown:
+    """Which fields are shown. A field that depends on a hidden one is hidden; in a circle the values alone decide."""
+
+    def __init__(self, form: Sequence[FormItem], filled: JsonObject) -> None:
+        self._items = {item.name: item for item in form}
+        self._filled = filled
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, name: str) -> bool:
+        if name not in self._known:
+            self._known[name] = True  # for whoever comes back here in a circle
+            item = self._items.get(name)
+            wanted = (item.show_if or {}) if item is not None else {}
+            self._known[name] = all(self(other) and self._has(other, value) for other, value in wanted.items())
+        return self._known[name]
+
+    def _has(self, name: str, wanted: JsonValue) -> bool:
+        value = self._filled.get(name)
+        if value is None and name in self._items:
+            value = self._items[name].default
+        return same_json(value, wanted) or (isinstance(wanted, list) and any(same_json(value, one) for one in wanted))

@@ -1,0 +1,95 @@
+"""One book for the agents that runners bring and those that people save."""
+
+import asyncio
+import dataclasses
+from typing import Any
+
+from bollard.host.agents.agent import Agent, AgentBook
+
+
+def agent(agent_id: str = "parrot", runner: str = "plugin:acme/parrot/default", **more: Any) -> Agent:
+    fields: dict[str, Any] = {
+        "runner_name": "default",
+        "plugin": runner.removeprefix("plugin:").rpartition("/")[0],
+        "label": {"en_US": agent_id},
+    }
+    return Agent(agent_id=agent_id, runner_id=runner, **{**fields, **more})
+
+
+def test_a_saved_agent_stands_over_the_runners_own_until_it_is_removed() -> None:
+    book = AgentBook()
+    own = agent(permissions=frozenset({"history.page"}))
+    book.put(own)
+    saved = agent(deadline_s=7, revision=1)
+    book.save(saved)
+    assert book.get("parrot") == dataclasses.replace(saved, permissions=own.permissions)
+    assert book.own("parrot") == own
+    assert book.all() == [dataclasses.replace(saved, permissions=own.permissions)]
+    assert book.remove("parrot")
+    assert book.get("parrot") == own
+    assert not book.remove("parrot")
+    assert book.get("parrot") == own
+
+
+def test_a_saved_agent_can_be_run_when_its_runner_is_there() -> None:
+    book = AgentBook()
+    saved = agent("polly", revision=1)
+    book.save(saved)
+    assert book.get("polly") is None
+    assert book.all() == []
+    assert book.saved() == [saved]
+    book.put(agent(permissions=frozenset({"tools.call"}), capabilities=frozenset({"steering"})))
+    found = book.get("polly")
+    assert found is not None
+    assert (found.permissions, found.capabilities, found.revision) == ({"tools.call"}, {"steering"}, 1)
+
+
+def test_a_saved_agent_follows_what_its_runner_asks_for_now() -> None:
+    book = AgentBook()
+    book.put(agent(permissions=frozenset({"tools.call"})))
+    book.save(agent("polly", permissions=frozenset({"tools.call"})))
+    book.put(agent(permissions=frozenset({"history.page"})))
+    found = book.get("polly")
+    assert found is not None
+    assert found.permissions == {"history.page"}
+
+
+def test_no_other_agent_answers_for_a_saved_one_whose_runner_is_gone() -> None:
+    book = AgentBook()
+    book.put(agent())
+    book.save(agent(runner="plugin:acme/owl/default"))
+    assert book.get("parrot") is None
+    assert book.own("parrot") == agent()
+    book.put(agent("owl", runner="plugin:acme/owl/default"))
+    found = book.get("parrot")
+    assert found is not None
+    assert found.runner_id == "plugin:acme/owl/default"
+
+
+def test_agents_of_two_workspaces_do_not_meet() -> None:
+    book = AgentBook()
+    book.put(agent())
+    book.save(agent("polly", workspace="north", deadline_s=5))
+    book.save(agent("polly", workspace="south", deadline_s=6))
+    north, south = book.get("polly", "north"), book.get("polly", "south")
+    assert north is not None
+    assert south is not None
+    assert (north.deadline_s, south.deadline_s) == (5, 6)
+    assert book.get("polly") is None
+    assert [found.workspace for found in book.saved("north")] == ["north"]
+    assert book.remove("polly", "north")
+    assert book.get("polly", "north") is None
+    assert book.get("polly", "south") == south
+
+
+async def test_who_waits_for_an_agent_gets_a_saved_one() -> None:
+    book = AgentBook()
+    book.put(agent())
+    waiting = asyncio.create_task(book.wait_for("polly", 5, hopeful=lambda: True))
+    await asyncio.sleep(0)
+    book.save(agent("polly"))
+    assert await waiting == agent("polly")
+
+
+async def test_who_waits_without_hope_gets_nothing() -> None:
+    assert await AgentBook().wait_for("polly", 5, hopeful=lambda: False) is None

@@ -1,0 +1,296 @@
+"""Who passes the front gates, who does not, and what they are told."""
+
+from dataclasses import replace
+
+import pytest
+
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.gates import FrontGates, Passed, Refused, utc_day
+from bollard.host.agents.policies import AgentPolicy, BudgetPolicy, GatePolicy
+from bollard.host.agents.rates import RATE_KEYS
+from bollard.host.clock import ManualClock
+from bollard.host.runs.event import NewEvent
+
+NOON_MS = 19_675 * 86_400_000 + 12 * 3_600_000
+
+
+class Door:
+    """The gates with a clock, as their caller holds them."""
+
+    def __init__(self) -> None:
+        self.gates = FrontGates()
+        self.clock = ManualClock(now_ms=NOON_MS)
+
+    def knock(
+        self, agent: Agent, event: NewEvent, live: int = 0, *, new_run: bool = True, uncounted: int = 0
+    ) -> Passed | Refused:
+        return self.gates.judge(
+            agent, event, self.clock.monotonic(), self.clock.now_ms(), live, new_run=new_run, uncounted=uncounted
+        )
+
+    def count(self, agent: Agent) -> None:
+        self.gates.count(agent.agent_id, self.clock.now_ms(), workspace=agent.workspace)
+
+
+@pytest.fixture
+def door() -> Door:
+    return Door()
+
+
+def agent(
+    gate: GatePolicy | None = None, budget: BudgetPolicy | None = None, *, agent_id: str = "echo", workspace: str = "w"
+) -> Agent:
+    return Agent(
+        agent_id=agent_id,
+        workspace=workspace,
+        runner_id="plugin:bollard/echo/default",
+        runner_name="default",
+        plugin="bollard/echo",
+        label={"en_US": "Echo"},
+        policy=AgentPolicy(gate=gate or GatePolicy(), budget=budget or BudgetPolicy()),
+    )
+
+
+def event(actor_type: str | None = "user", actor_id: str | None = "ada") -> NewEvent:
+    return NewEvent(source="im", source_id="1", event_type="message.received", actor_type=actor_type, actor_id=actor_id)
+
+
+def refused(outcome: Passed | Refused) -> Refused:
+    assert isinstance(outcome, Refused)
+    assert outcome.sentence
+    assert outcome.hint
+    return outcome
+
+
+# --- who ---
+
+
+@pytest.mark.parametrize(
+    ("actors", "actor_type", "actor_id", "passes"),
+    [
+        (("user:ada",), "user", "ada", True),
+        (("user:ada",), "user", "bob", False),
+        (("user:ada",), "bot", "ada", False),
+        (("user:ada",), "user", "Ada", False),
+        (("user:ada",), "user", None, False),
+        (("user:None",), "user", None, False),
+        (("user:ada",), None, "ada", False),
+        (("user:ada",), None, None, False),
+        (("user:*",), "user", "bob", True),
+        (("user:*",), "user", None, True),
+        (("user:*",), "bot", "bob", False),
+        (("user:*",), None, None, False),
+        (("user:a:b",), "user", "a:b", True),
+        (("user:a:b",), "user:a", "b", False),
+        (("user:a:*",), "user:a", "b", False),
+        (("user:ada",), "user", "*", False),
+        (("bot:1", "user:ada"), "user", "ada", True),
+        ((), "user", "ada", False),
+        ((), None, None, False),
+    ],
+)
+def test_only_who_is_listed_may_talk(
+    door: Door, actors: tuple[str, ...], actor_type: str | None, actor_id: str | None, passes: bool
+) -> None:
+    outcome = door.knock(agent(GatePolicy(talk="listed", actors=actors)), event(actor_type, actor_id))
+    assert isinstance(outcome, Passed) == passes
+    if not passes:
+        assert refused(outcome).code == "unauthorized"
+        assert refused(outcome).retry_after_s is None
+
+
+@pytest.mark.parametrize(("actor_type", "actor_id"), [("user", "ada"), (None, None), ("", "")])
+def test_everyone_may_talk_where_everyone_is_spelled_out(
+    door: Door, actor_type: str | None, actor_id: str | None
+) -> None:
+    assert door.knock(agent(GatePolicy(talk="everyone")), event(actor_type, actor_id)) == Passed()
+
+
+def test_a_refusal_does_not_say_who_is_listed(door: Door) -> None:
+    outcome = refused(door.knock(agent(GatePolicy(talk="listed", actors=("user:secretly",))), event()))
+    assert "secretly" not in outcome.sentence + outcome.hint
+
+
+# --- how often ---
+
+
+def test_each_actor_has_a_rate_and_is_told_when_to_come_back(door: Door) -> None:
+    limited = agent(GatePolicy(messages_per_minute=6, burst=2))
+    assert door.knock(limited, event()) == Passed()
+    assert door.knock(limited, event()) == Passed()
+    outcome = refused(door.knock(limited, event()))
+    assert outcome.code == "rate_limited"
+    assert outcome.retry_after_s == pytest.approx(10, abs=1e-3)
+    assert "6 messages a minute" in outcome.sentence
+    assert door.knock(limited, event(actor_id="bob")) == Passed()
+    door.clock.advance(outcome.retry_after_s or 0)
+    assert door.knock(limited, event()) == Passed()
+
+
+def test_a_rate_without_a_burst_allows_a_minutes_worth_at_once(door: Door) -> None:
+    limited = agent(GatePolicy(messages_per_minute=5))
+    assert [door.knock(limited, event()) == Passed() for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_who_does_not_say_who_they_are_share_one_rate(door: Door) -> None:
+    limited = agent(GatePolicy(messages_per_minute=1))
+    assert door.knock(limited, event(None, None)) == Passed()
+    assert refused(door.knock(limited, event("", None))).code == "rate_limited"
+    assert door.knock(limited, event()) == Passed()
+
+
+@pytest.mark.parametrize("length", [10, 100_000])
+def test_long_ids_have_rates_of_their_own(door: Door, length: int) -> None:
+    limited = agent(GatePolicy(messages_per_minute=1))
+    long = "x" * length
+    assert door.knock(limited, event("user", long + "1")) == Passed()
+    assert door.knock(limited, event("user", long + "2")) == Passed()
+    assert door.knock(limited, event("userx", long[1:] + "1")) == Passed()
+    assert refused(door.knock(limited, event("user", long + "1"))).code == "rate_limited"
+    assert door.knock(limited, event("user", long + "\ud800")) == Passed()
+
+
+def test_a_flood_of_actors_at_one_agent_does_not_touch_another_agents_rates(door: Door) -> None:
+    policy = GatePolicy(messages_per_minute=1)
+    flooded, quiet = agent(policy), agent(policy, agent_id="quiet")
+    assert door.knock(quiet, event()) == Passed()
+    for number in range(RATE_KEYS + 10):
+        assert door.knock(flooded, event(actor_id=str(number))) == Passed()
+    assert refused(door.knock(quiet, event())).code == "rate_limited"
+
+
+def test_the_same_name_in_another_workspace_is_another_agent(door: Door) -> None:
+    here = agent(GatePolicy(messages_per_minute=1), BudgetPolicy(runs_per_day=1))
+    there = replace(here, workspace="other")
+    assert door.knock(here, event()) == Passed()
+    door.count(here)
+    assert refused(door.knock(here, event())).code == "budget_exceeded"
+    assert door.knock(there, event()) == Passed()
+
+
+def test_a_changed_rate_holds_from_the_next_message(door: Door) -> None:
+    strict = agent(GatePolicy(messages_per_minute=1))
+    door.knock(strict, event())
+    assert refused(door.knock(strict, event())).code == "rate_limited"
+    relaxed = agent(GatePolicy(messages_per_minute=3))
+    assert [door.knock(relaxed, event()) == Passed() for _ in range(4)] == [True, True, True, False]
+    assert door.knock(agent(GatePolicy()), event()) == Passed()
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_a_jump_of_the_wall_clock_changes_no_rate(door: Door, jump_ms: int) -> None:
+    limited = agent(GatePolicy(messages_per_minute=1))
+    door.knock(limited, event())
+    now_mono, now_ms = door.clock.monotonic(), door.clock.now_ms() + jump_ms
+    assert refused(door.gates.judge(limited, event(), now_mono, now_ms, 0)).code == "rate_limited"
+    assert door.gates.judge(limited, event(), now_mono + 60.001, now_ms, 0) == Passed()
+
+
+# --- how many ---
+
+
+def test_a_day_has_its_runs_and_the_next_one_has_them_again(door: Door) -> None:
+    thrifty = agent(budget=BudgetPolicy(runs_per_day=2))
+    for _ in range(2):
+        assert door.knock(thrifty, event()) == Passed()
+        door.count(thrifty)
+    outcome = refused(door.knock(thrifty, event()))
+    assert outcome.code == "budget_exceeded"
+    assert outcome.retry_after_s == 12 * 3600
+    door.clock.advance(12 * 3600 - 0.001)
+    assert refused(door.knock(thrifty, event())).code == "budget_exceeded"
+    door.clock.advance(0.001)
+    assert door.knock(thrifty, event()) == Passed()
+
+
+def test_only_what_is_counted_or_said_to_be_under_way_uses_the_budget(door: Door) -> None:
+    thrifty = agent(budget=BudgetPolicy(runs_per_day=1))
+    for _ in range(5):
+        assert door.knock(thrifty, event()) == Passed()
+    assert refused(door.knock(thrifty, event(), uncounted=1)).code == "budget_exceeded"
+
+
+def test_the_runs_before_a_restart_count(door: Door) -> None:
+    thrifty = agent(budget=BudgetPolicy(runs_per_day=10))
+    door.gates.seed("echo", utc_day(NOON_MS), 9, workspace="w")
+    door.gates.seed("echo", utc_day(NOON_MS) - 1, 500, workspace="w")
+    assert door.knock(thrifty, event()) == Passed()
+    door.count(thrifty)
+    assert refused(door.knock(thrifty, event())).code == "budget_exceeded"
+
+
+def test_a_clock_that_is_set_back_over_midnight_finds_the_old_count_and_the_new_one_again(door: Door) -> None:
+    thrifty = agent(budget=BudgetPolicy(runs_per_day=1))
+    midnight_ms = (utc_day(NOON_MS) + 1) * 86_400_000
+    for now_ms in (midnight_ms - 1, midnight_ms):
+        assert door.gates.judge(thrifty, event(), 0.0, now_ms, 0) == Passed()
+        door.gates.count("echo", now_ms, workspace="w")
+    for now_ms in (midnight_ms - 1, midnight_ms):
+        assert refused(door.gates.judge(thrifty, event(), 0.0, now_ms, 0)).code == "budget_exceeded"
+
+
+def test_old_days_are_forgotten(door: Door) -> None:
+    for day in range(100):
+        door.gates.seed("echo", day, 1, workspace="w")
+    assert [door.gates.runs_of_day("echo", day, workspace="w") for day in (97, 98, 99)] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("order", [(19, 20, 400, 21), (20, 19, 400, 21), (400, 19, 20, 21)])
+def test_the_days_nearest_to_the_present_one_are_kept_whatever_a_wrong_clock_said(
+    door: Door, order: tuple[int, ...]
+) -> None:
+    for day in order:
+        door.gates.seed("echo", day, 1, workspace="w")
+    assert [door.gates.runs_of_day("echo", day, workspace="w") for day in (19, 20, 21, 400)] == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(("live", "passes"), [(0, True), (1, True), (2, False), (3, False)])
+def test_an_agent_has_so_many_runs_at_once(door: Door, live: int, passes: bool) -> None:
+    outcome = door.knock(agent(budget=BudgetPolicy(runs_at_once=2)), event(), live)
+    assert isinstance(outcome, Passed) == passes
+    if not passes:
+        assert refused(outcome).code == "budget_exceeded"
+        assert refused(outcome).retry_after_s is None
+
+
+def test_a_message_that_steers_makes_no_run_and_needs_no_budget_but_passes_the_other_gates(door: Door) -> None:
+    busy = agent(
+        GatePolicy(talk="listed", actors=("user:ada",), messages_per_minute=1),
+        BudgetPolicy(runs_per_day=1, runs_at_once=1),
+    )
+    door.count(busy)
+    assert refused(door.knock(busy, event(), 1)).code == "budget_exceeded"
+    assert refused(door.knock(busy, event(actor_id="bob"), 1, new_run=False)).code == "unauthorized"
+    assert door.knock(busy, event(), 1, new_run=False) == Passed()
+    assert refused(door.knock(busy, event(), 1, new_run=False)).code == "rate_limited"
+
+
+# --- together ---
+
+
+def test_a_token_is_taken_only_when_every_other_gate_is_open(door: Door) -> None:
+    careful = agent(
+        GatePolicy(talk="listed", actors=("user:ada",), messages_per_minute=1), BudgetPolicy(runs_at_once=1)
+    )
+    for _ in range(5):
+        assert refused(door.knock(careful, event(), 1)).code == "budget_exceeded"
+    stranger = replace(careful, policy=replace(careful.policy, gate=replace(careful.policy.gate, actors=())))
+    for _ in range(5):
+        assert refused(door.knock(stranger, event())).code == "unauthorized"
+    assert door.knock(careful, event()) == Passed()
+    assert refused(door.knock(careful, event())).code == "rate_limited"
+
+
+def test_who_may_not_talk_does_not_learn_of_rates_or_budgets(door: Door) -> None:
+    closed = agent(GatePolicy(talk="listed", messages_per_minute=1), BudgetPolicy(runs_per_day=1, runs_at_once=1))
+    door.count(closed)
+    assert refused(door.knock(closed, event(), 9)).code == "unauthorized"
+
+
+def test_a_deleted_agent_leaves_nothing(door: Door) -> None:
+    limited = agent(GatePolicy(messages_per_minute=1), BudgetPolicy(runs_per_day=1))
+    door.knock(limited, event())
+    door.count(limited)
+    door.gates.forget("echo", workspace="w")
+    assert door.knock(limited, event()) == Passed()
+    door.gates.forget("never-there", workspace="w")

@@ -1,0 +1,223 @@
+"""Conversations against a naive book that keeps everything: order, one at a time, nothing lost or left behind."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from bollard.host.agents.admission import Interrupt, LaneRun, LaneView, Queue, Start, admit
+from bollard.host.agents.lanes import LaneKey, Lanes, lane_of
+from bollard.host.agents.policies import ConcurrencyMode, ConcurrencyPolicy
+from bollard.host.errors import Conflict
+from bollard.host.runs.event import NewEvent
+
+
+def lane_key(conversation: str = "c", thread: str | None = None) -> LaneKey:
+    return LaneKey(workspace="default", agent_id="echo", bot=None, conversation=conversation, thread=thread)
+
+
+def run(run_id: str) -> LaneRun:
+    return LaneRun(run_id=run_id, actor=("user", "ada"), steerable=True)
+
+
+KEYS = [lane_key("one"), lane_key("two"), lane_key("one", "thread")]
+MODES: list[ConcurrencyMode] = ["queue", "interrupt", "reject", "parallel"]
+
+
+class LanesAgainstABook(RuleBasedStateMachine):
+    """The book lists the runs of each conversation as they came, and works out from it who must be active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lanes = Lanes()
+        self.came: dict[LaneKey, list[str]] = {key: [] for key in KEYS}
+        self.parallel: set[str] = set()
+        self.started: list[str] = []
+        self.made = 0
+
+    def active(self, key: LaneKey) -> list[str]:
+        """A parallel run is active as it comes; any other when it is the first that is left."""
+        return [run_id for place, run_id in enumerate(self.came[key]) if run_id in self.parallel or place == 0]
+
+    def new_run(self, key: LaneKey) -> str:
+        self.made += 1
+        self.came[key].append(f"r{self.made}")
+        return f"r{self.made}"
+
+    def note_start(self, key: LaneKey, run_id: str | None, was_active: list[str]) -> None:
+        """Who is told to start is who the book says has just become active, if anyone."""
+        fresh = [other for other in self.active(key) if other not in was_active]
+        assert fresh == ([] if run_id is None else [run_id])
+        self.started.extend(fresh)
+
+    @rule(key=st.sampled_from(KEYS), mode=st.sampled_from(MODES))
+    def message(self, key: LaneKey, mode: ConcurrencyMode) -> None:
+        decided = admit(ConcurrencyPolicy(mode=mode), steering=False, lane=self.lanes.view(key), actor=("user", "ada"))
+        was_active = self.active(key)
+        if isinstance(decided, Start):
+            run_id = self.new_run(key)
+            if mode == "parallel":
+                self.parallel.add(run_id)
+            self.lanes.enter_active(key, run(run_id), parallel=mode == "parallel")
+            self.note_start(key, run_id, was_active)
+        elif isinstance(decided, Queue | Interrupt):
+            run_id = self.new_run(key)
+            self.note_start(key, self.lanes.enter_queue(key, run(run_id)), was_active)
+
+    @rule(key=st.sampled_from(KEYS))
+    def message_whose_conversation_changed_after_the_decision(self, key: LaneKey) -> None:
+        was_active = self.active(key)
+        run_id = self.new_run(key)
+        self.note_start(key, self.lanes.enter_queue(key, run(run_id)), was_active)
+
+    @rule(key=st.sampled_from(KEYS), run_id=st.sampled_from(["stranger", "r1"]))
+    def jump_the_queue(self, key: LaneKey, run_id: str) -> None:
+        if self.came[key]:
+            with pytest.raises(Conflict):
+                self.lanes.enter_active(key, run(run_id))
+
+    @precondition(lambda self: any(self.came.values()))
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from([key for key in KEYS if self.came[key]]))
+        run_id = data.draw(st.sampled_from(self.active(key)))
+        was_active = self.active(key)
+        self.came[key].remove(run_id)
+        self.note_start(key, self.lanes.leave(key, run_id), was_active)
+        assert self.lanes.leave(key, run_id) is None
+
+    @precondition(lambda self: any(self.came.values()))
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from([key for key in KEYS if self.came[key]]))
+        run_id = data.draw(st.sampled_from(self.came[key]))
+        waits = run_id not in self.active(key)
+        assert self.lanes.cancel_queued(key, run_id) == waits
+        if waits:
+            assert self.lanes.leave(key, run_id) is None
+            self.came[key].remove(run_id)
+
+    @invariant()
+    def the_books_agree(self) -> None:
+        for key in KEYS:
+            active = self.active(key)
+            queued = [run_id for run_id in self.came[key] if run_id not in active]
+            view = self.lanes.view(key) or LaneView()
+            assert [each.run_id for each in view.active] == active
+            assert [each.run_id for each in view.queued] == queued
+            assert sum(run_id not in self.parallel for run_id in active) <= 1
+        assert len(self.lanes) == sum(bool(came) for came in self.came.values())
+
+    def teardown(self) -> None:
+        for key in KEYS:
+            while self.came[key]:
+                was_active, run_id = self.active(key), self.active(key)[0]
+                self.came[key].remove(run_id)
+                self.note_start(key, self.lanes.leave(key, run_id), was_active)
+        assert len(self.lanes) == 0
+        assert len(self.started) == len(set(self.started))
+
+
+TestLanesAgainstABook = LanesAgainstABook.TestCase
+TestLanesAgainstABook.settings = settings(deadline=None, stateful_step_count=40)
+
+
+def test_runs_of_a_conversation_start_in_the_order_they_came() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a"))
+    assert [lanes.enter_queue(key, run(name)) for name in ("b", "c", "d")] == [None, None, None]
+    assert lanes.cancel_queued(key, "c")
+    assert lanes.leave(key, "a") == "b"
+    assert lanes.leave(key, "b") == "d"
+    assert lanes.leave(key, "d") is None
+    assert lanes.view(key) is None
+    assert len(lanes) == 0
+
+
+def test_the_next_run_is_active_before_anybody_else_can_look() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a"))
+    lanes.enter_queue(key, run("b"))
+    lanes.leave(key, "a")
+    assert lanes.view(key) == LaneView(active=(run("b"),))
+
+
+def test_a_run_that_comes_to_wait_for_what_has_left_meanwhile_starts() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a"))
+    lanes.leave(key, "a")
+    assert lanes.enter_queue(key, run("b")) == "b"
+
+
+def test_later_parallel_runs_do_not_hold_up_one_that_waits() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a"))
+    lanes.enter_queue(key, run("b"))
+    lanes.enter_active(key, run("p"), parallel=True)
+    assert lanes.leave(key, "a") == "b"
+    assert lanes.view(key) == LaneView(active=(run("b"), run("p")))
+
+
+def test_a_run_waits_for_every_parallel_run_that_came_before_it() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("p"), parallel=True)
+    lanes.enter_active(key, run("q"), parallel=True)
+    assert lanes.enter_queue(key, run("a")) is None
+    assert lanes.leave(key, "q") is None
+    assert lanes.leave(key, "p") == "a"
+
+
+def test_a_run_is_in_its_conversation_once() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a"))
+    lanes.enter_queue(key, run("b"))
+    for name in ("a", "b"):
+        with pytest.raises(Conflict, match="already") as caught:
+            lanes.enter_queue(key, run(name))
+        assert caught.value.details == {"run": name}
+        with pytest.raises(Conflict, match="already"):
+            lanes.enter_active(key, run(name), parallel=True)
+
+
+def test_a_second_run_cannot_be_active_in_a_serial_conversation() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a"))
+    with pytest.raises(Conflict, match="busy") as caught:
+        lanes.enter_active(key, run("b"))
+    assert caught.value.hint == "queue it"
+    assert lanes.view(key) == LaneView(active=(run("a"),))
+
+
+def test_what_is_unknown_changes_nothing() -> None:
+    lanes, key = Lanes(), lane_key()
+    assert lanes.leave(key, "a") is None
+    assert not lanes.cancel_queued(key, "a")
+    lanes.set_waiting_messages(key, "a", 3)
+    lanes.close_steering(key, "a")
+    assert len(lanes) == 0
+
+
+def test_messages_that_wait_and_the_end_of_steering_are_seen() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a"))
+    lanes.enter_queue(key, run("b"))
+    lanes.set_waiting_messages(key, "a", 7)
+    lanes.set_waiting_messages(key, "b", 9)
+    assert lanes.view(key) == LaneView(active=(replace(run("a"), waiting_messages=7),), queued=(run("b"),))
+    lanes.close_steering(key, "a")
+    view = lanes.view(key)
+    assert view is not None
+    assert view.active == (replace(run("a"), waiting_messages=7, steerable=False),)
+
+
+def test_an_event_belongs_to_its_thread_and_one_of_no_conversation_to_no_lane() -> None:
+    event = NewEvent(source="im", source_id="1", event_type="message.received", conversation="c", thread="t", bot="b")
+    key = lane_of("default", "echo", event)
+    assert key == LaneKey(workspace="default", agent_id="echo", bot="b", conversation="c", thread="t")
+    whole = lane_of("default", "echo", replace(event, thread=None))
+    assert whole is not None
+    assert whole != key
+    assert lane_of("default", "echo", replace(event, conversation=None)) is None
+    assert lane_of("default", "echo", replace(event, thread="")) == whole
