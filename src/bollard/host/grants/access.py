@@ -1,0 +1,198 @@
+"""The static half of a grant: what an agent may do in its workspace, whatever the event. Deny by default.
+
+Compiled from the agent and the workspace's offer, and cached until one of them changes. Pure: it looks nothing up.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import msgspec
+
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.policies import OPERATIONS
+from bollard.host.grants.offer import KINDS, NAMED, Kind, Offer, about, operations_that_fit
+from bollard.host.grants.selection import Asked, asked_for
+from bollard.protocol import JsonObject, JsonValue, StateScope
+from bollard.trust import canonical_json, sha256_of
+
+__all__ = ["ACCESS_CACHE_ENTRIES", "Access", "AccessCache", "Held", "Rights", "Withheld", "compile_access", "seal"]
+
+ACCESS_CACHE_ENTRIES: Final = 1024
+"""Compiled accesses that are kept: one for each agent in use."""
+
+Withheld = Literal["manifest", "policy", "workspace", "unfit", "parent", "depth"]
+"""Why something was not granted. For an operation: the manifest or the policy does not name it. For a resource: the
+policy cuts it off, the workspace does not offer it, or no granted operation fits it. For a child run: its parent does
+not hold it, or no deeper child is allowed."""
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """One granted resource."""
+
+    about: Mapping[str, str | int]
+    """As the workspace offers it."""
+    operations: frozenset[str]
+    fields: tuple[str, ...] = ()
+    """Fields of the configuration that select it."""
+    added: bool = False
+    """Whether the policy adds it."""
+
+
+class Rights(msgspec.Struct, frozen=True, kw_only=True):
+    """What is granted, and why the rest that was asked for is not. This is what the digest covers."""
+
+    agent_id: str
+    runner_id: str
+    plugin: str
+    revision: int
+    operations: Mapping[str, frozenset[str]]
+    """By family; a family that is absent is not granted."""
+    resources: Mapping[str, Mapping[str, Held]]
+    """By kind and id."""
+    conversations: frozenset[str]
+    """Other conversations whose whole history may be read."""
+    state_scopes: frozenset[StateScope]
+    steering: bool
+    withheld_operations: Mapping[str, Withheld]
+    """`family.operation`, and `steering.pull` and `state.<scope>`, which no manifest names."""
+    withheld_resources: Mapping[str, Mapping[str, Withheld]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Rights with their canonical JSON, its digest, and what the runner sees of them. `seal` makes one."""
+
+    rights: Rights
+    json: bytes = field(repr=False)
+    sha256: str
+    resources: JsonObject = field(repr=False)
+    """As `ctx.resources`. Shared by every run of the agent: nobody changes it."""
+
+
+def seal(rights: Rights) -> Access:
+    """The same rights always get the same bytes."""
+    text = canonical_json(msgspec.to_builtins(rights, order="deterministic"))
+    return Access(rights=rights, json=text, sha256=sha256_of(text), resources=_resources_on_the_wire(rights))
+
+
+def compile_access(agent: Agent, offer: Offer) -> Access:
+    """Manifest ∩ policy (+ what the configuration selects) ∩ what the workspace offers."""
+    policy = agent.policy
+    operations, withheld_operations = _operations(agent)
+    asked = asked_for(agent)
+    asked["platform"] = {name: Asked() for name in offer.things["platform"]}  # the family alone decides on these
+    resources: dict[str, dict[str, Held]] = {}
+    withheld_resources: dict[str, dict[str, Withheld]] = {}
+    for kind in KINDS:
+        held: dict[str, Held] = {}
+        withheld: dict[str, Withheld] = {}
+        for name in sorted(asked[kind]):
+            found = _decide(agent, offer, kind, name, asked[kind][name], operations.get(kind, frozenset()))
+            if isinstance(found, Held):
+                held[name] = found
+            else:
+                withheld[name] = found
+        resources |= {kind: held} if held else {}
+        withheld_resources |= {kind: withheld} if withheld else {}
+    steers = policy.concurrency.mode == "steer"
+    steering = "steering" in agent.capabilities and steers
+    if not steering:
+        withheld_operations["steering.pull"] = "policy" if "steering" in agent.capabilities else "manifest"
+    return seal(
+        Rights(
+            agent_id=agent.agent_id,
+            runner_id=agent.runner_id,
+            plugin=agent.plugin,
+            revision=agent.revision,
+            operations=operations,
+            resources=resources,
+            conversations=frozenset(policy.access.conversations),
+            state_scopes=frozenset(policy.state.scopes if policy.state.enabled else ()),
+            steering=steering,
+            withheld_operations=withheld_operations,
+            withheld_resources=withheld_resources,
+        )
+    )
+
+
+def _operations(agent: Agent) -> tuple[dict[str, frozenset[str]], dict[str, Withheld]]:
+    """By family what both the manifest and the policy name; and of what only one of them names, who does not."""
+    granted: dict[str, frozenset[str]] = {}
+    withheld: dict[str, Withheld] = {}
+    for family, names in OPERATIONS.items():
+        allowed = agent.policy.access.permissions.get(family, ())
+        both = frozenset(name for name in names if name in allowed and f"{family}.{name}" in agent.permissions)
+        if both:
+            granted[family] = both
+        for name in names:
+            if name not in both and f"{family}.{name}" in agent.permissions:
+                withheld[f"{family}.{name}"] = "policy"
+            elif name not in both and name in allowed:
+                withheld[f"{family}.{name}"] = "manifest"
+    return granted, withheld
+
+
+def _decide(
+    agent: Agent, offer: Offer, kind: Kind, name: str, asked: Asked, granted: frozenset[str]
+) -> Held | Withheld:
+    thing = offer.things[kind].get(name)
+    if thing is None:
+        return "workspace"
+    rule = agent.policy.access.resources.get(kind) if kind != "platform" else None
+    if rule is not None and rule.only is not None and name not in rule.only:
+        return "policy"
+    operations = granted.intersection(operations_that_fit(thing))
+    if not operations and kind != "skills":  # no operation reaches a skill: its name is all there is to grant
+        return "unfit"
+    return Held(about=about(thing), operations=operations, fields=asked.fields, added=asked.added)
+
+
+def _resources_on_the_wire(rights: Rights) -> JsonObject:
+    """Sorted, so that equal rights look the same to a runner and its prompt prefix stays stable."""
+    seen: JsonObject = {}
+    for kind, named in NAMED.items():
+        held = rights.resources.get(kind, {})
+        if kind == "platform":
+            seen["platform_capabilities"] = dict.fromkeys(sorted(held), True)
+            continue
+        entries: list[JsonValue] = []
+        for name in sorted(held):
+            entry: JsonObject = {named: name, **held[name].about}
+            if kind not in ("agents", "skills"):
+                entry["operations"] = [each for each in OPERATIONS[kind] if each in held[name].operations]
+            entries.append(entry)
+        seen[kind] = entries
+    areas = rights.operations.get("storage", frozenset[str]())
+    seen["storage"] = {"plugin_storage": "plugin" in areas, "workspace_storage": "workspace" in areas}
+    return seen
+
+
+class AccessCache:
+    """Compiled accesses, so that a run costs only what differs from run to run.
+
+    An entry serves only an agent equal to the one it was compiled from: neither a plugin that comes back with another
+    manifest nor a policy that was saved again can get an old answer.
+    """
+
+    def __init__(self, entries: int = ACCESS_CACHE_ENTRIES) -> None:
+        self._entries = entries
+        self._kept: OrderedDict[tuple[str, str, str], tuple[Agent, Access]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, agent: Agent, offer: Offer) -> Access:
+        """The access of this agent with this offer, compiled when it is not there."""
+        key = (agent.workspace, agent.agent_id, offer.sha256)
+        kept = self._kept.get(key)
+        if kept is not None and (kept[0] is agent or kept[0] == agent):
+            self._kept.move_to_end(key)
+            return kept[1]
+        access = compile_access(agent, offer)
+        self._kept[key] = (agent, access)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._entries:
+            self._kept.popitem(last=False)
+        return access

@@ -1,0 +1,148 @@
+"""May this run do this? Answered from its grant and what was revoked since, for every action of the run API.
+
+Nothing is looked up, and the time does not grow with the grant. A thing that is absent, foreign or not granted gets one
+answer, the same bytes for each, without its id (§7).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bollard.host.agents.policies import OPERATIONS
+from bollard.host.grants.grant import Grant
+from bollard.host.grants.revocation import Revocation
+from bollard.host.grants.rules import RULES, Rule, things_named
+from bollard.protocol import ErrorCode, Strict
+
+__all__ = ["Allowed", "Denied", "check", "check_call", "whole_conversation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """It may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """It may not; the code says which kind of no, the sentence is for people."""
+
+    code: ErrorCode
+    sentence: str
+
+
+ALLOWED: Final = Allowed()
+NO_SUCH_ACTION: Final = Denied("unauthorized", "the run API has no such action")
+REVOKED: Final = Denied("revoked", "an operator took this away from the run")
+
+_THINGS: Final[Mapping[str, str]] = {
+    "models": "model",
+    "tools": "tool",
+    "knowledge_bases": "knowledge base",
+    "files": "file",
+    "agents": "agent",
+    "platform": "platform action",
+    "history": "conversation",
+    "state": "state scope",
+}
+NOT_FOUND: Final[Mapping[str, Denied]] = {
+    family: Denied("not_found", f"this run has no such {thing}") for family, thing in _THINGS.items()
+}
+UNAUTHORIZED: Final[Mapping[str, Denied]] = {
+    family: Denied("unauthorized", f"{family} is not granted to this run")
+    for family in (*OPERATIONS, "state", "steering")
+}
+CAPABILITY_DENIED: Final[Mapping[str, Mapping[str, Denied]]] = {
+    family: {
+        name: Denied("capability_denied", f"{family} is granted to this run, but not to {name} here") for name in names
+    }
+    for family, names in OPERATIONS.items()
+}
+NOT_THIS_SCOPE: Final = Denied("capability_denied", "the agent's state policy does not have this scope")
+NOT_THIS_AREA: Final = Denied("capability_denied", "storage is granted to this run, but not this area")
+NOT_THIS_FILE: Final = Denied("capability_denied", "files are granted to this run, but not from this source")
+
+
+def check(grant: Grant, revoked: Revocation, action: str, thing: str | None = None) -> Allowed | Denied:
+    """Whether this action on this thing (a model, a tool, a conversation, a state scope, a storage area …) may be."""
+    rule = RULES.get(action)
+    if rule is None:
+        return NO_SUCH_ACTION
+    if rule.family == "host":  # the host's version and limits are no secret
+        return ALLOWED
+    if rule.parameter is None:  # such a call names nothing, whatever the caller says
+        thing = None
+    found = _operation(grant, rule, thing)
+    if isinstance(found, Denied):
+        return found
+    return REVOKED if _taken(grant, revoked, rule, found, thing) else ALLOWED
+
+
+def check_call(grant: Grant, revoked: Revocation, action: str, params: Strict) -> Allowed | Denied:
+    """Whether a call may be; one that names several things may be only if it may for each of them."""
+    for thing in things_named(action, params):
+        answer = check(grant, revoked, action, thing)
+        if isinstance(answer, Denied):
+            return answer
+    return ALLOWED
+
+
+def whole_conversation(grant: Grant, revoked: Revocation, conversation: str) -> bool:
+    """Whether the history of a conversation may be read beyond the run's own thread."""
+    return conversation in grant.access.rights.conversations and not revoked.takes(
+        "history.page", "conversations", conversation
+    )
+
+
+def _operation(grant: Grant, rule: Rule, thing: str | None) -> Denied | str:
+    """The operation that was granted, by its name inside the family, or why none was."""
+    if rule.family == "state":
+        return _state(grant, thing)
+    if rule.family == "steering":
+        return "pull" if grant.steerable else UNAUTHORIZED["steering"]
+    operations = grant.access.rights.operations.get(rule.family)
+    if not operations:
+        return UNAUTHORIZED[rule.family]
+    if rule.listed:
+        return _listed(grant, rule, thing)
+    if rule.family == "storage":
+        return thing if thing is not None and thing in operations else NOT_THIS_AREA
+    if rule.operation is None:  # an action whose thing decides, and that nobody taught this function
+        return UNAUTHORIZED[rule.family]
+    if rule.operation not in operations:
+        return CAPABILITY_DENIED[rule.family][rule.operation]
+    if rule.family == "history" and not _readable(grant, thing):
+        return NOT_FOUND["history"]
+    return rule.operation
+
+
+def _state(grant: Grant, scope: str | None) -> Denied | str:
+    if not grant.state_keys:
+        return UNAUTHORIZED["state"]
+    if scope is not None and scope in grant.state_keys:
+        return scope
+    # Policy has the scope, but this event has no conversation, actor or subject that it could be the state of.
+    return NOT_FOUND["state"] if scope in grant.access.rights.state_scopes else NOT_THIS_SCOPE
+
+
+def _listed(grant: Grant, rule: Rule, thing: str | None) -> Denied | str:
+    things = grant.access.rights.resources.get(rule.family)
+    held = None if things is None or thing is None else things.get(thing)
+    if held is None:
+        return NOT_FOUND[rule.family]
+    if rule.operation is None:
+        return next(iter(held.operations), NOT_THIS_FILE)
+    return rule.operation if rule.operation in held.operations else CAPABILITY_DENIED[rule.family][rule.operation]
+
+
+def _readable(grant: Grant, conversation: str | None) -> bool:
+    """The run's own conversation, or one that the policy names."""
+    if conversation is None or conversation == grant.scope.conversation:
+        return grant.scope.has("conversation")
+    return conversation in grant.access.rights.conversations
+
+
+def _taken(grant: Grant, revoked: Revocation, rule: Rule, operation: str, thing: str | None) -> bool:
+    if rule.family == "history":
+        own = thing is None or thing == grant.scope.conversation
+        return revoked.takes(f"history.{operation}", "conversations", None if own else thing)
+    return revoked.takes(f"{rule.family}.{operation}", rule.family, thing)

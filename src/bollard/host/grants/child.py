@@ -1,0 +1,150 @@
+"""A child run's rights: its agent's own, and of those only what the calling run holds now. Never wider in anything."""
+
+import msgspec
+
+from bollard.host.errors import InvalidRequest
+from bollard.host.grants.access import Access, Held, Rights, Withheld, seal
+from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
+from bollard.host.grants.revocation import Revocation
+from bollard.protocol import limits
+
+__all__ = ["issue_child_grant", "narrow", "narrow_limits"]
+
+
+def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocation) -> Access:
+    """The part of the child agent's access that its parent holds, less what was revoked from the parent."""
+    child, parent = child_access.rights, parent_grant.access.rights
+    operations, withheld = _operations(child, parent_grant, parent_revocation)
+    resources: dict[str, dict[str, Held]] = {}
+    missing: dict[str, dict[str, Withheld]] = {kind: dict(things) for kind, things in child.withheld_resources.items()}
+    for kind, things in child.resources.items():
+        for name, held in things.items():
+            above = parent.resources.get(kind, {}).get(name)
+            kept = None if above is None else _held(held, above, kind, name, operations, parent_revocation)
+            if kept is None:
+                missing.setdefault(kind, {})[name] = "parent"
+            else:
+                resources.setdefault(kind, {})[name] = kept
+    scopes = frozenset(
+        scope
+        for scope in child.state_scopes
+        if scope in parent_grant.state_keys and not parent_revocation.takes(f"state.{scope}", "state", None)
+    )
+    withheld |= {f"state.{scope}": "parent" for scope in child.state_scopes - scopes}
+    steering = (
+        child.steering and parent_grant.steerable and not parent_revocation.takes("steering.pull", "steering", None)
+    )
+    if child.steering and not steering:
+        withheld["steering.pull"] = "parent"
+    return seal(
+        msgspec.structs.replace(
+            child,
+            operations=operations,
+            resources=resources,
+            conversations=frozenset(
+                each
+                for each in child.conversations & parent.conversations
+                if not parent_revocation.takes("history.page", "conversations", each)
+            ),
+            state_scopes=scopes,
+            steering=steering,
+            withheld_operations=withheld,
+            withheld_resources=missing,
+        )
+    )
+
+
+def _operations(
+    child: Rights, parent_grant: Grant, revoked: Revocation
+) -> tuple[dict[str, frozenset[str]], dict[str, Withheld]]:
+    kept: dict[str, frozenset[str]] = {}
+    withheld = dict(child.withheld_operations)
+    deepest = parent_grant.depth + 1 >= limits.CHILD_RUN_DEPTH
+    for family, names in child.operations.items():
+        above = parent_grant.access.rights.operations.get(family, frozenset[str]())
+        left = frozenset(name for name in names & above if not revoked.takes(f"{family}.{name}", family, None))
+        withheld |= {f"{family}.{name}": "parent" for name in names - left}
+        if family == "agents" and deepest:
+            withheld |= {f"{family}.{name}": "depth" for name in left}
+        elif left:
+            kept[family] = left
+    return kept, withheld
+
+
+def _held(
+    held: Held, above: Held, kind: str, name: str, operations: dict[str, frozenset[str]], revoked: Revocation
+) -> Held | None:
+    """What of a thing is left for the child, or `None`."""
+    if revoked.all or name in revoked.resources.get(kind, ()):
+        return None
+    # A tool whose definition changed since the parent got it is not the tool that the parent was granted.
+    if held.about.get("definition_sha256") != above.about.get("definition_sha256"):
+        return None
+    left = held.operations & above.operations & operations.get(kind, frozenset())
+    return msgspec.structs.replace(held, operations=left) if left or kind == "skills" else None
+
+
+def narrow_limits(child: GrantLimits, parent: GrantLimits) -> GrantLimits:
+    """The smaller of each."""
+    budgets = [each for each in (child.calls_per_run, parent.calls_per_run) if each is not None]
+    return GrantLimits(
+        deadline_s=min(child.deadline_s, parent.deadline_s),
+        idle_s=min(child.idle_s, parent.idle_s),
+        calls_per_s=min(child.calls_per_s, parent.calls_per_s),
+        calls_in_flight=min(child.calls_in_flight, parent.calls_in_flight),
+        calls_per_run=min(budgets, default=None),
+        payload_bytes=min(child.payload_bytes, parent.payload_bytes),
+    )
+
+
+def issue_child_grant(
+    *,
+    run_id: str,
+    access: Access,
+    scope: GrantScope,
+    limits: GrantLimits,
+    parent: Grant,
+    revoked: Revocation,
+    graph_sha256: str | None = None,
+) -> Grant:
+    """The grant of a run that another run called for, with the access its agent would have by itself."""
+    _refuse_foreign_scope(scope, parent.scope)
+    _refuse_too_deep(parent)
+    return issue_grant(
+        run_id=run_id,
+        access=narrow(access, parent, revoked),
+        scope=scope,
+        limits=narrow_limits(limits, parent.limits),
+        graph_sha256=graph_sha256,
+        parent=GrantParent(run_id=parent.run_id, grant_sha256=parent.sha256, depth=parent.depth + 1),
+    )
+
+
+def _refuse_too_deep(parent: Grant) -> None:
+    if parent.depth >= limits.CHILD_RUN_DEPTH:
+        raise InvalidRequest(
+            f"run {parent.run_id} is {parent.depth} calls deep and may not call another agent",
+            hint=f"agents may call agents {limits.CHILD_RUN_DEPTH} deep",
+            field="parent",
+        )
+
+
+def _refuse_foreign_scope(child: GrantScope, parent: GrantScope) -> None:
+    """A child speaks for the same people in the same place, or for nobody; never for somebody else."""
+    nowhere = child.conversation is None and child.thread is None
+    pairs = {
+        "workspace": child.workspace == parent.workspace,
+        "bot": child.bot == parent.bot or (child.bot is None and nowhere),
+        "conversation": nowhere or (child.conversation, child.thread) == (parent.conversation, parent.thread),
+        "actor": (child.actor_type is None and child.actor_id is None)
+        or (child.actor_type, child.actor_id) == (parent.actor_type, parent.actor_id),
+        "subject": (child.subject_type is None and child.subject_id is None)
+        or (child.subject_type, child.subject_id) == (parent.subject_type, parent.subject_id),
+    }
+    for name, fits in pairs.items():
+        if not fits:
+            raise InvalidRequest(
+                f"the {name} of a child run is not that of its parent",
+                hint="give the child its parent's, or none",
+                field=name,
+            )

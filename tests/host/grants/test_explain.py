@@ -1,0 +1,198 @@
+"""Why: every yes and every no names who decided, in both languages."""
+
+import string
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from bollard.host.agents.policies import OPERATIONS, ConcurrencyPolicy, ResourceRule, StatePolicy
+from bollard.host.grants.access import compile_access
+from bollard.host.grants.child import issue_child_grant
+from bollard.host.grants.explain import explain, explain_all
+from bollard.host.grants.grant import Grant, GrantLimits
+from bollard.host.grants.offer import Offer, OfferedFile
+from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.host.grants.words import LANGUAGES, WORDS
+from bollard.protocol import ACTIONS, FormItem
+
+
+def keys(grant: Grant, action: str, thing: str | None = None, revoked: Revocation = NOTHING_REVOKED) -> list[str]:
+    return [reason.key for reason in explain(grant, revoked, action, thing).reasons]
+
+
+def test_a_yes_names_everyone_who_had_to_agree(granting: Any) -> None:
+    item = FormItem.from_wire({"name": "model", "type": "llm-model-selector", "label": {"en_US": "Model"}})
+    agent = granting.agent(form=(item,), config={"model": "chat"})
+    found = explain(granting.grant(agent), NOTHING_REVOKED, "models.invoke", "chat")
+    assert (found.allowed, found.code) == (True, None)
+    assert [(reason.layer, reason.words()) for reason in found.reasons] == [
+        ("manifest", "The runner's manifest asks for models.invoke."),
+        ("policy", "The agent's policy allows models.invoke."),
+        ("configuration", "The field model of the configuration selects chat."),
+        ("policy", "The agent's policy adds chat."),
+        ("workspace", "The workspace offers chat."),
+        ("revocation", "Nobody took it away since."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "thing", "expected"),
+    [
+        ("host.info", None, ["always"]),
+        ("files.get", "logo", ["manifest.names", "policy.names", "policy.adds", "workspace.offers", "revocation.none"]),
+        ("platform.request", "message.edit", ["manifest.names", "policy.names", "workspace.offers", "revocation.none"]),
+        ("state.get", "actor", ["policy.state", "scope.has", "revocation.none"]),
+        ("state.get", "runner", ["policy.state", "revocation.none"]),
+        ("steering.pull", None, ["manifest.steers", "policy.steers", "scope.has", "revocation.none"]),
+        ("history.page", None, ["manifest.names", "policy.names", "scope.has", "revocation.none"]),
+        ("history.page", "elsewhere", ["manifest.names", "policy.names", "policy.conversation", "revocation.none"]),
+        ("storage.get", "plugin", ["manifest.names", "policy.names", "revocation.none"]),
+    ],
+)
+def test_a_yes_of_each_family_has_its_reasons(
+    granting: Any, action: str, thing: str | None, expected: list[str]
+) -> None:
+    assert keys(granting.grant(), action, thing) == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "thing", "expected"),
+    [
+        ("models.delete", "chat", "unknown_action"),
+        ("models.invoke", "ghost", "configuration.lacks"),
+        ("models.invoke", None, "names_nothing"),
+        ("storage.get", None, "names_nothing"),
+        ("models.rerank", "chat", "workspace.unfit"),
+        ("platform.request", "ghost", "workspace.lacks"),
+        ("history.page", "nowhere", "policy.no_conversation"),
+        ("state.get", "everything", "policy.no_state"),
+    ],
+)
+def test_a_no_of_the_full_grant_names_who_said_it(granting: Any, action: str, thing: str | None, expected: str) -> None:
+    assert keys(granting.grant(), action, thing) == [expected]
+
+
+def test_an_operation_that_is_missing_is_missing_from_the_manifest_or_from_the_policy(granting: Any) -> None:
+    full = granting.agent()
+    less = {**OPERATIONS, "models": ("invoke",), "history": (), "files": ()}
+    by_policy = granting.grant(replace(full, policy=granting.policy(permissions=less)))
+    by_manifest = granting.grant(
+        replace(full, permissions=full.permissions - {"models.stream", "history.page", "history.search"})
+    )
+    neither = granting.grant(replace(full, permissions=frozenset(), policy=granting.policy(permissions={})))
+    assert keys(by_policy, "models.stream", "chat") == ["policy.lacks"]
+    assert keys(by_policy, "history.page") == ["policy.lacks"]
+    assert keys(by_policy, "files.get", "logo") == ["policy.lacks"]
+    assert keys(by_manifest, "models.stream", "chat") == ["manifest.lacks"]
+    assert keys(by_manifest, "history.page") == ["manifest.lacks"]
+    assert keys(neither, "models.stream", "chat") == ["manifest.lacks"]
+    assert keys(neither, "storage.get", "plugin") == ["manifest.lacks"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "thing", "expected"),
+    [
+        (ResourceRule(add=("ghost",)), "ghost", "workspace.lacks"),
+        (ResourceRule(add=("chat",), only=()), "chat", "policy.cuts"),
+        (ResourceRule(add=("painter",)), "painter", "workspace.unfit"),
+        (ResourceRule(), "chat", "configuration.lacks"),
+    ],
+)
+def test_a_thing_that_was_asked_for_and_not_granted_says_why(
+    granting: Any, rule: ResourceRule, thing: str, expected: str
+) -> None:
+    grant = granting.grant(granting.agent(policy=granting.policy(resources={"models": rule})))
+    assert keys(grant, "models.invoke", thing) == [expected]
+
+
+def test_a_model_whose_only_operation_is_not_granted_says_who_withheld_it(granting: Any) -> None:
+    grant = granting.grant(granting.agent(policy=granting.policy(permissions={"models": ("invoke",)})))
+    assert keys(grant, "models.rerank", "sorter") == ["policy.lacks"]
+    assert keys(grant, "models.invoke", "sorter") == ["workspace.unfit"]
+
+
+def test_a_file_of_a_source_that_is_not_granted_says_who_withheld_it(granting: Any) -> None:
+    grant = granting.grant(granting.agent(policy=granting.policy(permissions={"files": ("config",)})))
+    found = explain(grant, NOTHING_REVOKED, "files.get", "book")
+    assert [reason.words() for reason in found.reasons] == ["The agent's policy does not allow files.knowledge."]
+    odd = Offer.of(OfferedFile(file_id="logo", source="elsewhere"))
+    assert keys(granting.grant(offer=odd), "files.get", "logo") == ["workspace.unfit"]
+
+
+def test_an_event_without_a_conversation_is_named_as_the_reason(granting: Any) -> None:
+    grant = granting.grant(scope=msgspec.structs.replace(granting.scope, conversation=None))
+    assert [keys(grant, action) for action in ("history.page", "history.search", "steering.pull")] == [
+        ["scope.lacks"]
+    ] * 3
+    assert keys(grant, "state.get", "conversation") == ["scope.lacks"]
+
+
+def test_steering_and_state_that_policy_or_manifest_withhold_say_so(granting: Any) -> None:
+    agent = granting.agent()
+    assert keys(granting.grant(replace(agent, capabilities=frozenset())), "steering.pull") == [
+        "manifest.does_not_steer"
+    ]
+    queues = replace(agent.policy, concurrency=ConcurrencyPolicy(mode="queue"))
+    assert keys(granting.grant(replace(agent, policy=queues)), "steering.pull") == ["policy.does_not_steer"]
+    off = granting.with_state(agent, StatePolicy(enabled=False))
+    assert keys(granting.grant(off), "state.get", "actor") == ["policy.no_state"]
+
+
+def test_what_was_taken_away_says_so_and_what_was_never_there_does_not(granting: Any) -> None:
+    revoked = Revocation(all=True)
+    assert keys(granting.grant(), "models.invoke", "chat", revoked) == ["revocation.took"]
+    assert keys(granting.grant(), "models.invoke", "ghost", revoked) == ["configuration.lacks"]
+    assert keys(granting.grant(), "host.info", None, revoked) == ["always"]
+
+
+def child(granting: Any, parent: Grant) -> Grant:
+    return issue_child_grant(
+        run_id="run-2",
+        access=compile_access(granting.agent(), granting.offer),
+        scope=parent.scope,
+        limits=GrantLimits(),
+        parent=parent,
+        revoked=NOTHING_REVOKED,
+    )
+
+
+def test_what_the_calling_run_did_not_hold_is_named_as_the_reason(granting: Any) -> None:
+    policy = granting.policy(permissions={**OPERATIONS, "events": ()}, resources={})
+    agent = granting.with_state(granting.agent(policy=policy), StatePolicy(scopes=("runner",)))
+    found = child(granting, granting.grant(agent))
+    assert keys(found, "events.get", "event-1") == ["parent.lacks"]
+    assert keys(found, "models.invoke", "chat") == ["parent.lacks_thing"]
+    assert keys(found, "state.get", "actor") == ["parent.lacks"]
+    mute = granting.grant(granting.agent(capabilities=frozenset()))
+    assert keys(child(granting, mute), "steering.pull") == ["parent.lacks"]
+
+
+def test_the_deepest_child_says_that_it_is(granting: Any) -> None:
+    grant = granting.grant()
+    for _ in range(4):
+        grant = child(granting, grant)
+    assert keys(grant, "agents.call", "researcher") == ["parent.depth"]
+
+
+def test_everything_is_explained_in_every_language_and_after_reading_back(granting: Any) -> None:
+    grant = granting.grant()
+    found = explain_all(grant)
+    assert {each.action for each in found} == {*ACTIONS}
+    assert {each.thing for each in found if each.action == "models.invoke"} == {"chat", "sorter", "vectors"}
+    assert [each.thing for each in found if each.action == "history.page"] == [None, "elsewhere"]
+    assert explain_all(Grant.from_json(grant.json)) == found
+    for each in found:
+        assert each.reasons
+        for language in LANGUAGES:
+            assert all(reason.words(language) for reason in each.reasons)
+
+
+def test_both_languages_have_the_same_sentences_with_the_same_fields() -> None:
+    def fields(template: str) -> set[str | None]:
+        return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+    english, chinese = WORDS["en_US"], WORDS["zh_Hans"]
+    assert {*english} == {*chinese}
+    assert all(fields(english[key]) == fields(chinese[key]) for key in english)
