@@ -9,13 +9,15 @@ import time
 import pytest
 
 from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.binding_book import BindingBook
 from bollard.host.clock import SystemClock
+from bollard.host.core import build_core
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import HostError, StorageFull, StorageUnavailable
 from bollard.host.log.journal import Journal
-from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.log.writer import Writer
+from bollard.host.log.writer_thread import WriterThread
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.hub import Hub
 from bollard.host.runs.reading import RunReader
 from bollard.host.simulator.history import History
 from bollard.host.simulator.ledger import chain_problems, run_problems
@@ -44,29 +46,31 @@ class Rig:
         self.raw = store
         self.plan = FailurePlan()
         self.history = History()
-        clock, hub = SystemClock(), Hub()
+        clock = SystemClock()
         self.store = failing(store, self.plan)
-        self.journal = Journal(self.store, NoBlobs(), clock, incarnation="i1", key=KEY)
+        self.journal = Journal(WriterThread(Writer(self.store, NoBlobs(), clock, incarnation="i1", key=KEY)))
         agents = AgentBook()
         agents.put(AGENT)
         pool = ScriptedPool(random.Random(1))
         pool.start(0)
-        self.dispatcher = Dispatcher(
+        self.core = build_core(
             journal=self.journal,
-            hub=hub,
+            store=self.store,
+            blobs=NoBlobs(),
             clock=clock,
-            agents=agents,
-            pools={"scripted": pool},
             engine=LocalEngine(self.journal, self.store, clock, "i1"),
+            agents=agents,
+            bindings=BindingBook(),
+            pools={"scripted": pool},
             host_version="test",
+            cursor_secret=b"c" * 32,
         )
-        self.reader = RunReader(store, hub, self.dispatcher.live)
+        self.reader = RunReader(store, self.core.hub, self.core.dispatcher.live)
         self.readers = []
-        self.journal.start()
 
     async def accept(self, name, plan):
         event = NewEvent(source="t", source_id=name, event_type="message.received", text="go", data=plan)
-        accepted = await self.dispatcher.accept(event, "scripted", "default")
+        accepted = await self.core.intake.accept(event, "default", "scripted")
         self.history.acknowledged("t", name, accepted.run_id)
         view = self.history.view(accepted.run_id)
         self.readers.append(asyncio.create_task(self._read(view)))
@@ -96,6 +100,7 @@ async def rig(request, tmp_path):
     store = MemoryStore() if request.param == "memory" else sqlite_store(tmp_path / "bollard.db")
     store.open()
     rig = Rig(store)
+    await rig.journal.start()
     yield rig
     await rig.journal.close()
     store.close()
@@ -116,7 +121,7 @@ async def test_a_full_disk_ends_what_runs_takes_nothing_new_and_heals_by_itself(
     views = [await rig.accept(f"flow{number}", FLOWING) for number in range(5)]
     await rig.until(lambda: all(len(view.records) > 20 for view in views))
     full.set()
-    await rig.until(lambda: all(live.state.terminal for live in rig.dispatcher.live.values()))
+    await rig.until(lambda: all(live.state.terminal for live in rig.core.dispatcher.live.values()))
     with pytest.raises(StorageFull):
         await rig.accept("refused", SHORT)
     full.clear()
@@ -180,6 +185,7 @@ async def test_a_database_locked_by_another_program_is_waited_for_with_a_limit(t
     store = sqlite_store(tmp_path / "bollard.db")
     store.open()
     rig = Rig(store)
+    await rig.journal.start()
     before = await rig.accept("before", SHORT)
     await rig.until(lambda: before.ended)
     other = sqlite3.connect(tmp_path / "bollard.db", isolation_level=None)

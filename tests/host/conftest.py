@@ -14,17 +14,23 @@ import psycopg
 import pytest
 
 from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy, StatePolicy
 from bollard.host.clock import ManualClock
+from bollard.host.core import build_core
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import WorkerUnavailable
+from bollard.host.grants.access import compile_access
+from bollard.host.grants.grant import GrantScope, issue_grant, limits_of
+from bollard.host.grants.offer import Offer
 from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord
-from bollard.host.recovery import Recovery
-from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.log.writer import Writer
+from bollard.host.log.writer_thread import WriterThread
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.reading import Place, RunReader
 from bollard.host.store.boundary import Store
 from bollard.host.store.delta_spans import pack
@@ -51,7 +57,7 @@ LOCAL_SERVERS = (
     "postgresql://root@127.0.0.1:5432/postgres",
 )
 HINT = "start PostgreSQL on 127.0.0.1:5432 (user postgres, trust), or set BOLLARD_TEST_POSTGRES to a server's URL"
-TABLES = "records, deltas, heads, events, runs, transcript, state, artifacts, meta"
+TABLES = "records, deltas, heads, events, runs, transcript, state, artifacts, agents, bindings, storage, meta"
 
 
 def _server() -> str:
@@ -244,7 +250,7 @@ class Scribe:
                 seq=1,
                 epoch=epoch,
             ),
-            self.record(facts, "grant.issued", {"apis": []}, 2, epoch=epoch),
+            self.record(facts, "grant.issued", _grant_of(facts), 2, epoch=epoch),
         ]
         return Entry(records=records, dedupe=(facts.workspace, heard.source, heard.source_id))
 
@@ -282,14 +288,16 @@ async def open_journal(
 ) -> AsyncIterator[Callable[..., Journal]]:
     """Journals over any store, closed at the end."""
     opened: list[Journal] = []
+    starting: list[asyncio.Future[None]] = []
 
     def start(store: Store, incarnation: str = "i1") -> Journal:
-        journal = Journal(store, blobs, clock, incarnation=incarnation, key=signing_key)
-        journal.start()
+        journal = Journal(WriterThread(Writer(store, blobs, clock, incarnation=incarnation, key=signing_key)))
+        starting.append(asyncio.ensure_future(journal.start()))  # what is put before waits
         opened.append(journal)
         return journal
 
     yield start
+    await asyncio.gather(*starting)
     for journal in opened:
         await journal.close()
 
@@ -486,29 +494,52 @@ class MemoryPool:
         self.drained.append(slot)
 
 
+def _grant_of(facts: RunFacts) -> dict[str, Any]:
+    """The smallest grant that a run with these facts can have, as its record holds it."""
+    agent = Agent(
+        agent_id=facts.agent_id,
+        runner_id=facts.runner_id,
+        runner_name="default",
+        plugin="parrot",
+        label={"en_US": "Parrot"},
+    )
+    scope = GrantScope(workspace=facts.workspace, conversation=facts.conversation, thread=facts.thread)
+    access = compile_access(agent, Offer.of())
+    return msgspec.json.decode(
+        issue_grant(run_id=facts.run_id, access=access, scope=scope, limits=limits_of(agent)).json
+    )
+
+
 class Stage:
     """Journal, hub, engine, dispatcher and reader over one store, with memory workers. A host without its rim."""
 
-    def __init__(self, journal: Journal, store: Store, clock: ManualClock, incarnation: str, **more: Any) -> None:
+    def __init__(
+        self, journal: Journal, store: Store, blobs: Any, clock: ManualClock, incarnation: str, **more: Any
+    ) -> None:
         self.store = store
         self.journal = journal
         self.clock = clock
-        self.hub = Hub()
         self.pool = MemoryPool()
         self.agents = AgentBook()
+        self.bindings = BindingBook()
         self.engine = LocalEngine(journal, store, clock, incarnation)
-        self.dispatcher = Dispatcher(
+        core = build_core(
             journal=journal,
-            hub=self.hub,
+            store=store,
+            blobs=blobs,
             clock=clock,
-            agents=self.agents,
-            pools={"parrot": self.pool},  # type: ignore[dict-item]
             engine=self.engine,
+            agents=self.agents,
+            bindings=self.bindings,
+            pools={"parrot": self.pool},  # type: ignore[dict-item]
             host_version="test",
+            cursor_secret=b"c" * 32,
             **more,
         )
+        self.core = core
+        self.hub, self.dispatcher, self.intake = core.hub, core.dispatcher, core.intake
         self.reader = RunReader(store, self.hub, self.dispatcher.live)
-        self.recovery = Recovery(store, journal, clock, self.agents, incarnation)
+        self.recovery = core.recovery
         self._said = 0
         self.agent()
 
@@ -520,6 +551,11 @@ class Stage:
             "plugin": "parrot",
             "label": {"en_US": "Parrot"},
             "permissions": frozenset({"artifacts.write"}),
+            "policy": AgentPolicy(
+                access=AccessPolicy(permissions={"artifacts": ("write",)}),
+                state=StatePolicy(scopes=("actor", "conversation", "runner", "subject")),
+                concurrency=ConcurrencyPolicy(mode="parallel"),
+            ),
         }
         agent = Agent(**{**fields, **more})
         self.agents.put(agent)
@@ -538,7 +574,7 @@ class Stage:
 
     async def say(self, text: str | None = "hello", **more: Any) -> str:
         """One new event; the id of its run."""
-        accepted = await self.dispatcher.accept(self.event(text, **more), "parrot", "default")
+        accepted = await self.intake.accept(self.event(text, **more), "default", "parrot")
         assert accepted.first
         assert accepted.run_id is not None
         return accepted.run_id
@@ -576,12 +612,12 @@ class Stage:
             for task in slot.worker.tasks:
                 task.cancel()
             await asyncio.gather(*slot.worker.tasks, return_exceptions=True)
-        await self.dispatcher.close(0)
+        await self.core.close(0)
 
 
 @pytest.fixture
 async def stages(
-    open_journal: Callable[..., Journal], clock: ManualClock
+    open_journal: Callable[..., Journal], clock: ManualClock, blobs: Any
 ) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
     """Hosts in memory: `await stages(store, behave)`."""
     opened: list[Stage] = []
@@ -589,7 +625,7 @@ async def stages(
     async def open_stage(
         store: Store, behave: Behave | None = None, *, incarnation: str = "i1", workers: int = 1, **more: Any
     ) -> Stage:
-        stage = Stage(open_journal(store, incarnation), store, clock, incarnation, **more)
+        stage = Stage(open_journal(store, incarnation), store, blobs, clock, incarnation, **more)
         opened.append(stage)
         for _ in range(workers):
             await stage.pool.add(behave)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bollard.host.log.entries import Committed, Entry, FencedOff
+from bollard.host.recovery import facts_of
 from bollard.host.store.boundary import Store, TranscriptQuery
 from bollard.wire import WorkerRun
 
@@ -21,8 +22,9 @@ async def recover(stage: Any) -> None:
     """As the host does at its start."""
     for row in list(stage.recovery.unfinished()):
         if row.status == "queued" and (queued := stage.recovery.queued(row)) is not None:
-            stage.dispatcher.enqueue(queued)
+            stage.intake.enter_again(queued)
         else:
+            stage.journal.remember(facts_of(row))
             assert await stage.journal.commit(stage.recovery.lost_entry(row, "host.lost")) == Committed()
 
 

@@ -10,7 +10,9 @@ from starlette.types import ASGIApp
 
 from bollard import __version__
 from bollard.host.agents.agent import Agent, AgentBook, agent_of
+from bollard.host.agents.binding_book import BindingBook
 from bollard.host.clock import Clock, SystemClock
+from bollard.host.core import build_core
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import HostError
 from bollard.host.http.routes import Api
@@ -18,16 +20,14 @@ from bollard.host.http.token import AdminToken
 from bollard.host.limits import HOUSEKEEPING_S, LEASE_RENEW_S, REPLAY_PAGE
 from bollard.host.log.journal import Journal
 from bollard.host.log.retention import purge, retention_of
-from bollard.host.recovery import Recovery
-from bollard.host.runs.dispatcher import Dispatcher
-from bollard.host.runs.hub import Hub
-from bollard.host.runs.reading import RunReader
+from bollard.host.log.writer import Writer
+from bollard.host.log.writer_process import WriterProcess
+from bollard.host.log.writer_thread import WriterThread
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
 from bollard.host.store.reserve import ReserveFile
-from bollard.host.takeover import Takeover
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.pool import PluginPool
 from bollard.protocol import JsonObject
@@ -38,6 +38,7 @@ __all__ = ["Host"]
 
 _log = structlog.get_logger("bollard.host")
 _SWEEP_S = 1.0
+_HEADS_KEY = "heads.ed25519"
 _BUILTIN_PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 _REPOSITORY_PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 
@@ -51,11 +52,15 @@ class Host:
         self._incarnation = f"{self._clock.now_ms():011x}{secrets.token_hex(4)}"
         keys = settings.data / "keys"
         self.token, self.new_token = AdminToken.open(keys / "admin-token.sha256")
-        self._signing_key = load_or_make_signing_key(keys / "heads.ed25519")
+        self._signing_key = load_or_make_signing_key(keys / _HEADS_KEY)
         self._cursor_secret = load_or_make_secret(keys / "cursors.secret")
         self._store: Store = choose_store(settings.database, settings.data, self._clock)
         self._blobs = BlobStore(settings.data / "blobs")
+        self.broken = asyncio.Event()
+        """Set when the host cannot write any more and must be stopped."""
+        self._desk = self._choose_desk()
         self._agents = AgentBook()
+        self._bindings = BindingBook()
         self._retention = retention_of(settings.retention)
         self._pools: list[PluginPool] = []
         self._pool_of: dict[str, PluginPool] = {}
@@ -64,16 +69,10 @@ class Host:
 
     async def start(self) -> ASGIApp:
         """Everything that must be there before a request is taken. Workers start in the background."""
+        if isinstance(self._desk, WriterProcess):
+            self._desk.spawn()  # it starts beside the rest
         await asyncio.to_thread(self._store.open)
-        self._hub = Hub()
-        self._journal = Journal(
-            self._store,
-            self._blobs,
-            self._clock,
-            incarnation=self._incarnation,
-            key=self._signing_key,
-            reserve=ReserveFile(self.settings.data / "reserve"),
-        )
+        self._journal = Journal(self._desk)
         self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
         for source in self._sources():
             self._pools.append(
@@ -81,33 +80,27 @@ class Host:
                     source, self._clock, host_version=__version__, discovered=self._discovered, failed=self._agents.stir
                 )
             )
-        self._dispatcher = Dispatcher(
+        self._core = build_core(
             journal=self._journal,
-            hub=self._hub,
+            store=self._store,
+            blobs=self._blobs,
             clock=self._clock,
-            agents=self._agents,
-            pools=self._pool_of,
-            starting=self._is_starting,
             engine=self._engine,
-            host_version=__version__,
-            runs_at_once=self.settings.runs_at_once,
-        )
-        takeover = Takeover(
-            Recovery(self._store, self._journal, self._clock, self._agents, self._incarnation),
-            journal=self._journal,
-            hub=self._hub,
             agents=self._agents,
-            enqueue=self._dispatcher.enqueue,
-            incarnation=self._incarnation,
+            bindings=self._bindings,
+            pools=self._pool_of,
+            host_version=__version__,
+            cursor_secret=self._cursor_secret,
+            runs_at_once=self.settings.runs_at_once,
+            starting=self._is_starting,
         )
-        self._journal.start()
+        await self._journal.start()
         for pool in self._pools:
             pool.start()
-        self._tasks = [asyncio.create_task(takeover.run()), asyncio.create_task(self._sweep())]
+        self._tasks = [asyncio.create_task(self._core.takeover.run()), asyncio.create_task(self._sweep())]
         self._tasks.append(asyncio.create_task(self._keep_house()))
         api = Api(
-            dispatcher=self._dispatcher,
-            reader=RunReader(self._store, self._hub, self._dispatcher.live, takeover.lost_are_ended),
+            core=self._core,
             store=self._store,
             agents=self._agents,
             token=self.token,
@@ -120,12 +113,43 @@ class Host:
     async def stop(self) -> None:
         """Take nothing new, let runs end, then close everything. What is cut off here recovers like a crash."""
         self._ready = False
-        await self._dispatcher.close(self.settings.grace_s)
+        await self._core.close(self.settings.grace_s)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*(pool.stop(0) for pool in self._pools))
         await self._journal.close()
         await asyncio.to_thread(self._store.close)
+
+    async def abandon(self) -> None:
+        """Stop without a word to the log, because nothing can be written: the next start recovers."""
+        self._ready = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*(pool.stop(0) for pool in self._pools))
+
+    def _choose_desk(self) -> WriterThread | WriterProcess:
+        if self.settings.journal == "process":
+            return WriterProcess(
+                database=self.settings.database,
+                data=self.settings.data,
+                incarnation=self._incarnation,
+                key_file=self.settings.data / "keys" / _HEADS_KEY,
+                lost=self._journal_lost,
+            )
+        writer = Writer(
+            self._store,
+            self._blobs,
+            self._clock,
+            incarnation=self._incarnation,
+            key=self._signing_key,
+            reserve=ReserveFile(self.settings.data / "reserve"),
+        )
+        return WriterThread(writer)
+
+    def _journal_lost(self) -> None:
+        _log.critical("the journal process is gone: nothing can be written, so the host stops")
+        self._ready = False
+        self.broken.set()
 
     def health(self) -> JsonObject:
         plugins: JsonObject = {
@@ -135,14 +159,14 @@ class Host:
         return {
             "ready": self._ready,
             "version": __version__,
-            "runs": {"live": len(self._dispatcher.live), "queued": self._dispatcher.queued},
+            "runs": {"live": len(self._core.dispatcher.live), "queued": self._core.dispatcher.queued},
             "journal": {
                 "commits": self._journal.numbers.commits,
                 "records": self._journal.numbers.records,
                 "failures": self._journal.numbers.failures,
                 "waiting": self._journal.waiting,
             },
-            "readers": self._hub.readers,
+            "readers": self._core.hub.readers,
             "plugins": plugins,
         }
 
@@ -175,7 +199,7 @@ class Host:
             agent = agent_of(runner)
             # A name is a worker's own claim. One that is the name of another plugin here is not believed, however
             # early it comes.
-            name, known = runner.plugin_name, self._agents.get(agent.agent_id)
+            name, known = runner.plugin_name, self._agents.own(agent.agent_id)
             taken = name != pool.source.name and any(other.source.name == name for other in self._pools)
             taken = taken or (known is not None and known.plugin != agent.plugin)
             if taken or self._pool_of.setdefault(agent.plugin, pool) is not pool:
@@ -198,14 +222,14 @@ class Host:
         renewed_at = self._clock.monotonic()
         while True:
             await asyncio.sleep(_SWEEP_S)
-            self._dispatcher.check_idle()
+            self._core.dispatcher.check_idle()
             if self._clock.monotonic() - renewed_at >= LEASE_RENEW_S:
                 renewed_at = self._clock.monotonic()
                 await self._renew()
 
     async def _renew(self) -> None:
         try:
-            await self._dispatcher.renew()
+            await self._core.dispatcher.renew()
         except HostError as error:
             _log.warning("leases could not be renewed", problem=error.message)
 

@@ -5,6 +5,8 @@ HostError
 ├── InvalidRequest      a field is missing, unknown or out of range
 ├── PayloadTooLarge     a body is larger than its limit
 ├── Conflict            the thing is in a state that does not allow this
+├── Forbidden           a gate is closed to this caller
+├── BudgetExceeded      a budget of the agent is used up
 ├── Overloaded          a named limit is reached; try later
 ├── StorageFull         the store has no space left
 ├── StorageUnavailable  the store cannot be written or read now
@@ -19,8 +21,10 @@ from typing import ClassVar
 from bollard.protocol import JsonObject
 
 __all__ = [
+    "BudgetExceeded",
     "Conflict",
     "Fenced",
+    "Forbidden",
     "HostError",
     "InvalidRequest",
     "NotFound",
@@ -69,6 +73,18 @@ class Conflict(HostError):
     """The thing is in a state that does not allow this."""
 
     code = "conflict"
+
+
+class Forbidden(HostError):
+    """A gate is closed to this caller."""
+
+    code = "unauthorized"
+
+
+class BudgetExceeded(HostError):
+    """A budget of the agent is used up; `details.retry_after_s` says when time alone helps."""
+
+    code = "budget_exceeded"
 
 
 class Overloaded(HostError):

@@ -4,36 +4,53 @@ A lost run is replayed through the same machine that ran it, so that what its de
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import msgspec
 import structlog
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.clock import Clock
+from bollard.host.errors import HostError
+from bollard.host.grants.grant import Grant
 from bollard.host.limits import LEASE_S, REPLAY_PAGE
 from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, data_of, encode_data
-from bollard.host.runs.dispatcher import QueuedRun
+from bollard.host.runs.creation import QueuedRun
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.machine import Fact, RunState, assembled, ending_of, step
+from bollard.host.runs.machine import Fact, RunState, assembled, ending_of, settled, step
 from bollard.host.store.boundary import Lease, Store
 from bollard.host.store.delta_spans import split
 from bollard.host.store.rows import RunRow
+from bollard.protocol import JsonObject
 
-__all__ = ["Recovery"]
+__all__ = ["Recovery", "Waiting", "facts_of"]
 
 _log = structlog.get_logger("bollard.recovery")
-_facts = msgspec.json.Decoder(RunFacts).decode
+_decode_facts = msgspec.json.Decoder(RunFacts).decode
+
+
+def facts_of(row: RunRow) -> RunFacts:
+    """What was fixed about a run when it was created."""
+    return _decode_facts(row.facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A message that waits for a run."""
+
+    workspace: str
+    event_id: str
+    event: NewEvent
+    agent_id: str
 
 
 class Recovery:
     """Reads what an earlier incarnation left."""
 
-    def __init__(self, store: Store, journal: Journal, clock: Clock, agents: AgentBook, incarnation: str) -> None:
+    def __init__(self, store: Store, clock: Clock, agents: AgentBook, incarnation: str) -> None:
         self._store = store
-        self._journal = journal
         self._clock = clock
         self._agents = agents
         self._incarnation = incarnation
@@ -54,12 +71,46 @@ class Recovery:
         if not found or found[0].data is None:
             return None
         _, event = NewEvent.from_record(found[0].data)
-        facts = _facts(row.facts)
-        return QueuedRun(facts=facts, agent=agent, event=event, epoch=row.epoch, seq=self._store.last_seq(row.run_id))
+        grant = self.grant_of(row.run_id)
+        if grant is None:
+            return None
+        return QueuedRun(
+            facts=facts_of(row),
+            agent=agent,
+            event=event,
+            grant=grant,
+            epoch=row.epoch,
+            seq=self._store.last_seq(row.run_id),
+        )
+
+    def grant_of(self, run_id: str) -> Grant | None:
+        """The grant that a run was created with; `None` where retention dropped it, or it cannot be read."""
+        for record in self._store.records_of_run(run_id, 0, 2):
+            if record.type == "grant.issued" and record.data is not None:
+                try:
+                    return Grant.from_json(record.data)
+                except HostError as error:
+                    _log.warning("the grant of a run that waited cannot be read", run=run_id, problem=error.message)
+        return None
+
+    def pending(self) -> list[Waiting]:
+        """Messages that are on disk without a run: given back by one, or on their way into one when the host died."""
+        found: list[Waiting] = []
+        after = 0
+        while rows := self._store.pending_events(after, REPLAY_PAGE):
+            after = rows[-1].record_id
+            for row in rows:
+                data = next((record.data for record in self._store.records(row.record_id - 1, 1)), None)
+                if data is None:
+                    continue
+                event_id, event = NewEvent.from_record(data)
+                agent_id = msgspec.json.decode(data).get("agent_id", "")
+                found.append(Waiting(workspace=row.workspace, event_id=event_id, event=event, agent_id=agent_id))
+        return found
 
     def replay(self, row: RunRow) -> RunState:
         """The state of a run as far as it got onto the disk."""
-        facts = _facts(row.facts)
+        facts = facts_of(row)
         state = RunState(on_message=facts.on_message)
         found: list[tuple[int, Fact]] = []
         after = 0
@@ -75,14 +126,15 @@ class Recovery:
 
     def lost_entry(self, row: RunRow, reason: str) -> Entry:
         """What ends a run whose host is gone: its messages, whole, and its end, under a new epoch."""
-        facts = _facts(row.facts)
-        self._journal.remember(facts)
+        facts = facts_of(row)
         state = self.replay(row)
         epoch, now_ms = row.epoch + 1, self._clock.now_ms()
         seq = self._store.last_seq(row.run_id)
         lost, _ = step(state, Fact("run.cancelled", {"reason": reason}, seq))
-        bodies = [("message.completed", body) for body in assembled(state)]
-        bodies.append(("run.ended", ending_of(lost, "lost", "the host that owned the run went away").data()))
+        ending = ending_of(lost, "lost", "the host that owned the run went away")
+        bodies: list[tuple[str, JsonObject]] = [("message.completed", body) for body in assembled(state)]
+        bodies += settled(state, ending)
+        bodies.append(("run.ended", ending.data()))
         records = [
             NewRecord(
                 workspace=facts.workspace,

@@ -8,11 +8,11 @@ import structlog
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import HostError
+from bollard.host.intake.intake import Intake
 from bollard.host.limits import WORKER_START_S
 from bollard.host.log.entries import Committed
 from bollard.host.log.journal import Journal
-from bollard.host.recovery import Recovery
-from bollard.host.runs.dispatcher import QueuedRun
+from bollard.host.recovery import Recovery, Waiting, facts_of
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.stream_records import stream_record
 from bollard.host.store.rows import RunRow
@@ -37,14 +37,14 @@ class Takeover:
         journal: Journal,
         hub: Hub,
         agents: AgentBook,
-        enqueue: Callable[[QueuedRun], None],
+        intake: Intake,
         incarnation: str,
     ) -> None:
         self._recovery = recovery
         self._journal = journal
         self._hub = hub
         self._agents = agents
-        self._enqueue = enqueue
+        self._intake = intake
         self._incarnation = incarnation
         self.lost_are_ended = asyncio.Event()
         """Set when no run of an earlier incarnation counts as running any more."""
@@ -61,23 +61,38 @@ class Takeover:
         for row in left:
             if row.status == "queued":
                 waiting.setdefault(row.agent_id, []).append(row)
+        messages: dict[str, list[Waiting]] = {}
+        for message in await self._insist(lambda: asyncio.to_thread(self._recovery.pending)):
+            messages.setdefault(message.agent_id, []).append(message)
         # An agent that does not come must not hold up the runs of another.
-        await asyncio.gather(*(self._go_on(agent, rows) for agent, rows in waiting.items()))
+        agents = dict.fromkeys([*waiting, *messages])
+        await asyncio.gather(*(self._go_on(each, waiting.get(each, []), messages.get(each, [])) for each in agents))
 
-    async def _go_on(self, agent_id: str, rows: list[RunRow]) -> None:
+    async def _go_on(self, agent_id: str, rows: list[RunRow], messages: list[Waiting]) -> None:
+        """Runs that waited first, in the order they came: what a lost run gave back came before nobody."""
         await self._agents.wait_for(agent_id, WORKER_START_S, hopeful=lambda: True)
-        for row in rows:
+        for row in sorted(rows, key=lambda row: (row.created_ms, row.run_id)):
             await self._queue_again(row)
+        for message in messages:
+            await self._dispatch(message)
+
+    async def _dispatch(self, message: Waiting) -> None:
+        agent = self._agents.get(message.agent_id, message.workspace)
+        if agent is None:
+            _log.warning("a message waits for an agent that is gone", event=message.event_id, agent=message.agent_id)
+            return
+        await self._insist(lambda: self._intake.redispatch(message.event, message.event_id, agent))
 
     async def _queue_again(self, row: RunRow) -> None:
         queued = await self._insist(lambda: asyncio.to_thread(self._recovery.queued, row))
         if queued is None:
             await self._end_lost(row)
         else:
-            self._enqueue(queued)
+            self._intake.enter_again(queued)
 
     async def _end_lost(self, row: RunRow) -> None:
         entry = await self._insist(lambda: asyncio.to_thread(self._recovery.lost_entry, row, "host.lost"))
+        self._journal.remember(facts_of(row))
         outcome = await self._insist(lambda: self._journal.commit(entry))
         if isinstance(outcome, Committed):
             self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])

@@ -38,7 +38,7 @@ class RunCall:
         self.stream_id = stream_id
         self.given_up = False
         """Whether the worker cancelled it, or its run or channel is gone: the answer will be dropped."""
-        self.on_given_up: Callable[[], None] | None = None
+        self.on_given_up: Callable[[], object] | None = None
         """Set by whoever works on the call, to be told that nobody waits for it any more."""
         self._peer = peer
         self._incoming = incoming

@@ -6,11 +6,16 @@ from typing import Any
 import pytest
 
 from bollard.host.agents.agent import Agent
+from bollard.host.clock import ManualClock
+from bollard.host.grants.offer import Offer
 from bollard.host.log.facts import RunFacts
-from bollard.host.runs.context import run_request
+from bollard.host.runs.context import Surroundings, run_request
+from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
+from bollard.host.runs.ids import IdMaker
 from bollard.protocol import AgentRunRequest
 
+MAKER = RunMaker(ManualClock(), IdMaker(), lambda _: Offer.of())
 CHOICES: dict[str, tuple[Any, ...]] = {
     "text": (None, "hello"),
     "contents": ((), ({"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "https://x/y.png"}})),
@@ -54,7 +59,9 @@ def test_every_combination_of_an_event_is_a_valid_request(trigger: Any, kind: st
             thread=event.thread,
             deadline_s=30,
         )
-        request = run_request(facts, agent, event, now_ms=1_700_000_000_000, host_version="1")
+        grant = MAKER.grant(event, agent, "run_1")
+        known = Surroundings(state={"runner": {"k": 1}}, transcript_seq=7, has_history_before=True)
+        request = run_request(facts, agent, event, grant, known, now_ms=1_700_000_000_000, host_version="1")
         read = AgentRunRequest.from_wire(request)
         context = read.context
         assert (read.runner_id, read.runner_name, context.run_id) == (agent.runner_id, "default", "run_1")
@@ -66,5 +73,7 @@ def test_every_combination_of_an_event_is_a_valid_request(trigger: Any, kind: st
         assert context.context.inline_policy.delivered_count == 1
         assert (context.config, context.runtime.timeout_ms) == (agent.config, 30_000)
         assert context.event.data == event.data
+        assert (context.state.runner, context.context.transcript_seq) == ({"k": 1}, 7)
+        assert context.context.has_history_before
         checked += 1
     assert checked == 3 * 2**10

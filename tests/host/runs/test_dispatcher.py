@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ async def parrot(worker: Any, run: WorkerRun) -> None:
 
 async def test_an_event_becomes_a_run_that_ends(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
-    accepted = await stage.dispatcher.accept(stage.event("hello"), "parrot", "default")
+    accepted = await stage.intake.accept(stage.event("hello"), "default", "parrot")
     assert accepted.first
     stream = await stage.read(accepted.run_id)
     assert stream[-1].type == "run.ended"
@@ -41,11 +42,12 @@ async def test_an_event_becomes_a_run_that_ends(store: Store, stages: Stages) ->
 async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")
-    first = await stage.dispatcher.accept(event, "parrot", "default")
+    first = await stage.intake.accept(event, "default", "parrot")
     await stage.ended(first.run_id)
-    again = await stage.dispatcher.accept(event, "parrot", "default")
+    again = await stage.intake.accept(event, "default", "parrot")
     assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
-    other = await stage.dispatcher.accept(event, "parrot", "other")
+    stage.agents.save(replace(stage.agents.get("parrot"), workspace="other"))
+    other = await stage.intake.accept(event, "other", "parrot")
     assert other.first
     await stage.read(other.run_id)
     assert len(stage.pool.slots[0].worker.runs) == 2
@@ -54,7 +56,7 @@ async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store
 async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")
-    outcomes = await asyncio.gather(*(stage.dispatcher.accept(event, "parrot", "default") for _ in range(20)))
+    outcomes = await asyncio.gather(*(stage.intake.accept(event, "default", "parrot") for _ in range(20)))
     assert sum(outcome.first for outcome in outcomes) == 1
     assert len({outcome.run_id for outcome in outcomes}) == 1
     await stage.read(outcomes[0].run_id)
@@ -64,7 +66,7 @@ async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) 
 async def test_an_unknown_agent_is_refused_and_nothing_is_written(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     with pytest.raises(NotFound) as refusal:
-        await stage.dispatcher.accept(stage.event(), "nobody", "default")
+        await stage.intake.accept(stage.event(), "default", "nobody")
     assert refusal.value.hint
     assert memory_store.records(0, 10) == []
 
@@ -82,9 +84,9 @@ async def test_an_event_that_cannot_be_written_is_refused_and_may_come_again(gat
     event = stage.event("hello")
     gate.broken = RuntimeError("a bug")
     with pytest.raises(StorageUnavailable):
-        await stage.dispatcher.accept(event, "parrot", "default")
+        await stage.intake.accept(event, "default", "parrot")
     gate.broken = None
-    again = await stage.dispatcher.accept(event, "parrot", "default")
+    again = await stage.intake.accept(event, "default", "parrot")
     assert again.first
     assert (await stage.read(again.run_id))[-1].type == "run.ended"
 
@@ -260,11 +262,11 @@ async def test_a_known_event_gets_its_first_outcome_from_a_host_that_takes_nothi
 ) -> None:
     stage = await stages(memory_store, runs_at_once=1, queued_runs=1)
     event = stage.event()
-    first = await stage.dispatcher.accept(event, "parrot", "default")
+    first = await stage.intake.accept(event, "default", "parrot")
     await stage.say()
     with pytest.raises(Overloaded):
         await stage.say()
-    again = await stage.dispatcher.accept(event, "parrot", "default")
+    again = await stage.intake.accept(event, "default", "parrot")
     assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
 
 

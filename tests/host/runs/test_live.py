@@ -346,7 +346,7 @@ async def test_a_call_that_is_not_granted_is_refused_and_the_run_goes_on(
     async def caller(worker: Any, run: WorkerRun) -> None:
         answers.append(await run.call("host.info", {}))
         try:
-            await run.call("models.invoke", {"model_id": "m"})
+            await run.call("models.invoke", {"model_id": "m", "messages": [{"role": "user", "content": "hi"}]})
         except RemoteError as error:
             answers.append(AgentAPIError.from_wire(error.data).code)
         await worker.complete(run, message={"role": "assistant", "content": "done"})

@@ -8,6 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.policies import AccessPolicy, AgentPolicy, StatePolicy
+from bollard.host.grants.access import compile_access
+from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
+from bollard.host.grants.offer import Offer
+from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.host.log.facts import RunFacts
 from bollard.host.runs.payloads import Judged, judge_result
 from bollard.protocol import RESULT_TYPES, limits
@@ -88,7 +94,40 @@ def facts() -> RunFacts:
 def judge(
     facts: RunFacts, kind: str, data: dict[str, Any], permissions: frozenset[str] = WRITE, sequence: int = 3
 ) -> Judged:
-    return judge_result(WorkerResult("run_1", kind, data, sequence, None, 100), facts, permissions)
+    result = WorkerResult("run_1", kind, data, sequence, None, 100)
+    return judge_result(result, grant_of(facts, permissions), NOTHING_REVOKED, now_ms=1)
+
+
+def grant_of(facts: RunFacts, permissions: frozenset[str]) -> Grant:
+    """What a run with these facts may do, where the agent has every scope of state and these permissions."""
+    families = {name.partition(".")[0] for name in permissions if "." in name}
+    agent = Agent(
+        agent_id=facts.agent_id,
+        runner_id=facts.runner_id,
+        runner_name="default",
+        plugin="parrot",
+        label={"en_US": "Parrot"},
+        permissions=permissions,
+        policy=AgentPolicy(
+            access=AccessPolicy(
+                permissions={
+                    family: tuple(name.partition(".")[2] for name in permissions if name.startswith(f"{family}."))
+                    for family in families
+                }
+            ),
+            state=StatePolicy(scopes=("actor", "conversation", "runner", "subject")),
+        ),
+    )
+    scope = GrantScope(
+        workspace=facts.workspace,
+        conversation=facts.conversation,
+        actor_type=facts.actor_type,
+        actor_id=facts.actor_id,
+        subject_type=facts.subject_type,
+        subject_id=facts.subject_id,
+    )
+    access = compile_access(agent, Offer.of())
+    return issue_grant(run_id=facts.run_id, access=access, scope=scope, limits=limits_of(agent))
 
 
 def test_the_table_knows_every_result_type() -> None:

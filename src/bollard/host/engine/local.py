@@ -40,7 +40,7 @@ class LocalEngine:
     async def claim(self, run_id: str, epoch: int, records: Sequence[NewRecord]) -> bool:
         lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=self._until_ms())
         size = sum(len(record.data) for record in records)
-        outcome = await self._journal.commit(Entry(records=records, lease=(run_id, lease), size=size))
+        outcome = await self._journal.commit(Entry(records=list(records), lease=(run_id, lease), size=size))
         return isinstance(outcome, Committed)
 
     async def renew(self, run_ids: Sequence[str]) -> set[str]:

@@ -12,16 +12,17 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bollard.host.agents.agent import AgentBook
+from bollard.host.core import Core
 from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound
 from bollard.host.http.answers import JsonAnswer, error_answer, read_body
 from bollard.host.http.requests import CreateRun, PostEvent
 from bollard.host.http.sse import EventStream
 from bollard.host.http.token import AdminToken
+from bollard.host.intake.accepted import Accepted
 from bollard.host.log.records import record_from_row
-from bollard.host.runs.dispatcher import Accepted, Dispatcher
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import StreamRecord
-from bollard.host.runs.reading import RunReader, parse_place
+from bollard.host.runs.reading import parse_place
 from bollard.host.store.boundary import RunQuery, Store
 from bollard.host.store.rows import RunRow
 from bollard.protocol import (
@@ -46,16 +47,16 @@ class Api:
     def __init__(
         self,
         *,
-        dispatcher: Dispatcher,
-        reader: RunReader,
+        core: Core,
         store: Store,
         agents: AgentBook,
         token: AdminToken,
         cursor_secret: bytes,
         health: Callable[[], JsonObject],
     ) -> None:
-        self._dispatcher = dispatcher
-        self._reader = reader
+        self._dispatcher = core.dispatcher
+        self._intake = core.intake
+        self._reader = core.reader
         self._store = store
         self._agents = agents
         self._token = token
@@ -105,7 +106,7 @@ class Api:
             data=body.data,
         )
         streamed = "text/event-stream" in request.headers.get("accept", "")
-        accepted = await self._dispatcher.accept(event, body.agent, _WORKSPACE, watch=streamed)
+        accepted = await self._intake.accept(event, _WORKSPACE, body.agent, watch=streamed)
         if streamed:
             return self._streamed(accepted)
         return JsonAnswer(_accepted(accepted), status_code=202 if accepted.first else 200)
@@ -209,7 +210,7 @@ class Api:
             event_ms=round(body.time * 1000) if body.time is not None else None,
             data=body.data,
         )
-        accepted = await self._dispatcher.accept(event, body.agent, _WORKSPACE)
+        accepted = await self._intake.accept(event, _WORKSPACE, body.agent)
         return JsonAnswer(_accepted(accepted), status_code=202 if accepted.first else 200)
 
     async def _list_agents(self, request: Request) -> Response:

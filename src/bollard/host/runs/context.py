@@ -1,16 +1,36 @@
 """The `run/start` request of a run, as JSON. Written by hand because it is made for every run; a test holds it to the
 protocol's `AgentRunRequest`."""
 
+from dataclasses import dataclass, field
+
 from bollard.host.agents.agent import Agent
+from bollard.host.grants.grant import Grant
+from bollard.host.grants.projections import available_apis_of, resources_of
 from bollard.host.log.facts import RunFacts
 from bollard.host.runs.event import NewEvent
 from bollard.protocol import JsonObject, JsonValue
 
-__all__ = ["run_request"]
+__all__ = ["Surroundings", "run_request"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the store knows of a run's conversation when it begins."""
+
+    state: JsonObject = field(default_factory=dict[str, JsonValue])
+    transcript_seq: int | None = None
+    has_history_before: bool = False
 
 
 def run_request(
-    facts: RunFacts, agent: Agent, event: NewEvent, *, now_ms: int, host_version: str, state: JsonObject | None = None
+    facts: RunFacts,
+    agent: Agent,
+    event: NewEvent,
+    grant: Grant,
+    surroundings: Surroundings,
+    *,
+    now_ms: int,
+    host_version: str,
 ) -> JsonObject:
     """One event as one run of one runner."""
     entry: JsonObject = {
@@ -26,15 +46,17 @@ def run_request(
         "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
         "event": entry,
         "input": {"text": event.text, "contents": list(event.contents), "attachments": []},
-        "delivery": {"surface": event.surface, "supports_streaming": True},
-        "resources": {},
+        "delivery": {"surface": event.surface, "supports_streaming": agent.policy.delivery.streaming},
+        "resources": resources_of(grant),
         "context": {
             "conversation_id": facts.conversation,
             "thread_id": facts.thread,
+            "transcript_seq": surroundings.transcript_seq,
+            "has_history_before": surroundings.has_history_before,
             "inline_policy": {"mode": "current_event", "delivered_count": 1},
-            "available_apis": {},
+            "available_apis": available_apis_of(grant),
         },
-        "state": state or {},
+        "state": surroundings.state,
         "runtime": {
             "host_version": host_version,
             "timeout_ms": round(facts.deadline_s * 1000),

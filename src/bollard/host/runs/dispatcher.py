@@ -1,63 +1,41 @@
-"""Accepts events, gives runs to workers, and keeps those that wait. The owner of every live run of this host."""
+"""The runs of this host that are on disk: gives them to workers when there is room, and stops them.
+
+Which runs there are, and whose turn it is in a conversation, is decided before (`intake`). A run that waits is on disk;
+so is one that was accepted a moment ago: nothing here is lost by a crash.
+"""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import structlog
 
-from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Cancel, Engine, Signal
-from bollard.host.errors import HostError, NotFound, Overloaded, StorageFull, WorkerUnavailable
-from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE, WORKER_START_S
-from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
+from bollard.host.errors import HostError, WorkerUnavailable
+from bollard.host.limits import RUNS_AT_ONCE, WORKER_START_S
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
-from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.runs.context import run_request
-from bollard.host.runs.event import NewEvent
-from bollard.host.runs.grant import Grant, issue_grant
-from bollard.host.runs.hub import Hub, Subscription
-from bollard.host.runs.ids import IdMaker
-from bollard.host.runs.live import LiveRun, RunPorts
+from bollard.host.runs.creation import QueuedRun, claimed
+from bollard.host.runs.hub import Hub
+from bollard.host.runs.live import ApiOfRuns, LiveRun, RunPorts
+from bollard.host.runs.machine import RunState
+from bollard.host.runs.opening import Opening
 from bollard.host.runs.stream_records import stream_record
-from bollard.host.store.boundary import WriteTransaction
-from bollard.host.store.rows import EventRow
 from bollard.host.workers.pool import PluginPool
 from bollard.host.workers.slot import WorkerSlot
 from bollard.protocol import JsonObject, status_of_failure
 from bollard.wire import WireError
 
-__all__ = ["Accepted", "Dispatcher", "QueuedRun"]
+__all__ = ["Dispatcher", "Left"]
 
 _log = structlog.get_logger("bollard.runs")
 _RETRY_S: Final = 1.0
 """Time between two tries to claim a queued run that the store refused."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """An event is on disk and has its run. `first` is false when it was accepted before."""
-
-    event_id: str
-    run_id: str | None
-    first: bool
-    subscription: Subscription | None = None
-    """A reader that misses nothing, where one was asked for and the event is new."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRun:
-    """A run that is on disk and waits for room."""
-
-    facts: RunFacts
-    agent: Agent
-    event: NewEvent
-    epoch: int
-    seq: int
+Left = Callable[[RunFacts, RunState | None], None]
+"""Told when a run is over here: how it stood, or `None` when it never began."""
 
 
 class Dispatcher:
@@ -69,41 +47,44 @@ class Dispatcher:
         journal: Journal,
         hub: Hub,
         clock: Clock,
-        agents: AgentBook,
         pools: Mapping[str, PluginPool],
         engine: Engine,
-        host_version: str,
+        opening: Opening,
+        api: ApiOfRuns,
         runs_at_once: int = RUNS_AT_ONCE,
-        queued_runs: int = QUEUED_RUNS,
-        starting: Callable[[], bool] = lambda: False,
-        ids: IdMaker | None = None,
     ) -> None:
         self._journal = journal
         self._hub = hub
         self._clock = clock
-        self._agents = agents
         self._pools = pools
-        self._starting = starting
         self._engine = engine
-        self._host_version = host_version
+        self._opening = opening
         self._runs_at_once = runs_at_once
-        self._queued_runs = queued_runs
         self._live: dict[str, LiveRun] = {}
         self._slots: dict[str, tuple[PluginPool, WorkerSlot]] = {}
         self._queue: dict[str, QueuedRun] = {}
-        self._accepting = 0
-        self._ids = ids or IdMaker()
+        self._held: dict[str, QueuedRun] = {}
+        """On disk, and not their turn in their conversation."""
+        self._coming = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._left: Left | None = None
+        self._stops: Callable[[RunFacts], None] | None = None
         self._ports = RunPorts(
             journal=journal,
             hub=hub,
             clock=clock,
-            host_version=host_version,
+            api=api,
             released=self._released,
+            stopping=self._stopping,
             misbehaved=self._misbehaved,
         )
         self.closing = False
         engine.subscribe(self._offered, self._signalled)
+
+    def watch(self, left: Left, stops: Callable[[RunFacts], None]) -> None:
+        """Hear of every run that is over here, and of each that is being stopped."""
+        self._left = left
+        self._stops = stops
 
     @property
     def live(self) -> Mapping[str, LiveRun]:
@@ -111,160 +92,52 @@ class Dispatcher:
 
     @property
     def queued(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + len(self._held)
 
-    # --- accepting ---
+    @property
+    def has_room(self) -> bool:
+        return len(self._live) + self._coming < self._runs_at_once
 
-    async def accept(self, event: NewEvent, agent_id: str, workspace: str, *, watch: bool = False) -> Accepted:
-        """Make an event and its run durable, then start it. Raises `HostError`; then nothing happened.
+    @property
+    def crowded(self) -> bool:
+        """Whether even a run that another one waits for must be refused."""
+        return len(self._live) + self._coming >= 2 * self._runs_at_once
 
-        With `watch` the caller gets a reader that was there before the first record, and need not read the log.
-        """
-        agent = self._agents.get(agent_id)
-        if agent is None:
-            agent = await self._agents.wait_for(agent_id, WORKER_START_S, hopeful=self._starting)
-        if agent is None:
-            raise NotFound(
-                f"there is no agent {agent_id[:64]!r}", hint="`bollard agents` lists them", agent=agent_id[:64]
-            )
-        if (refusal := self._refusal()) is not None:
-            known = await self._known(event, workspace)
-            if known is None:
-                raise refusal
-            return known
-        room = len(self._live) + self._accepting < self._runs_at_once
-        queued, grant = self._new_run(event, agent, workspace, epoch=1 if room else 0)
-        records = self._first_records(queued, grant)
-        subscription = self._hub.subscribe(queued.facts.run_id) if watch else None
-        self._accepting += 1
-
-        def decided(outcome: Outcome | HostError) -> None:
-            # Here, and not behind the wait: a run that is on disk begins, also when its caller went away meanwhile.
-            self._accepting -= 1
-            if isinstance(outcome, Committed):
-                self._accepted(queued, records, room=room)
-
-        outcome: Outcome | None = None
-        try:
-            outcome = await self._journal.commit(
-                Entry(
-                    records=records,
-                    dedupe=(workspace, event.source, event.source_id),
-                    size=sum(len(record.data) for record in records),
-                ),
-                decided,
-            )
-        finally:
-            if subscription is not None and not isinstance(outcome, Committed):
-                subscription.close()
-        if isinstance(outcome, Duplicate):
-            return Accepted(event_id=outcome.first.event_id, run_id=outcome.first.run_id, first=False)
-        facts = queued.facts
-        return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)
-
-    def _accepted(self, queued: QueuedRun, records: Sequence[NewRecord], *, room: bool) -> None:
-        """A new run is on disk: show it and start it, or let it wait."""
-        kill_point("dispatcher.after_accept")
-        facts = queued.facts
-        self._hub.publish(facts.run_id, [stream_record(record) for record in records[1:]])
-        if room:
-            self._start(queued)
-        else:
-            self._queue[facts.run_id] = queued
-            self._engine.submit(facts.run_id)
-
-    def _refusal(self) -> HostError | None:
-        """Why nothing new is taken now."""
-        if self.closing or len(self._queue) >= self._queued_runs:
-            return Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
-        if self._journal.full:
-            return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
-        return None
-
-    async def _known(self, event: NewEvent, workspace: str) -> Accepted | None:
-        """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
-        first: EventRow | None = None
-
-        def look(transaction: WriteTransaction) -> int:
-            nonlocal first
-            first = transaction.find_event(workspace, event.source, event.source_id)
-            return 0
-
-        await self._journal.housekeep(look)
-        return None if first is None else Accepted(event_id=first.event_id, run_id=first.run_id, first=False)
-
-    def _new_run(self, event: NewEvent, agent: Agent, workspace: str, *, epoch: int) -> tuple[QueuedRun, Grant]:
-        stamp = self._ids.next(self._clock.now_ms())
-        run_id = f"run_{stamp}"
-        grant = issue_grant(agent, run_id=run_id, workspace=workspace, conversation=event.conversation)
-        facts = RunFacts(
-            run_id=run_id,
-            workspace=workspace,
-            event_id=f"evt_{stamp}",
-            agent_id=agent.agent_id,
-            binding_id=f"direct:{agent.agent_id}",
-            runner_id=agent.runner_id,
-            grant_sha256=grant.sha256,
-            bot=event.bot,
-            conversation=event.conversation,
-            thread=event.thread,
-            actor_type=event.actor_type,
-            actor_id=event.actor_id,
-            subject_type=event.subject_type,
-            subject_id=event.subject_id,
-            on_message=event.is_message,
-            deadline_s=agent.deadline_s,
-            idle_s=agent.idle_s,
-        )
-        return QueuedRun(facts=facts, agent=agent, event=event, epoch=epoch, seq=2), grant
-
-    def _first_records(self, queued: QueuedRun, grant: Grant) -> list[NewRecord]:
-        """Event, run and grant share one commit."""
-        facts, now_ms = queued.facts, self._clock.now_ms()
-
-        def record(kind: str, data: bytes, seq: int | None) -> NewRecord:
-            of_run = seq is not None
-            return NewRecord(
-                workspace=facts.workspace,
-                type=kind,
-                data=data,
-                created_ms=now_ms,
-                run_id=facts.run_id if of_run else None,
-                seq=seq,
-                epoch=queued.epoch if of_run else None,
-            )
-
-        return [
-            record("event.received", queued.event.record(facts.event_id, facts.run_id), None),
-            record("run.created", encode_data(facts), 1),
-            record("grant.issued", grant.json, 2),
-        ]
+    def expect(self, change: int) -> None:
+        """A run is about to come, or did not: its place is kept while its commit is under way."""
+        self._coming += change
 
     # --- starting ---
 
-    def enqueue(self, queued: QueuedRun) -> None:
-        """A run of an earlier incarnation that still waits."""
-        self._journal.remember(queued.facts)
-        self._queue[queued.facts.run_id] = queued
-        self._engine.submit(queued.facts.run_id)
+    def begin(self, queued: QueuedRun) -> None:
+        """A run that is on disk and owned by this host: start it."""
+        live = LiveRun(queued.facts, queued.grant, epoch=queued.epoch, seq=queued.seq, ports=self._ports)
+        self._live[queued.facts.run_id] = live
+        if queued.facts.external:
+            live.begin(_nobody)
+            live.flush()
+            return
+        request = self._opening.at_once(queued)
+        if request is None:
+            self._task(self._open(live, queued))
+            return
+        live.request = request
+        self._choose_worker(live, queued.agent.plugin)
 
-    def _start(self, queued: QueuedRun) -> None:
-        facts = queued.facts
-        live = LiveRun(
-            facts,
-            epoch=queued.epoch,
-            seq=queued.seq,
-            permissions=queued.agent.permissions,
-            ports=self._ports,
-        )
-        self._live[facts.run_id] = live
-        live.request = run_request(
-            facts, queued.agent, queued.event, now_ms=self._clock.now_ms(), host_version=self._host_version
-        )
-        pool = self._pools.get(queued.agent.plugin)
+    async def _open(self, live: LiveRun, queued: QueuedRun) -> None:
+        try:
+            live.request = await self._opening.read(queued)
+        except HostError as error:
+            live.give_up("no_worker", error.message)
+            return
+        if not live.ending:
+            self._choose_worker(live, queued.agent.plugin)
+
+    def _choose_worker(self, live: LiveRun, plugin: str) -> None:
+        pool = self._pools.get(plugin)
         slot = pool.pick() if pool is not None else None
         if pool is None:
-            live.give_up("no_worker", f"the plugin {queued.agent.plugin} is not installed")
+            live.give_up("no_worker", f"the plugin {plugin} is not installed")
         elif slot is None:
             self._task(self._start_later(live, pool))
         else:
@@ -283,7 +156,7 @@ class Dispatcher:
             run.attach(slot.start_run(run.facts.run_id, run.request, run), slot.touch)
             run.request = {}
 
-        if live.facts.run_id not in self._live:
+        if live.facts.run_id not in self._live or live.ending:
             return  # it was stopped while it waited for a worker
         self._slots[live.facts.run_id] = (pool, slot)
         try:
@@ -291,39 +164,67 @@ class Dispatcher:
         except WireError as error:
             live.give_up("lost", str(error))
 
+    # --- waiting ---
+
+    def wait(self, queued: QueuedRun) -> None:
+        """A run that is on disk, whose turn it is: it starts as soon as there is room."""
+        self._queue[queued.facts.run_id] = queued
+        self._engine.submit(queued.facts.run_id)
+
+    def hold(self, queued: QueuedRun) -> None:
+        """A run that is on disk and must wait for others of its conversation."""
+        self._held[queued.facts.run_id] = queued
+
+    def turn_of(self, run_id: str) -> bool:
+        """Its conversation is free for it; false when it is not on disk yet."""
+        held = self._held.pop(run_id, None)
+        if held is None:
+            return False
+        self.wait(held)
+        return True
+
     def _offered(self, run_id: str) -> None:
         """A run waits for an owner; this host takes what it knows while it has room."""
         del run_id
         self._fill()
 
     def _fill(self) -> None:
-        while self._queue and len(self._live) + self._accepting < self._runs_at_once and not self.closing:
-            self._accepting += 1
+        while self._queue and self.has_room and not self.closing:
+            self._coming += 1
             self._task(self._claim(self._queue.pop(next(iter(self._queue)))))
 
     async def _claim(self, queued: QueuedRun) -> None:
-        epoch, facts = queued.epoch + 1, queued.facts
-        claimed = NewRecord(
-            workspace=facts.workspace,
-            type="run.claimed",
-            data=b"{}",
-            created_ms=self._clock.now_ms(),
-            run_id=facts.run_id,
-            seq=queued.seq + 1,
-            epoch=epoch,
-        )
+        won, mine = False, claimed(queued)
+        record = self._records(mine, [("run.claimed", {})])
         try:
-            won = await self._engine.claim(facts.run_id, epoch, [claimed])
+            won = await self._engine.claim(queued.facts.run_id, mine.epoch, record)
         except HostError as error:
-            _log.warning("a queued run could not be claimed", run=facts.run_id, problem=error.message)
-            self._queue[facts.run_id] = queued
+            _log.warning("a queued run could not be claimed", run=queued.facts.run_id, problem=error.message)
+            self._queue[queued.facts.run_id] = queued
             asyncio.get_running_loop().call_later(_RETRY_S, self._fill)  # nothing else may come that would
             return
         finally:
-            self._accepting -= 1
+            self._coming -= 1
         if won:
-            self._hub.publish(facts.run_id, [stream_record(claimed)])
-            self._start(replace(queued, epoch=epoch, seq=queued.seq + 1))
+            self._hub.publish(queued.facts.run_id, [stream_record(one) for one in record])
+            self.begin(mine)
+        else:
+            self._tell_left(queued.facts, None)
+
+    def _records(self, queued: QueuedRun, bodies: list[tuple[str, JsonObject]]) -> list[NewRecord]:
+        """Records of a run that nobody executes: the first has the number that `queued` names."""
+        return [
+            NewRecord(
+                workspace=queued.facts.workspace,
+                type=kind,
+                data=encode_data(body),
+                created_ms=self._clock.now_ms(),
+                run_id=queued.facts.run_id,
+                seq=queued.seq + index,
+                epoch=queued.epoch,
+            )
+            for index, (kind, body) in enumerate(bodies)
+        ]
 
     async def renew(self) -> None:
         """Keep the leases of what runs here; a run whose lease was lost is dropped without a word to the log."""
@@ -335,43 +236,36 @@ class Dispatcher:
 
     async def cancel(self, run_id: str, reason: str) -> bool:
         """Stop a run that is live or waits; false when it is neither here."""
-        queued = self._queue.pop(run_id, None)
+        queued = self._queue.pop(run_id, None) or self._held.get(run_id)
         if queued is None:
             return self._engine.signal(run_id, Cancel(reason))
-        await asyncio.shield(self._task(self._cancel_queued(queued, reason)))
+        held = self._held.pop(run_id, None) is not None
+        await asyncio.shield(self._task(self._cancel_queued(queued, reason, held=held)))
         return True
 
-    async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
+    async def _cancel_queued(self, queued: QueuedRun, reason: str, *, held: bool) -> None:
         """A run that never started ends under an epoch of its own, so that nobody can start it any more."""
-        facts, epoch = queued.facts, queued.epoch + 1
-        bodies: list[tuple[str, JsonObject]] = [
-            ("run.cancelled", {"reason": reason}),
-            (
-                "run.ended",
-                {"status": status_of_failure(reason), "code": reason, "error": "it was stopped in the queue"},
-            ),
-        ]
-        records = [
-            NewRecord(
-                workspace=facts.workspace,
-                type=kind,
-                data=encode_data(body),
-                created_ms=self._clock.now_ms(),
-                run_id=facts.run_id,
-                seq=queued.seq + index + 1,
-                epoch=epoch,
-            )
-            for index, (kind, body) in enumerate(bodies)
-        ]
+        mine = claimed(queued)
+        ended: JsonObject = {
+            "status": status_of_failure(reason),
+            "code": reason,
+            "error": "it was stopped in the queue",
+        }
+        records = self._records(mine, [("run.cancelled", {"reason": reason}), ("run.ended", ended)])
         try:
-            won = await self._engine.claim(facts.run_id, epoch, records)
+            won = await self._engine.claim(queued.facts.run_id, mine.epoch, records)
         except HostError:
-            self._queue[facts.run_id] = queued  # it waits as before, and whoever stops it is told
-            self._fill()
+            # It waits as before, and whoever stops it is told.
+            if held:
+                self.hold(queued)
+            else:
+                self._queue[queued.facts.run_id] = queued
+                self._fill()
             raise
         if won:
-            self._hub.publish(facts.run_id, [stream_record(record) for record in records])
-            self._hub.end(facts.run_id)
+            self._hub.publish(queued.facts.run_id, [stream_record(record) for record in records])
+            self._hub.end(queued.facts.run_id)
+        self._tell_left(queued.facts, None)
 
     def _signalled(self, run_id: str, signal: Signal) -> bool:
         live = self._live.get(run_id)
@@ -401,6 +295,10 @@ class Dispatcher:
         for task in list(self._tasks):
             task.cancel()
 
+    def _stopping(self, live: LiveRun) -> None:
+        if self._stops is not None:
+            self._stops(live.facts)
+
     def _misbehaved(self, live: LiveRun) -> None:
         if found := self._slots.get(live.facts.run_id):
             pool, slot = found
@@ -409,11 +307,21 @@ class Dispatcher:
     def _released(self, live: LiveRun) -> None:
         self._live.pop(live.facts.run_id, None)
         self._slots.pop(live.facts.run_id, None)
+        self._tell_left(live.facts, live.state)
         if self._queue:
             self._fill()
+
+    def _tell_left(self, facts: RunFacts, state: RunState | None) -> None:
+        if self._left is not None:
+            self._left(facts, state)
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _nobody(run: LiveRun) -> None:
+    """No worker: a program outside executes the run."""
+    del run

@@ -54,9 +54,14 @@ class NewEvent:
     def is_message(self) -> bool:
         return self.event_type == "message.received"
 
-    def record(self, event_id: str, run_id: str | None) -> bytes:
-        """The data of `event.received`: enough to run it again after a restart."""
+    def record(self, event_id: str, run_id: str | None, *, waits_for: str | None = None) -> bytes:
+        """The data of `event.received`: enough to run it again after a restart.
+
+        `waits_for` is the agent that will have a run for it, where that is not decided yet.
+        """
         body: dict[str, Any] = {"event_id": event_id, "run_id": run_id}
+        if waits_for is not None:
+            body |= {"dispatch": "pending", "agent_id": waits_for}
         for name in _FIELDS:
             value = getattr(self, name)
             if value:
@@ -67,8 +72,9 @@ class NewEvent:
     def from_record(data: bytes) -> "tuple[str, NewEvent]":
         """The event's id and the event, read back."""
         body: dict[str, Any] = msgspec.json.decode(data)
-        event_id = str(body.pop("event_id"))
-        body.pop("run_id", None)
+        event_id = str(body["event_id"])
+        for name in ("event_id", "run_id", "dispatch", "agent_id"):
+            body.pop(name, None)
         body["contents"] = tuple(body.get("contents", ()))
         return event_id, NewEvent(**body)
 

@@ -6,14 +6,16 @@ Deltas are shown before their commit; everything else is on disk before anyone i
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
-from bollard.host.log.entries import Committed, Entry, Outcome
+from bollard.host.grants.grant import Grant
+from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.host.log.entries import Committed, Judgement, Outcome, StateExpectation
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
@@ -31,16 +33,16 @@ from bollard.host.runs.machine import (
     Watch,
     assembled,
     ending_of,
+    settled,
     step,
 )
 from bollard.host.runs.payloads import Judged, judge_result
-from bollard.host.runs.stream_records import delta_records, stream_record
-from bollard.host.store.delta_spans import pack
-from bollard.host.store.rows import DeltaRow
-from bollard.protocol import AgentAPIError, HostInfo, JsonObject, limits
+from bollard.host.runs.timers import RunTimers
+from bollard.host.runs.turn import Landed, Turn, into, joined
+from bollard.protocol import JsonObject, limits
 from bollard.wire import Delta, HostRun, RunCall, RunEnd, Strike, WorkerResult
 
-__all__ = ["LiveRun", "RunPorts"]
+__all__ = ["ApiOfRuns", "LiveRun", "RunPorts"]
 
 _encode: Final = msgspec.json.Encoder().encode
 _ANSWER_WAIT_S: Final = 1.0
@@ -51,6 +53,8 @@ _URGENT_RECORDS: Final = limits.WINDOW_RESULTS // 4
 """Deltas in one entry above which the worker will soon wait for its credit, so that the commit must not linger."""
 _LIVE_TYPES: Final = frozenset({"message.delta", "run.started", "tool.call.started", "tool.call.completed"})
 """What readers may see before it is on disk: it has no effect and ends nothing."""
+_QUIET_S: Final = 0.05
+"""Time that a record nobody waits for may wait for company."""
 _RETRY_S: Final = 1.0
 """Time between two tries to write the end of a run that the store refused."""
 
@@ -61,6 +65,12 @@ class Starter(Protocol):
     def __call__(self, run: "LiveRun") -> None: ...
 
 
+class ApiOfRuns(Protocol):
+    """Answers what runners ask."""
+
+    def called(self, run: "LiveRun", call: RunCall) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPorts:
     """What a live run is connected to."""
@@ -68,56 +78,44 @@ class RunPorts:
     journal: Journal
     hub: Hub
     clock: Clock
-    host_version: str
+    api: ApiOfRuns
     released: Callable[["LiveRun"], None]
+    stopping: Callable[["LiveRun"], None]
+    """The run is being stopped: whatever it has under way should stop too."""
     misbehaved: Callable[["LiveRun"], None]
     """The runner ignored its cancellation: its worker should be drained."""
-
-
-@dataclass(slots=True)
-class _Turn:
-    """What arrived since the last entry was given to the journal, in order."""
-
-    records: list[NewRecord] = field(default_factory=list[NewRecord])
-    rows: list[DeltaRow] = field(default_factory=list[DeltaRow])
-    deltas: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
-    texts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    blobs: list[bytes] = field(default_factory=list[bytes])
-    stream: list[StreamRecord] = field(default_factory=list[StreamRecord])
-    shown: int = 0
-    """How many of `stream` the readers have seen."""
-    size: int = 0
-    source_seq: int = 0
-    last: bool = False
-    """Whether it holds the end of the run."""
-
-    @property
-    def empty(self) -> bool:
-        return not self.records and not self.rows and not self.deltas
 
 
 class LiveRun:
     """The executor's side of one run. Implements `RunSink` of the wire."""
 
-    def __init__(self, facts: RunFacts, *, epoch: int, seq: int, permissions: frozenset[str], ports: RunPorts) -> None:
+    def __init__(
+        self, facts: RunFacts, grant: Grant, *, epoch: int, seq: int, ports: RunPorts, state: RunState | None = None
+    ) -> None:
         self.facts = facts
+        self.grant = grant
+        self.revoked: Revocation = NOTHING_REVOKED
         self.epoch = epoch
         self.request: JsonObject = {}
-        self._permissions = permissions
+        self.calls_in_flight = 0
+        """Calls that are being answered: a run that waits for the host is not idle."""
+        self.calls = 0
+        """Calls that were answered or are being answered."""
+        self.calls_limited = 0
+        """Calls in a row that came too fast."""
         self._ports = ports
         self._loop = asyncio.get_running_loop()
-        self._state = RunState(on_message=facts.on_message, status="dispatching", seq=seq)
+        self._state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq)
         self._seq = seq
-        self._turn = _Turn()
+        self._turn = Turn()
         self._touched: Callable[[LiveRun], None] | None = None
         self._worker_run: HostRun | None = None
-        self._in_flight: _Turn | None = None
+        self._in_flight: Turn | None = None
         self._refused: HostError | None = None
         self._delta_rows = 0
         self._active_at = ports.clock.monotonic()
         self._awake = False
-        self._deadline: asyncio.TimerHandle | None = None
-        self._grace: asyncio.TimerHandle | None = None
+        self._timers = RunTimers(facts.deadline_s, facts.idle_s, overdue=self._overdue)
         self._ending = False
         self.done: asyncio.Future[None] = self._loop.create_future()
 
@@ -126,6 +124,21 @@ class LiveRun:
     @property
     def state(self) -> RunState:
         return self._state
+
+    @property
+    def ending(self) -> bool:
+        """Whether its last record is written or being written."""
+        return self._ending
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Epoch and number of the newest record."""
+        return self.epoch, self._seq
+
+    @property
+    def left_s(self) -> float:
+        """Active time that is left to it."""
+        return self._timers.left_s
 
     def uncommitted(self) -> list[StreamRecord]:
         """What readers have seen of this run that is not on disk yet."""
@@ -159,6 +172,10 @@ class LiveRun:
         if self._worker_run is not None and not self._worker_run.ended.done():
             self._worker_run.cancel("host.lost")
         self._ending = True
+        for turn in (self._in_flight, self._turn):
+            if turn is not None:
+                turn.forsake()
+        self._in_flight, self._turn = None, Turn()
         self._release()
 
     def give_up(self, cause: EndCause, detail: str) -> None:
@@ -167,8 +184,64 @@ class LiveRun:
 
     def check_idle(self, now: float) -> None:
         """Called about once a second."""
-        if self._state.status == "running" and now - self._active_at > self.facts.idle_s:
+        if self.calls_in_flight or self._state.status != "running":
+            self._active_at = now
+        elif self._timers.idle(now - self._active_at):
             self.cancel("runner.timeout")
+
+    # --- what the host writes into the run ---
+
+    def note(
+        self,
+        kind: str,
+        data: JsonObject,
+        landed: Landed | None = None,
+        *,
+        expects: StateExpectation | None = None,
+        blob: bytes | None = None,
+        pressing: bool = True,
+    ) -> bool:
+        """A record of the host's own; `landed` is told once it is on disk. False when the run takes none any more.
+
+        One that is not pressing may wait for company: nobody waits for it.
+        """
+        if self._ending:
+            return False
+        self._touch()
+        self._add(Judged(kind, encode_data(data), fact=data, observed=True), None, expects, pressing=pressing)
+        turn = self._turn
+        if blob is not None:
+            turn.blobs.append(blob)
+            turn.size += len(blob)
+        if landed is not None:
+            turn.waiters.append((landed, None if expects is None else len(turn.expects) - 1))
+        if pressing:
+            self.flush()
+        else:
+            self._loop.call_later(_QUIET_S, self.flush)
+        return True
+
+    async def written(self) -> bool:
+        """Wait until everything that the run sent so far is on disk. False when it never will be."""
+        turn = self._turn if not self._turn.empty else self._in_flight
+        if turn is None:
+            return not self.done.done()
+        landed: asyncio.Future[Judgement | None] = self._loop.create_future()
+        turn.waiters.append((into(landed), None))
+        self.flush()
+        self._ports.journal.hurry()
+        return await landed is not None
+
+    def revoke(self, revoked: Revocation, by: str, landed: Landed) -> bool:
+        """Narrow the grant: at once for every new call, and durable before anyone is told."""
+        if self._ending:
+            return False
+        self.revoked = revoked
+        if not self.note("grant.revoked", {**revoked.data(), "by": by}, landed):
+            return False
+        if revoked.all:
+            self.cancel("revoked")
+        return True
 
     # --- what the worker sends (RunSink) ---
 
@@ -186,14 +259,14 @@ class LiveRun:
     def result(self, result: WorkerResult) -> None:
         if self._ending:
             return
-        judged = judge_result(result, self.facts, self._permissions)
+        judged = judge_result(result, self.grant, self.revoked, now_ms=self._ports.clock.now_ms())
         turn = self._touch()
         if judged.delta is not None:
             self._seq += 1
             turn.deltas.append((self._seq, judged.data))
             turn.texts.append(judged.delta)
         else:
-            self._add(judged, result.sequence)
+            self._add(judged, result.sequence, judged.expects)
             if judged.blob is not None:
                 turn.blobs.append(judged.blob)
         turn.size += result.size_bytes
@@ -209,11 +282,7 @@ class LiveRun:
 
     def called(self, call: RunCall) -> None:
         self._touch()
-        if call.action == "host.info":
-            info = HostInfo(host_version=self._ports.host_version, protocol=limits.PROTOCOL_VERSION)
-            call.answer(info.to_wire())
-        else:
-            call.refuse(AgentAPIError(code="unauthorized", message=f"{call.action[:64]} is not granted to this run"))
+        self._ports.api.called(self, call)
 
     def struck(self, strike: Strike) -> None:
         self._record("result.rejected", {"reason": strike.fault, "problem": strike.detail, "strike": strike.count})
@@ -227,7 +296,7 @@ class LiveRun:
 
     # --- turns ---
 
-    def _touch(self) -> _Turn:
+    def _touch(self) -> Turn:
         """Something arrived: be told when everything that came with it has."""
         if not self._awake:
             self._awake = True
@@ -242,24 +311,34 @@ class LiveRun:
         self._touch()
         self._add(Judged(kind, encode_data(data), fact=data, observed=True), None)
 
-    def _add(self, judged: Judged, source_seq: int | None) -> None:
+    def _add(
+        self,
+        judged: Judged,
+        source_seq: int | None,
+        expects: StateExpectation | None = None,
+        *,
+        pressing: bool = True,
+    ) -> None:
         """A record that is not a delta, behind everything before it."""
         self._close_deltas()
         self._seq += 1
-        record = NewRecord(
-            workspace=self.facts.workspace,
-            type=judged.type,
-            data=judged.data,
-            created_ms=self._ports.clock.now_ms(),
-            observed=judged.observed,
-            run_id=self.facts.run_id,
-            seq=self._seq,
-            epoch=self.epoch,
-            source_seq=source_seq,
+        turn = self._turn
+        turn.pressing = turn.pressing or pressing
+        if expects is not None:
+            turn.expects.append(msgspec.structs.replace(expects, record=len(turn.records)))
+        turn.add(
+            NewRecord(
+                workspace=self.facts.workspace,
+                type=judged.type,
+                data=judged.data,
+                created_ms=self._ports.clock.now_ms(),
+                observed=judged.observed,
+                run_id=self.facts.run_id,
+                seq=self._seq,
+                epoch=self.epoch,
+                source_seq=source_seq,
+            )
         )
-        self._turn.records.append(record)
-        self._turn.stream.append(stream_record(record))
-        self._turn.size += len(judged.data)
         self._step(Fact(judged.type, judged.fact, self._seq))
 
     def _close_deltas(self) -> None:
@@ -267,23 +346,9 @@ class LiveRun:
         turn = self._turn
         if not turn.deltas:
             return
-        deltas, turn.deltas = turn.deltas, []
-        texts, turn.texts = turn.texts, []
-        created_ms = self._ports.clock.now_ms()
         self._delta_rows += 1
-        turn.rows.append(
-            DeltaRow(
-                run_id=self.facts.run_id,
-                epoch=self.epoch,
-                first_seq=deltas[0][0],
-                last_seq=deltas[-1][0],
-                created_ms=created_ms,
-                spans=pack([(seq, len(payload)) for seq, payload in deltas]),
-                body=b"".join(payload for _, payload in deltas),
-            )
-        )
-        turn.stream.extend(delta_records(self.facts.run_id, self.epoch, created_ms, deltas))
-        self._step(Fact("message.delta", {}, deltas[-1][0], _joined(texts)))
+        texts = turn.close_deltas(self.facts.run_id, self.epoch, self._ports.clock.now_ms())
+        self._step(Fact("message.delta", {}, self._seq, joined(texts)))
 
     def flush(self) -> None:
         """What arrived together is complete: show what may be shown, and write it unless a commit is under way."""
@@ -309,25 +374,18 @@ class LiveRun:
 
     def _write(self) -> None:
         if not self._turn.empty:
-            self._in_flight, self._turn = self._turn, _Turn()
+            self._in_flight, self._turn = self._turn, Turn()
             self._append()
 
     def _append(self) -> None:
         turn = self._in_flight
         if turn is None:
             return
-        entry = Entry(
-            records=turn.records,
-            deltas=turn.rows,
-            blobs=turn.blobs,
-            fence=(self.facts.run_id, self.epoch),
-            merge=self.facts.run_id if turn.last and self._delta_rows > 1 else None,
-            size=turn.size,
-            urgent=_presses(turn),
-            told=self._told,
+        entry = turn.entry(
+            self.facts.run_id, self.epoch, merge=turn.last and self._delta_rows > 1, urgent=_presses(turn)
         )
         try:
-            self._ports.journal.append(entry)
+            self._ports.journal.append(entry, self._told)
         except HostError as error:
             self._told(error)
 
@@ -338,10 +396,11 @@ class LiveRun:
         if isinstance(outcome, HostError):
             self._not_written(outcome)
             return
-        self._in_flight = None
         if not isinstance(outcome, Committed):
             self.fenced()  # another owner has the run: what this one knows is worth nothing
             return
+        self._in_flight = None
+        turn.settle(outcome.judged)
         if turn.shown < len(turn.stream):
             self._ports.hub.publish(self.facts.run_id, turn.stream[turn.shown :])
         if turn.last:
@@ -356,8 +415,7 @@ class LiveRun:
         """The store refused: the run is stopped, and what it knows is written as soon as the store takes it again."""
         if self._refused is None:
             self._refused = error
-            if self._worker_run is not None and not self._worker_run.ended.done():
-                self._worker_run.cancel("host.lost")
+            self.cancel("host.lost")
         self._loop.call_later(_RETRY_S, self._append)
 
     # --- effects ---
@@ -370,37 +428,30 @@ class LiveRun:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Watch():
-                self._deadline = self._loop.call_later(self.facts.deadline_s, self.cancel, "runner.timeout")
+                self._timers.run()
             case StopWorker(reason):
                 self._stop_worker(reason)
             case Ask():
-                self._set_grace(_ANSWER_WAIT_S, "answered")
+                self._timers.grace(_ANSWER_WAIT_S, lambda: self._conclude("answered", ""))
             case Release():
-                self._stop_timers()
+                self._timers.stop()
             case StartWorker():
                 pass  # the dispatcher starts it, because only it knows a worker
 
     def _stop_worker(self, reason: str) -> None:
+        self._ports.stopping(self)
         if self._worker_run is None or self._worker_run.ended.done():
             self._conclude("answered", "")  # no worker has it: there is nobody to wait for
             return
         self._worker_run.cancel(reason)
-        self._set_grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, "grace")
+        self._timers.grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
 
-    def _set_grace(self, seconds: float, cause: EndCause) -> None:
-        if self._grace is not None:
-            self._grace.cancel()
-        self._grace = self._loop.call_later(seconds, self._grace_over, cause)
+    def _grace_over(self) -> None:
+        self._ports.misbehaved(self)
+        self._conclude("grace", "")
 
-    def _grace_over(self, cause: EndCause) -> None:
-        if cause == "grace":
-            self._ports.misbehaved(self)
-        self._conclude(cause, "")
-
-    def _stop_timers(self) -> None:
-        for timer in (self._deadline, self._grace):
-            if timer is not None:
-                timer.cancel()
+    def _overdue(self) -> None:
+        self.cancel("runner.timeout")
 
     def _conclude(self, cause: EndCause, detail: str) -> None:
         """Write the last records of the run, once."""
@@ -410,26 +461,21 @@ class LiveRun:
         self._ending = True
         for message in assembled(self._state):
             self._record("message.completed", message)
-        self._record("run.ended", ending_of(self._state, cause, detail).data())
+        ending = ending_of(self._state, cause, detail)
+        for kind, data in settled(self._state, ending):
+            self._record(kind, data)
+        self._record("run.ended", ending.data())
         self._turn.last = True
         self.flush()
 
     def _release(self) -> None:
-        self._stop_timers()
+        self._timers.stop()
         if not self.done.done():
             self.done.set_result(None)
             self._ports.hub.end(self.facts.run_id)
             self._ports.released(self)
 
 
-def _presses(turn: _Turn) -> bool:
+def _presses(turn: Turn) -> bool:
     """Whether somebody waits for this turn: a reader for a record, or soon the worker for its credit."""
-    return bool(turn.records) or len(turn.stream) >= _URGENT_RECORDS
-
-
-def _joined(texts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The increments of each message that came together, as one."""
-    found: dict[str, list[str]] = {}
-    for message_id, text in texts:
-        found.setdefault(message_id, []).append(text)
-    return tuple((message_id, "".join(parts)) for message_id, parts in found.items())
+    return turn.pressing or len(turn.stream) >= _URGENT_RECORDS

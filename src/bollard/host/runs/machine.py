@@ -12,6 +12,7 @@ from bollard.protocol import TERMINAL_STATUSES, JsonObject, RunStatus, status_of
 
 __all__ = [
     "Ask",
+    "Claim",
     "Draft",
     "Effect",
     "EndCause",
@@ -24,9 +25,13 @@ __all__ = [
     "Watch",
     "assembled",
     "ending_of",
+    "settled",
     "step",
 ]
 
+
+Claim = Literal["queued", "injected"]
+"""A message that waits for the runner to pull it, or that it has pulled."""
 
 DRAFT_CHARACTERS: Final = 1 << 20
 """Text of one message that only comes as deltas which the host keeps to assemble it; the rest is counted."""
@@ -82,6 +87,10 @@ class RunState:
     """Code and sentence of the worker's `run.failed`."""
     cancel: str | None = None
     """The reason for which the run is being stopped."""
+    claims: Mapping[str, Claim] = field(default_factory=dict[str, Claim])
+    """Messages that were given to this run, by event, oldest first."""
+    redispatched: tuple[str, ...] = ()
+    """Messages that it gave back: each gets a run of its own."""
 
     @property
     def over(self) -> bool:
@@ -151,6 +160,8 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
             return replace(after, status="running"), ()
         case "run.cancelled":
             return _cancelled(after, fact)
+        case "steering.queued" | "steering.injected" | "steering.acknowledged" | "steering.dropped":
+            return _steered(after, fact), ()
         case "run.completed" | "run.failed":
             return _terminal(after, fact)
         case "run.ended":
@@ -171,6 +182,19 @@ def _completed(state: RunState, fact: Fact) -> RunState:
     drafts = dict(state.drafts)
     drafts.pop(message_id if isinstance(message_id, str) else "", None)
     return replace(state, drafts=drafts, spoke=True, completed=state.completed + 1)
+
+
+def _steered(state: RunState, fact: Fact) -> RunState:
+    claims, event_id = dict(state.claims), str(fact.data.get("event_id"))
+    match fact.type:
+        case "steering.queued":
+            claims[event_id] = "queued"
+        case "steering.injected":
+            claims[event_id] = "injected"
+        case _:
+            claims.pop(event_id, None)
+    again = (event_id,) if fact.data.get("redispatch") is True else ()
+    return replace(state, claims=claims, redispatched=state.redispatched + again)
 
 
 def _cancelled(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
@@ -256,6 +280,23 @@ def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
 
 def _failed(code: str, error: str) -> Ending:
     return Ending(status_of_failure(code), code, error)
+
+
+def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
+    """What becomes of the messages that were given to a run which ends now: type and data of a record each.
+
+    One that was pulled by a run that completed has had its answer. Every other is dispatched anew, unless the user
+    stopped the run: then what they had sent is dropped, and the log says so.
+    """
+    found: list[tuple[str, JsonObject]] = []
+    for event_id, claim in state.claims.items():
+        if claim == "injected" and ending.status == "completed":
+            found.append(("steering.acknowledged", {"event_id": event_id}))
+            continue
+        reason = ending.code or "not_pulled"
+        again = ending.code != "cancelled"
+        found.append(("steering.dropped", {"event_id": event_id, "reason": reason, "redispatch": again}))
+    return found
 
 
 def assembled(state: RunState) -> list[JsonObject]:

@@ -7,7 +7,7 @@ import msgspec
 
 from bollard.host.log.records import NewRecord
 from bollard.host.runs.hub import StreamRecord
-from bollard.host.store.delta_spans import split
+from bollard.host.store.delta_spans import split_by_time
 from bollard.host.store.rows import DeltaRow, RecordRow
 
 __all__ = ["delta_records", "gap_record", "stream_record", "stream_record_from_row"]
@@ -69,7 +69,11 @@ def delta_records(run_id: str, epoch: int, created_ms: int, deltas: Iterable[tup
 
 def delta_records_from_row(row: DeltaRow, after_seq: int) -> list[StreamRecord]:
     """The deltas of a stored row behind `after_seq`."""
-    return delta_records(row.run_id, row.epoch, row.created_ms, split(row, after_seq))
+    return [
+        record
+        for created_ms, deltas in split_by_time(row, after_seq)
+        for record in delta_records(row.run_id, row.epoch, created_ms, deltas)
+    ]
 
 
 def gap_record(run_id: str, epoch: int, first: int, last: int | None, reason: str) -> StreamRecord:

@@ -13,24 +13,25 @@ from random import Random
 from typing import Any, Final, cast
 
 from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.binding_book import BindingBook
+from bollard.host.core import build_core
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import HostError, StorageFull
+from bollard.host.log.journal import Journal
 from bollard.host.log.rebuild import rebuild
-from bollard.host.recovery import Recovery
-from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.log.writer import Writer
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
-from bollard.host.runs.reading import RunReader, parse_place
+from bollard.host.runs.reading import parse_place
 from bollard.host.simulator.history import History, View
 from bollard.host.simulator.ledger import chain_problems, ledger_of, run_problems
 from bollard.host.simulator.scripted_workers import ScriptedPool
-from bollard.host.simulator.stepped_journal import SteppedJournal
+from bollard.host.simulator.stepped_writer import SteppedWriter
 from bollard.host.simulator.virtual_time import Standstill, VirtualClock, VirtualLoop
+from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.failing import FailurePlan, failing
 from bollard.host.store.memory import MemoryStore
-from bollard.host.takeover import Takeover
 from bollard.host.workers.pool import PluginPool
 from bollard.protocol import JsonObject
 from bollard.trust import SigningKey
@@ -118,45 +119,40 @@ class _Incarnation:
         self.name = f"i{number}"
         self._clients: set[asyncio.Task[None]] = set()
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """As `Host.start` does, with simulated parts where there would be a disk, threads and processes."""
-        world, clock, hub = self._world, VirtualClock(self._loop), Hub()
+        world, clock = self._world, VirtualClock(self._loop)
         store = failing(world.store, world.plan)
-        self.journal = SteppedJournal(store, _NoBlobs(), clock, incarnation=self.name, key=_KEY)
-        self.journal.random = world.random
+        writer = Writer(store, _NoBlobs(), clock, incarnation=self.name, key=_KEY)
+        self._desk = SteppedWriter(writer, world.random)
+        self.journal = Journal(self._desk)
         world.plan.on_call = self._interleave
         agents = AgentBook()
         agents.put(_AGENT)
-        engine = LocalEngine(self.journal, store, clock, self.name)
         self._pool = ScriptedPool(world.random)
         self._pool.start()
-        self.dispatcher = Dispatcher(
+        self.core = build_core(
             journal=self.journal,
-            hub=hub,
+            store=store,
+            blobs=cast("BlobStore", _NoBlobs()),
             clock=clock,
+            engine=LocalEngine(self.journal, store, clock, self.name),
             agents=agents,
+            bindings=BindingBook(),
             pools={"scripted": cast("PluginPool", self._pool)},
-            engine=engine,
             host_version="simulated",
+            cursor_secret=b"simulated",
             runs_at_once=3,
             ids=_SeededIds(world.random),
         )
-        takeover = Takeover(
-            Recovery(store, self.journal, clock, agents, self.name),
-            journal=self.journal,
-            hub=hub,
-            agents=agents,
-            enqueue=self.dispatcher.enqueue,
-            incarnation=self.name,
-        )
-        self.reader = RunReader(store, hub, self.dispatcher.live, takeover.lost_are_ended)
-        self.journal.start()
-        self._background = [self._loop.create_task(takeover.run()), self._loop.create_task(self._sweep())]
+        self.dispatcher, self.reader = self.core.dispatcher, self.core.reader
+        await self.journal.start()
+        self._background = [self._loop.create_task(self.core.takeover.run()), self._loop.create_task(self._sweep())]
 
     def _interleave(self, call: str) -> None:
         """Readers read in threads: a commit may fall between any two of their calls."""
         if call.startswith("read.") and self._world.random.random() < _INTERLEAVED:
-            self.journal.interleave()
+            self._desk.interleave()
 
     async def _sweep(self) -> None:
         while True:
@@ -196,7 +192,7 @@ class _Incarnation:
         kind = "message.received" if self._world.events[event_id]["message"] else "schedule.triggered"
         event = NewEvent(source="sim", source_id=event_id, event_type=kind, data=self._world.events[event_id])
         try:
-            accepted = await self.dispatcher.accept(event, "scripted", _WORKSPACE)
+            accepted = await self.core.intake.accept(event, _WORKSPACE, "scripted")
         except HostError:
             return None
         if accepted.run_id is not None:
@@ -238,7 +234,7 @@ class _Incarnation:
 
     def crash(self) -> None:
         """The process is gone: nothing of it happens any more."""
-        self.journal.crash()
+        self._desk.crash()
         self._world.plan.fail_at = None
 
 
@@ -250,7 +246,7 @@ def _run(world: _World, number: int, *, last: bool) -> None:
     incarnation = _Incarnation(world, number, loop)
 
     async def live() -> None:
-        incarnation.start()
+        await incarnation.start()
         for view in world.history.views:
             if not view.ended:
                 incarnation.client(incarnation.follow(view))

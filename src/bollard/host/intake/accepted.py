@@ -1,0 +1,29 @@
+"""What the sender of an event is told."""
+
+from dataclasses import dataclass
+
+from bollard.host.runs.hub import Subscription
+from bollard.host.store.rows import EventRow
+
+__all__ = ["Accepted", "first_outcome"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """An event is on disk. `first` is false when it was accepted before."""
+
+    event_id: str
+    run_id: str | None
+    """The run that it has, or that it was given to."""
+    first: bool
+    steered: bool = False
+    """Whether it went into a run that was active already."""
+    place: tuple[int, int] | None = None
+    """Where in that run it stands, as epoch and number."""
+    subscription: Subscription | None = None
+    """A reader that misses nothing, where one was asked for and the run is new."""
+
+
+def first_outcome(row: EventRow) -> Accepted:
+    """The same event again gets the answer it got first."""
+    return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=row.dispatch == "steering")

@@ -1,0 +1,457 @@
+"""One event, one binding, one run, or a place in a run that is active: from the sender's request to the disk.
+
+Everything that is decided here is decided between two awaits: routing, gates, the conversation's turn. Then it is
+written, and only what is on disk is begun. A sender who goes away meanwhile changes nothing.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+import structlog
+
+from bollard.host.agents.admission import Actor, Interrupt, LaneRun, Queue, Reject, Start, Steer, admit
+from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.gates import FrontGates, Refused
+from bollard.host.agents.lanes import LaneKey, Lanes, lane_of
+from bollard.host.clock import Clock
+from bollard.host.errors import BudgetExceeded, Conflict, Forbidden, HostError, NotFound, Overloaded, StorageFull
+from bollard.host.intake.accepted import Accepted, first_outcome
+from bollard.host.intake.steering import Claims, SteeringItem, claim
+from bollard.host.limits import QUEUED_RUNS, WORKER_START_S
+from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.journal import Journal
+from bollard.host.log.kill_points import kill_point
+from bollard.host.log.records import NewRecord
+from bollard.host.runs.creation import QueuedRun, RunMaker
+from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.hub import Hub, Subscription
+from bollard.host.runs.live import LiveRun
+from bollard.host.runs.machine import RunState
+from bollard.host.runs.stream_records import stream_record
+
+__all__ = ["Intake"]
+
+_log = structlog.get_logger("bollard.intake")
+T = TypeVar("T")
+_RETRY_S: Final = 1.0
+"""Time between two tries to dispatch a message that the store refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """Where an event goes: decided, and its place taken."""
+
+    agent: Agent
+    binding_id: str
+    lane: LaneKey | None
+    decision: Start | Queue | Interrupt
+    parent: LiveRun | None = None
+    external: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.agent.workspace, self.agent.agent_id
+
+
+@dataclass(slots=True)
+class _Giving:
+    """Messages of one conversation that are on their way into a run."""
+
+    count: int = 0
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Intake:
+    """One per host."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        hub: Hub,
+        clock: Clock,
+        agents: AgentBook,
+        bindings: BindingBook,
+        maker: RunMaker,
+        dispatcher: Dispatcher,
+        claims: Claims,
+        gates: FrontGates | None = None,
+        starting: Callable[[], bool] = lambda: False,
+        queued_runs: int = QUEUED_RUNS,
+    ) -> None:
+        self._journal = journal
+        self._hub = hub
+        self._clock = clock
+        self._agents = agents
+        self._bindings = bindings
+        self._maker = maker
+        self._dispatcher = dispatcher
+        self._claims = claims
+        self._gates = gates or FrontGates()
+        self._starting = starting
+        self._queued_runs = queued_runs
+        self._lanes = Lanes()
+        self._lane_of_run: dict[str, LaneKey] = {}
+        self._runs_of_agent: Counter[tuple[str, str]] = Counter()
+        self._uncounted: Counter[tuple[str, str]] = Counter()
+        """Runs that passed the gates and are not on disk yet."""
+        self._giving: dict[LaneKey, _Giving] = {}
+        """Messages that are on their way into a run."""
+        self._early: set[str] = set()
+        """Runs whose turn came before they were on disk."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._children: dict[str, set[str]] = {}
+        dispatcher.watch(self._left, self._stop_children)
+
+    # --- an event from outside ---
+
+    async def accept(
+        self,
+        event: NewEvent,
+        workspace: str,
+        agent_id: str | None = None,
+        *,
+        watch: bool = False,
+        external: bool = False,
+    ) -> Accepted:
+        """Make an event durable with its run, or in the run it belongs to. Raises `HostError`; then nothing happened.
+
+        With `watch` the caller gets a reader that was there before the first record, and need not read the log.
+        """
+        agent, binding_id = await self._route(event, workspace, agent_id)
+        lane = lane_of(workspace, agent.agent_id, event)
+        decision = self._decide(agent, event, lane)
+        # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
+        while lane is not None and lane in self._giving and not isinstance(decision, Steer):
+            await self._giving[lane].settled.wait()
+            decision = self._decide(agent, event, lane)
+        refusal = self._refusal(agent, event, decision)
+        if refusal is not None or isinstance(decision, Reject):
+            known = await self._known(event, workspace)
+            if known is None:
+                raise refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
+            return known
+        if isinstance(decision, Steer) and not external:
+            return await self._steer(event, agent, decision.run_id, lane)
+        chosen = Queue() if isinstance(decision, Steer) else decision
+        way = _Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external)
+        return await self._create(event, way, watch=watch)
+
+    async def _route(self, event: NewEvent, workspace: str, agent_id: str | None) -> tuple[Agent, str]:
+        if agent_id is None:
+            binding = self._bindings.table(workspace).find(event)
+            if binding is None:
+                raise NotFound("no binding takes this event", hint="`bollard resolve` says why, binding by binding")
+            binding_id, wanted = binding.binding_id, binding.agent_id
+        else:
+            binding_id, wanted = f"direct:{agent_id}", agent_id
+        agent = self._agents.get(wanted, workspace)
+        if agent is None:
+            agent = await self._agents.wait_for(wanted, WORKER_START_S, workspace=workspace, hopeful=self._starting)
+        if agent is None:
+            raise NotFound(f"there is no agent {wanted[:64]!r}", hint="`bollard agents` lists them", agent=wanted[:64])
+        return agent, binding_id
+
+    def _decide(
+        self, agent: Agent, event: NewEvent, lane: LaneKey | None
+    ) -> Start | Steer | Queue | Interrupt | Reject:
+        return admit(
+            agent.policy.concurrency,
+            steering="steering" in agent.capabilities,
+            lane=None if lane is None else self._lanes.view(lane),
+            actor=_actor(event),
+        )
+
+    def _refusal(
+        self, agent: Agent, event: NewEvent, decision: Start | Steer | Queue | Interrupt | Reject
+    ) -> HostError | None:
+        """Why this event is not taken now. Front gates are the same for a message that steers (§9)."""
+        if self._dispatcher.closing or self._dispatcher.queued >= self._queued_runs:
+            return Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
+        if self._journal.full:
+            return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+        if isinstance(decision, Reject):
+            return Conflict(decision.sentence, hint="try again when its run has ended", agent=agent.agent_id)
+        lane = lane_of(agent.workspace, agent.agent_id, event)
+        return self._gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer))
+
+    def _gated(self, agent: Agent, event: NewEvent, *, lane: LaneKey | None, new_run: bool) -> HostError | None:
+        """The front gates. A run that waits for others of its conversation is not beside them."""
+        key = (agent.workspace, agent.agent_id)
+        view = None if lane is None or agent.policy.concurrency.mode == "parallel" else self._lanes.view(lane)
+        waits_for = 0 if view is None else len(view.active) + len(view.queued)
+        judged = self._gates.judge(
+            agent,
+            event,
+            self._clock.monotonic(),
+            self._clock.now_ms(),
+            self._runs_of_agent[key] - waits_for,
+            new_run=new_run,
+            uncounted=self._uncounted[key],
+        )
+        return _refused(judged) if isinstance(judged, Refused) else None
+
+    async def _known(self, event: NewEvent, workspace: str) -> Accepted | None:
+        """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
+        outcome = await self._journal.commit(Entry(dedupe=(workspace, event.source, event.source_id)))
+        return first_outcome(outcome.first) if isinstance(outcome, Duplicate) else None
+
+    # --- a run of its own ---
+
+    async def call(self, event: NewEvent, agent: Agent, parent: LiveRun) -> Accepted:
+        """A child run: it is in no conversation, waits for nobody, and has its parent's rights at most."""
+        if (refusal := self._gated(agent, event, lane=None, new_run=True)) is not None:
+            raise refusal
+        if self._dispatcher.closing or self._dispatcher.crowded:
+            raise Overloaded("the host takes no runs now", hint="try again in a moment")
+        way = _Way(agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent)
+        return await self._create(event, way, watch=False)
+
+    async def _create(self, event: NewEvent, way: _Way, *, watch: bool, event_id: str | None = None) -> Accepted:
+        run = self._maker.make(
+            event, way.agent, way.binding_id, event_id=event_id, parent=way.parent, external=way.external
+        )
+        facts = run.facts
+        turn = self._enter(way, run)
+        now = turn and (self._dispatcher.has_room or way.parent is not None)
+        run = replace(run, epoch=1) if now else run
+        records = self._maker.first_records(run)
+        subscription = self._hub.subscribe(facts.run_id) if watch else None
+        self._uncounted[way.key] += 1
+        if now:
+            self._dispatcher.expect(1)
+
+        def decided(outcome: Outcome | HostError) -> None:
+            # Here, and not behind the wait: a run that is on disk begins, also when its caller went away meanwhile.
+            if now:
+                self._dispatcher.expect(-1)
+            self._uncounted[way.key] -= 1
+            if isinstance(outcome, Committed):
+                self._created(run, records, turn=turn)
+            else:
+                self._leave(facts)
+
+        outcome: Outcome | None = None
+        try:
+            entry = Entry(
+                records=records,
+                dedupe=None if facts.adopts else (facts.workspace, event.source, event.source_id),
+                adopt=(facts.workspace, facts.event_id) if facts.adopts else None,
+                size=sum(len(record.data) for record in records),
+            )
+            outcome = await self._journal.commit(entry, decided)
+        finally:
+            if subscription is not None and not isinstance(outcome, Committed):
+                subscription.close()
+        if isinstance(outcome, Duplicate):
+            return first_outcome(outcome.first)
+        if not isinstance(outcome, Committed):  # somebody else was quicker to dispatch a message that waited
+            return Accepted(event_id=facts.event_id, run_id=None, first=False)
+        if isinstance(way.decision, Interrupt):
+            await self._stop(*way.decision.run_ids)
+        return _new(facts, subscription)
+
+    def _enter(self, way: _Way, run: QueuedRun) -> bool:
+        """Take the run's place in its conversation; whether its turn is now."""
+        facts, agent = run.facts, way.agent
+        self._runs_of_agent[way.key] += 1
+        if way.lane is None:
+            return True
+        mode = agent.policy.concurrency.mode
+        entry = LaneRun(run_id=facts.run_id, actor=_actor(run.event), steerable=run.grant.steerable)
+        self._lane_of_run[facts.run_id] = way.lane
+        if isinstance(way.decision, Start):
+            self._lanes.enter_active(way.lane, entry, parallel=mode == "parallel")
+            return True
+        return self._lanes.enter_queue(way.lane, entry) is not None
+
+    def _created(self, run: QueuedRun, records: list[NewRecord], *, turn: bool) -> None:
+        """A new run is on disk: show it and start it, or let it wait."""
+        kill_point("dispatcher.after_accept")
+        facts = run.facts
+        self._gates.count(facts.agent_id, self._clock.now_ms(), workspace=facts.workspace)
+        self._hub.publish(facts.run_id, [stream_record(record) for record in records if record.seq is not None])
+        if run.epoch:
+            self._dispatcher.begin(run)
+            self._adopt(facts)
+        elif turn or facts.run_id in self._early:
+            self._early.discard(facts.run_id)
+            self._dispatcher.wait(run)
+        else:
+            self._dispatcher.hold(run)
+
+    async def _stop(self, *run_ids: str) -> None:
+        for run_id in run_ids:
+            try:
+                await self._dispatcher.cancel(run_id, "cancelled")
+            except HostError as error:
+                _log.warning("a run could not be stopped", run=run_id, problem=error.message)
+
+    # --- into a run that is active ---
+
+    async def _steer(self, event: NewEvent, agent: Agent, run_id: str, lane: LaneKey | None) -> Accepted:
+        event_id = f"evt_{self._maker.new_id()}"
+        item = SteeringItem(event_id=event_id, event=event, claimed_ms=self._clock.now_ms())
+        self._claims.put(run_id, item)
+        self._count_unread(run_id)
+        return await asyncio.shield(self._task(self._write_and_give(item, agent, run_id, lane)))
+
+    async def _write_and_give(self, item: SteeringItem, agent: Agent, run_id: str, lane: LaneKey | None) -> Accepted:
+        giving = self._giving.setdefault(lane, _Giving()) if lane is not None else _Giving()
+        giving.count += 1
+        try:
+            return await self._give(item, agent, run_id)
+        except BaseException:
+            self._claims.drop(run_id, item.event_id)
+            raise
+        finally:
+            giving.count -= 1
+            if not giving.count and lane is not None:
+                del self._giving[lane]
+                giving.settled.set()
+
+    async def _give(self, item: SteeringItem, agent: Agent, run_id: str) -> Accepted:
+        """The message goes to the disk; then it becomes part of the run, or gets its own."""
+        event = item.event
+        data = event.record(item.event_id, None, waits_for=agent.agent_id)
+        record = NewRecord(workspace=agent.workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
+        entry = Entry(records=[record], dedupe=(agent.workspace, event.source, event.source_id), size=len(data))
+        outcome = await self._journal.commit(entry)
+        if isinstance(outcome, Duplicate):
+            self._claims.drop(run_id, item.event_id)
+            return first_outcome(outcome.first)
+        kill_point("intake.after_event")
+        live = self._dispatcher.live.get(run_id)
+        if live is not None and await claim(live, item.event_id):
+            kill_point("intake.after_claim")
+            return Accepted(event_id=item.event_id, run_id=run_id, first=True, steered=True, place=live.place)
+        self._claims.drop(run_id, item.event_id)
+        return await self.redispatch(event, item.event_id, agent)
+
+    def _count_unread(self, run_id: str) -> None:
+        live, lane = self._dispatcher.live.get(run_id), self._lane_of_run.get(run_id)
+        if live is not None and lane is not None:
+            self._lanes.set_waiting_messages(lane, run_id, self._claims.unread(live))
+
+    async def pull(self, live: LiveRun, limit: int) -> list[SteeringItem]:
+        """What a runner asks for at a turn of its own."""
+        items = await self._claims.pull(live, limit)
+        self._count_unread(live.facts.run_id)
+        return items
+
+    async def redispatch(self, event: NewEvent, event_id: str, agent: Agent) -> Accepted:
+        """A message that waits on disk gets a run of its own, in its turn. Its gates were passed when it came."""
+        lane = lane_of(agent.workspace, agent.agent_id, event)
+        busy = lane is not None and self._lanes.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
+        way = _Way(
+            agent=agent,
+            binding_id=f"steering:{agent.agent_id}",
+            lane=lane,
+            decision=Queue() if busy else Start(),
+        )
+        return await self._create(event, way, watch=False, event_id=event_id)
+
+    # --- runs that leave, and runs that come back ---
+
+    def enter_again(self, run: QueuedRun) -> None:
+        """A run of an earlier incarnation that still waits."""
+        self._journal.remember(run.facts)
+        way = _Way(
+            agent=run.agent,
+            binding_id=run.facts.binding_id,
+            lane=lane_of(run.facts.workspace, run.facts.agent_id, run.event),
+            decision=Queue(),
+        )
+        if self._enter(way, run):
+            self._dispatcher.wait(run)
+        else:
+            self._dispatcher.hold(run)
+
+    def _adopt(self, facts: RunFacts) -> None:
+        """A child run has begun: it ends with its parent, which may have gone meanwhile."""
+        parent_id = facts.parent_run_id
+        if parent_id is None:
+            return
+        self._children.setdefault(parent_id, set()).add(facts.run_id)
+        parent = self._dispatcher.live.get(parent_id)
+        if parent is None or parent.ending or parent.state.cancel is not None:
+            self._task(self._stop(facts.run_id))
+
+    def _stop_children(self, facts: RunFacts) -> None:
+        for run_id in sorted(self._children.get(facts.run_id, ())):
+            self._task(self._stop(run_id))
+
+    def _left(self, facts: RunFacts, state: RunState | None) -> None:
+        """A run is over: the next of its conversation starts, and what it did not answer is dispatched anew."""
+        items = self._claims.forget(facts.run_id)
+        self._stop_children(facts)
+        self._children.pop(facts.run_id, None)
+        if facts.parent_run_id in self._children:
+            self._children[facts.parent_run_id].discard(facts.run_id)
+        self._leave(facts)
+        for event_id in () if state is None else state.redispatched:
+            if (item := items.get(event_id)) is not None:
+                self._task(self._insist(item, facts))
+
+    async def _insist(self, item: SteeringItem, facts: RunFacts) -> None:
+        """A message is not given up because the store is busy: it is on disk, and it will be dispatched."""
+        while not self._dispatcher.closing:
+            agent = self._agents.get(facts.agent_id, facts.workspace)
+            if agent is None:
+                _log.warning("a message waits for an agent that is gone", event=item.event_id, agent=facts.agent_id)
+                return  # the next start tries again
+            try:
+                await self.redispatch(item.event, item.event_id, agent)
+            except HostError as error:
+                _log.warning("a message could not be dispatched yet", event=item.event_id, problem=error.message)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return
+
+    def _leave(self, facts: RunFacts) -> None:
+        key = (facts.workspace, facts.agent_id)
+        self._runs_of_agent[key] -= 1
+        if not self._runs_of_agent[key]:
+            del self._runs_of_agent[key], self._uncounted[key]
+        self._early.discard(facts.run_id)
+        lane = self._lane_of_run.pop(facts.run_id, None)
+        if lane is None or self._lanes.cancel_queued(lane, facts.run_id):
+            return
+        following = self._lanes.leave(lane, facts.run_id)
+        if following is not None and not self._dispatcher.turn_of(following):
+            self._early.add(following)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _actor(event: NewEvent) -> Actor | None:
+    return (event.actor_type, event.actor_id) if event.actor_type and event.actor_id else None
+
+
+def _new(facts: RunFacts, subscription: Subscription | None) -> Accepted:
+    return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)
+
+
+def _refused(refused: Refused) -> HostError:
+    kinds: dict[str, type[HostError]] = {
+        "unauthorized": Forbidden,
+        "rate_limited": Overloaded,
+        "budget_exceeded": BudgetExceeded,
+    }
+    wait = {} if refused.retry_after_s is None else {"retry_after_s": round(refused.retry_after_s, 3)}
+    return kinds[refused.code](refused.sentence, hint=refused.hint, **wait)

@@ -1,0 +1,107 @@
+"""Messages that go into a run which is active already: given to it, pulled by its runner, or dispatched anew (§9).
+
+The event is on disk before it is given to a run. The claim is a record of that run, written under its epoch while it
+has not ended: claim and end are decided by the same commits, so a message is in a run or it is not.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from bollard.host.log.entries import Judgement
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.live import LiveRun
+from bollard.host.runs.turn import into
+from bollard.protocol import JsonObject
+
+__all__ = ["Claims", "SteeringItem", "claim"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringItem:
+    """One message that was given to a run."""
+
+    event_id: str
+    event: NewEvent
+    claimed_ms: int
+
+    def to_wire(self, run: LiveRun) -> JsonObject:
+        """As the runner gets it."""
+        facts, event = run.facts, self.event
+        item: JsonObject = {
+            "claimed_run_id": facts.run_id,
+            "runner_id": facts.runner_id,
+            "claimed_at": self.claimed_ms / 1000,
+            "event": {
+                "event_id": self.event_id,
+                "event_type": event.event_type,
+                "source": event.source,
+                "data": event.data,
+            },
+            "input": {"text": event.text, "contents": list(event.contents), "attachments": []},
+            "metadata": {},
+        }
+        if event.conversation is not None:
+            item["conversation"] = {"conversation_id": event.conversation, "thread_id": event.thread}
+        if event.actor_type is not None:
+            item["actor"] = {
+                "actor_type": event.actor_type,
+                "actor_id": event.actor_id,
+                "actor_name": event.actor_name,
+            }
+        if event.subject_type is not None:
+            item["subject"] = {"subject_type": event.subject_type, "subject_id": event.subject_id}
+        return item
+
+
+class Claims:
+    """The messages that live runs were given, with their contents. Which of them wait, each run's state knows."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, dict[str, SteeringItem]] = {}
+
+    def put(self, run_id: str, item: SteeringItem) -> None:
+        self._items.setdefault(run_id, {})[item.event_id] = item
+
+    def drop(self, run_id: str, event_id: str) -> None:
+        items = self._items.get(run_id, {})
+        items.pop(event_id, None)
+        if not items:
+            self._items.pop(run_id, None)
+
+    def unread(self, run: LiveRun) -> int:
+        """How many the runner has not pulled, with those that are on their way to it."""
+        items = self._items.get(run.facts.run_id, {})
+        return sum(1 for event_id in items if run.state.claims.get(event_id) != "injected")
+
+    def waiting(self, run: LiveRun) -> list[SteeringItem]:
+        """What the runner has not pulled, oldest first."""
+        items = self._items.get(run.facts.run_id, {})
+        queued = (event_id for event_id, claim in run.state.claims.items() if claim == "queued")
+        return [items[event_id] for event_id in queued if event_id in items]
+
+    def forget(self, run_id: str) -> dict[str, SteeringItem]:
+        """The run is over: what it had been given."""
+        return self._items.pop(run_id, {})
+
+    async def pull(self, run: LiveRun, limit: int) -> list[SteeringItem]:
+        """Give waiting messages to the runner: on disk as injected before it sees them. Nothing of a run that ends."""
+        items = self.waiting(run)[:limit]
+        landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+        last = len(items) - 1
+        for index, item in enumerate(items):
+            told = into(landed) if index == last else None
+            if not run.note("steering.injected", {"event_id": item.event_id}, told, pressing=index == last):
+                return []
+        if items and await landed is None:
+            return []
+        return items
+
+
+async def claim(run: LiveRun, event_id: str) -> bool:
+    """Write into the run that the message is its own. False when the run ends, or is stopped: then it is not."""
+    if run.state.cancel is not None or run.state.terminal is not None:
+        return False
+    landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+    if not run.note("steering.queued", {"event_id": event_id}, into(landed)):
+        return False
+    return await landed is not None

@@ -1,0 +1,72 @@
+"""`agents.call`: another agent as a function. A child run with its own ledger, that ends with its parent."""
+
+import asyncio
+
+from bollard.host.agents.agent import AgentBook
+from bollard.host.grants.check import NOT_FOUND
+from bollard.host.intake.intake import Intake
+from bollard.host.limits import REPLAY_PAGE
+from bollard.host.log.records import data_of
+from bollard.host.runapi.refusal import ApiRefused
+from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.ids import IdMaker
+from bollard.host.runs.live import LiveRun
+from bollard.host.store.boundary import Store
+from bollard.protocol import AgentsCall, ChildRunResult, JsonObject, JsonValue
+
+__all__ = ["ChildCalls"]
+
+
+class ChildCalls:
+    """Starts child runs and waits for them."""
+
+    def __init__(self, intake: Intake, dispatcher: Dispatcher, agents: AgentBook, store: Store) -> None:
+        self._intake = intake
+        self._dispatcher = dispatcher
+        self._agents = agents
+        self._store = store
+        self._ids = IdMaker()
+
+    async def call(self, run: LiveRun, params: AgentsCall) -> ChildRunResult:
+        """The child's outcome when it has ended. Whoever stops waiting stops the child."""
+        agent = self._agents.get(params.agent_id, run.facts.workspace)
+        if agent is None:
+            raise ApiRefused(NOT_FOUND["agents"].code, NOT_FOUND["agents"].sentence)
+        facts = run.facts
+        event = NewEvent(
+            source=f"run:{facts.run_id}",
+            source_id=self._ids.next(0),
+            event_type="message.received",
+            trigger="system",
+            text=params.input.text,
+            contents=tuple(element.to_wire() for element in params.input.contents),
+            actor_type=facts.actor_type,
+            actor_id=facts.actor_id,
+            surface="agent",
+        )
+        accepted = await self._intake.call(event, agent, run)
+        child_id = accepted.run_id or ""
+        child = self._dispatcher.live.get(child_id)
+        try:
+            if child is not None:
+                await asyncio.shield(child.done)
+        except asyncio.CancelledError:
+            await self._dispatcher.cancel(child_id, "cancelled")
+            raise
+        return ChildRunResult.from_wire(await asyncio.to_thread(self._outcome, child_id))
+
+    def _outcome(self, run_id: str) -> JsonObject:
+        """How the child ended, and everything it said."""
+        messages: list[JsonValue] = []
+        after, ended = 0, False
+        status, code = "failed", None
+        while not ended and (rows := self._store.records_of_run(run_id, after, REPLAY_PAGE)):
+            for row in rows:
+                if row.type == "message.completed":
+                    messages.append(data_of(row).get("message"))
+                elif row.type == "run.ended":
+                    ended, data = True, data_of(row)
+                    status, code = str(data.get("status")), data.get("code")
+            after = rows[-1].seq or 0
+        return {"run_id": run_id, "status": status, "code": code, "messages": messages}

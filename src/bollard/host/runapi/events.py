@@ -1,0 +1,113 @@
+"""`events.get` and `events.page`: the events of the run's own place, or only its own where it has no conversation."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from bollard.host.runapi.cursors import Cursors
+from bollard.host.runapi.pages import filled
+from bollard.host.runapi.refusal import ApiRefused
+from bollard.host.runs.live import LiveRun
+from bollard.host.store.boundary import Store
+from bollard.host.store.places import place_of
+from bollard.host.store.rows import EventRow
+from bollard.protocol import AgentEventRecord, EventPage, EventsGet, EventsPage
+
+__all__ = ["Events"]
+
+_PAGE: Final = "events.page"
+EVENTS_AT_ONCE: Final = 200
+"""Events of the workspace that are read at once, to find those of one place among them."""
+EVENT_READS: Final = 10
+"""Such reads of one page; then the page says that there may be more."""
+
+
+class Events:
+    """Reads events for runs. What the platform sent in full is not among it."""
+
+    def __init__(self, store: Store, cursors: Cursors) -> None:
+        self._store = store
+        self._cursors = cursors
+
+    async def get(self, run: LiveRun, params: EventsGet) -> AgentEventRecord:
+        row = await asyncio.to_thread(self._store.event, run.facts.workspace, params.event_id)
+        if row is None or not _in_reach(run, row):
+            raise ApiRefused("not_found", "this run has no such event")
+        return self._item(run, row)
+
+    async def page(self, run: LiveRun, params: EventsPage) -> EventPage:
+        """Items are oldest first; the next page is before them."""
+        before = self._cursors.open(_PAGE, run.facts.run_id, _place(run), params.before, "before")
+        return await asyncio.to_thread(self._page, run, before, params.limit)
+
+    def _page(self, run: LiveRun, before: int | None, limit: int) -> EventPage:
+        search = _Search(self._store, run, before)
+        newest_first, has_more = filled(search.rows(), lambda row: self._item(run, row), limit)
+        next_cursor = None
+        if has_more:
+            next_cursor = newest_first[-1].cursor
+        elif search.given_up_at is not None:
+            has_more, next_cursor = True, self._cursor(run, search.given_up_at)
+        return EventPage(items=tuple(reversed(newest_first)), next_cursor=next_cursor, has_more=has_more)
+
+    def _cursor(self, run: LiveRun, record_id: int) -> str:
+        return self._cursors.seal(_PAGE, run.facts.run_id, _place(run), record_id)
+
+    def _item(self, run: LiveRun, row: EventRow) -> AgentEventRecord:
+        return AgentEventRecord(
+            event_id=row.event_id,
+            event_type=row.type,
+            event_time=None if row.event_ms is None else row.event_ms / 1000,
+            source=row.source,
+            bot_id=row.bot,
+            workspace_id=row.workspace,
+            conversation_id=row.conversation,
+            thread_id=row.thread,
+            actor_type=row.actor_type,
+            actor_id=row.actor_id,
+            actor_name=row.actor_name,
+            subject_type=row.subject_type,
+            subject_id=row.subject_id,
+            input_summary=row.summary,
+            seq=row.record_id,
+            cursor=self._cursor(run, row.record_id),
+            created_at=row.created_ms / 1000,
+        )
+
+
+class _Search:
+    """Events of one place among those of its workspace, newest first, with an end to the reading."""
+
+    def __init__(self, store: Store, run: LiveRun, before: int | None) -> None:
+        self._store = store
+        self._run = run
+        self._before = before
+        self.given_up_at: int | None = None
+        """The last event that was looked at, where older ones were left."""
+
+    def rows(self) -> Iterator[EventRow]:
+        workspace, before = self._run.facts.workspace, self._before
+        if not self._run.facts.conversation:
+            own = self._store.event(workspace, self._run.facts.event_id)
+            if own is not None and (before is None or own.record_id < before):
+                yield own
+            return
+        for _ in range(EVENT_READS):
+            rows = self._store.events(workspace, before, EVENTS_AT_ONCE)
+            yield from (row for row in rows if _in_reach(self._run, row))
+            if len(rows) < EVENTS_AT_ONCE:
+                return
+            before = rows[-1].record_id
+        self.given_up_at = before
+
+
+def _in_reach(run: LiveRun, row: EventRow) -> bool:
+    facts = run.facts
+    if not facts.conversation:
+        return row.event_id == facts.event_id
+    return (row.bot, row.conversation, row.thread) == (facts.bot, facts.conversation, facts.thread)
+
+
+def _place(run: LiveRun) -> str:
+    facts = run.facts
+    return place_of(facts.workspace, facts.bot, facts.conversation, facts.thread)

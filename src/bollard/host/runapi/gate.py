@@ -1,0 +1,163 @@
+"""The one gate of the run API: who calls is known from the channel, what it may do from its run's grant (§6).
+
+Checked before any effect: the run is alive, the action exists, calls in flight, rate, budget, size, time left, the
+parameters, the grant. Then the handler, within the time that is left. Every call leaves a record.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import structlog
+from pydantic import ValidationError
+
+from bollard.host.agents.rates import Rates
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError
+from bollard.host.grants.check import Denied, check_call
+from bollard.host.runapi.refusal import ApiRefused, refusal_of
+from bollard.host.runs.live import LiveRun
+from bollard.protocol import ACTIONS, AgentAPIError, JsonObject, Shape, Strict, first_problem, limits
+from bollard.wire import RunCall, encode
+
+__all__ = ["Handler", "RunApi"]
+
+_log = structlog.get_logger("bollard.runapi")
+
+Handler = Callable[[LiveRun, Any], Awaitable[Shape]]
+"""Answers one action for one run that may do it. Raises `ApiRefused` or `HostError`."""
+
+_GONE: Final = AgentAPIError(code="not_found", message="there is no such run")
+_NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has no such action")
+
+
+class RunApi:
+    """One per host."""
+
+    def __init__(self, handlers: Mapping[str, Handler], clock: Clock) -> None:
+        self._handlers = handlers
+        self._clock = clock
+        self._rates: Rates[str] = Rates(limits.CALLS_PER_S * 60, limits.CALLS_BURST)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def called(self, run: LiveRun, call: RunCall) -> None:
+        """A runner asks. Whatever it says of itself in the parameters is not believed: `run` comes of its channel."""
+        admitted = self._admit(run, call)
+        if isinstance(admitted, AgentAPIError):
+            self._deny(run, call, admitted)
+            return
+        if run.calls_limited > 1:
+            run.note("api.denied", {"outcome": "rate_limited", "count": run.calls_limited}, pressing=False)
+        run.calls_limited = 0
+        run.calls_in_flight += 1
+        run.calls += 1
+        task = asyncio.create_task(self._answer(run, call, admitted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        call.on_given_up = task.cancel
+
+    def _deny(self, run: LiveRun, call: RunCall, error: AgentAPIError) -> None:
+        """Refused before anything happened. Of a flood the first is recorded, and later how many there were."""
+        if error.code != "rate_limited" or not run.calls_limited:
+            self._record(run, call, error.code, None)
+        run.calls_limited += error.code == "rate_limited"
+        call.refuse(error)
+
+    # --- before anything happens ---
+
+    def _admit(self, run: LiveRun, call: RunCall) -> Strict | AgentAPIError:
+        """The checked parameters, or why the call is refused."""
+        if run.ending:
+            return _GONE
+        if (crowd := self._crowded(run)) is not None:
+            return crowd
+        action = ACTIONS.get(call.action)
+        if action is None or action.streamed != call.streamed:
+            return _NO_ACTION
+        if len(encode(call.params)) > run.grant.limits.payload_bytes:
+            return _error("payload_too_large", f"the parameters are larger than {run.grant.limits.payload_bytes} bytes")
+        if run.left_s <= 0:
+            return _error("deadline_exceeded", "the run has no time left")
+        try:
+            params = action.params.from_wire(call.params)
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            return _error("invalid_argument", f"{field}: {problem}", {"field": field})
+        allowed = check_call(run.grant, run.revoked, call.action, params)
+        if isinstance(allowed, Denied):
+            return _error(allowed.code, allowed.sentence)
+        return params
+
+    def _crowded(self, run: LiveRun) -> AgentAPIError | None:
+        """Too many at once, too fast, or more than its budget."""
+        allowed = run.grant.limits
+        if run.calls_in_flight >= allowed.calls_in_flight:
+            return _error("rate_limited", f"{allowed.calls_in_flight} calls are in flight already", retryable=True)
+        wait_s = self._rates.take(run.facts.run_id, self._clock.monotonic())
+        if wait_s is not None:
+            details: JsonObject = {"retry_after_s": round(wait_s, 3)}
+            return _error("rate_limited", f"a run makes {allowed.calls_per_s} calls a second", details, retryable=True)
+        if allowed.calls_per_run is not None and run.calls >= allowed.calls_per_run:
+            return _error("budget_exceeded", f"a run of this agent makes {allowed.calls_per_run} calls at most")
+        return None
+
+    # --- answering ---
+
+    async def _answer(self, run: LiveRun, call: RunCall, params: Strict) -> None:
+        started = self._clock.monotonic()
+        outcome = "cancelled"
+        try:
+            async with asyncio.timeout(run.left_s):
+                answer = await self._handle(run, call, params)
+        except asyncio.CancelledError:
+            return  # nobody waits for it any more: the worker gave it up, or its run is over
+        except TimeoutError:
+            error = _error("deadline_exceeded", "the run had no time left before the answer came")
+        except ApiRefused as refused:
+            error = refused.error
+        except HostError as failed:
+            error = refusal_of(failed)
+        except Exception:  # noqa: BLE001 -- the boundary to every handler: one that fails must not hang its caller
+            _log.exception("a call of the run API failed", run=run.facts.run_id, action=call.action)
+            error = _error("runtime_error", "the host could not answer this call")
+        else:
+            outcome = "ok"
+            self._record(run, call, outcome, started)
+            call.answer(answer)
+            return
+        finally:
+            run.calls_in_flight -= 1
+            if outcome == "cancelled" and call.given_up:
+                self._record(run, call, outcome, started)
+        self._record(run, call, error.code, started)
+        call.refuse(error)
+
+    async def _handle(self, run: LiveRun, call: RunCall, params: Strict) -> JsonObject:
+        handler = self._handlers.get(call.action)
+        if handler is None:
+            raise ApiRefused("unauthorized", f"{call.action} cannot be answered by this host")
+        if not await run.written():  # a runner reads its own writes
+            raise ApiRefused("not_found", _GONE.message)
+        return (await handler(run, params)).to_wire()
+
+    def _record(self, run: LiveRun, call: RunCall, outcome: str, started: float | None) -> None:
+        """What was asked and what came of it. Nobody waits for it, so it shares a later commit."""
+        data: JsonObject = {"action": call.action[:64], "outcome": outcome}
+        if started is not None:
+            data["ms"] = round((self._clock.monotonic() - started) * 1000, 1)
+        if (thing := _named(call)) is not None:
+            data["resource"] = thing
+        run.note("api.called" if started is not None else "api.denied", data, pressing=False)
+
+
+def _named(call: RunCall) -> str | None:
+    """The thing that a call names, as the runner named it."""
+    for key in ("model_id", "name", "kb_id", "artifact_id", "file_id", "event_id", "agent_id", "scope", "area"):
+        value = call.params.get(key)
+        if isinstance(value, str):
+            return value[:128]
+    return None
+
+
+def _error(code: Any, message: str, details: JsonObject | None = None, *, retryable: bool = False) -> AgentAPIError:
+    return AgentAPIError(code=code, message=message, retryable=retryable, details=details or {})

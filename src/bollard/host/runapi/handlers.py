@@ -1,0 +1,60 @@
+"""Every action of the run API that this host answers, by name. Gates are not here: a handler is past them."""
+
+from bollard.host.clock import Clock
+from bollard.host.runapi.artifacts import Artifacts
+from bollard.host.runapi.cursors import Cursors
+from bollard.host.runapi.events import Events
+from bollard.host.runapi.files import Files
+from bollard.host.runapi.gate import Handler
+from bollard.host.runapi.history import History
+from bollard.host.runapi.host_info import HostFacts
+from bollard.host.runapi.reach import ArtifactReach
+from bollard.host.runapi.state import State
+from bollard.host.runapi.storage import Storage
+from bollard.host.runapi.uploads import Uploads
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.boundary import Store
+from bollard.host.store.mime_types import ANY_MIME_TYPE, MimeTypes
+
+__all__ = ["handlers"]
+
+
+def handlers(
+    *,
+    store: Store,
+    blobs: BlobStore,
+    clock: Clock,
+    cursor_secret: bytes,
+    host_version: str,
+    steering_pull: Handler,
+    agents_call: Handler,
+    mime_types: MimeTypes = ANY_MIME_TYPE,
+) -> dict[str, Handler]:
+    """The run API over these parts."""
+    cursors, reach = Cursors(cursor_secret), ArtifactReach(store, clock)
+    history, events = History(store, cursors, reach.find), Events(store, cursors)
+    artifacts, uploads = Artifacts(reach.find, blobs), Uploads(blobs, reach.find, mime_types=mime_types)
+    state, storage = State(store, clock, cursors), Storage(store, blobs, cursors)
+    return {
+        "history.page": history.page,
+        "history.search": history.search,
+        "events.get": events.get,
+        "events.page": events.page,
+        "steering.pull": steering_pull,
+        "artifacts.metadata": artifacts.metadata,
+        "artifacts.read": artifacts.read,
+        "artifacts.begin": uploads.begin,
+        "artifacts.append": uploads.append,
+        "artifacts.finish": uploads.finish,
+        "state.get": state.get,
+        "state.set": state.set,
+        "state.delete": state.delete,
+        "state.list": state.keys,
+        "storage.get": storage.get,
+        "storage.set": storage.set,
+        "storage.delete": storage.delete,
+        "storage.list": storage.keys,
+        "files.get": Files(store, blobs).get,
+        "agents.call": agents_call,
+        "host.info": HostFacts(host_version).info,
+    }

@@ -1,0 +1,138 @@
+"""`state.*`: JSON values by key, in the scopes of the run's grant. Whether a write counts is decided in its commit."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from bollard.host.clock import Clock
+from bollard.host.log.entries import Judgement, StateExpectation
+from bollard.host.log.records import encode_data
+from bollard.host.runapi.cursors import Cursors
+from bollard.host.runapi.names import check_key
+from bollard.host.runapi.pages import keys_with
+from bollard.host.runapi.refusal import ApiRefused
+from bollard.host.runapi.writing import write_down
+from bollard.host.runs.live import LiveRun
+from bollard.host.store.boundary import Store
+from bollard.protocol import (
+    JsonObject,
+    KeyPage,
+    StateDelete,
+    StateGet,
+    StateList,
+    StateScope,
+    StateSet,
+    StateValue,
+    Written,
+    limits,
+)
+
+__all__ = ["STATE_TTL_S", "State"]
+
+STATE_TTL_S: Final = 10 * 365 * 24 * 3600
+"""The longest life of a value that has one."""
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class State:
+    """Reads and writes state for runs. Whose state it is, the grant says; a key of another scope does not exist."""
+
+    def __init__(self, store: Store, clock: Clock, cursors: Cursors) -> None:
+        self._store = store
+        self._clock = clock
+        self._cursors = cursors
+
+    async def get(self, run: LiveRun, params: StateGet) -> StateValue:
+        check_key(params.key)
+        row = await asyncio.to_thread(self._store.state, _scope(run, params.scope), params.key, self._clock.now_ms())
+        if row is None:
+            raise ApiRefused("not_found", "this run has no such state value")
+        expires_at = None if row.expires_ms is None else row.expires_ms / 1000
+        return StateValue(value=_decode(row.value), version=row.version, expires_at=expires_at)
+
+    async def set(self, run: LiveRun, params: StateSet) -> Written:
+        check_key(params.key)
+        scope_key, size = _scope(run, params.scope), len(encode_data(params.value))
+        if size > limits.STATE_VALUE_BYTES:
+            message = f"value: {size} bytes exceed {limits.STATE_VALUE_BYTES}"
+            raise ApiRefused("payload_too_large", message, details={"field": "value"})
+        now_ms = self._clock.now_ms()
+        data: JsonObject = {"scope": params.scope, "key": params.key, "value": params.value}
+        if params.ttl is not None:
+            data["expires_ms"] = now_ms + _life_ms(params.ttl)
+        expects = _expectation(params, scope_key, now_ms, size=size + len(params.key.encode()))
+        judged = await write_down(run, "state.updated", data, expects=expects)
+        _check_met(judged)
+        return Written(version=judged.version, existed=judged.version > 1)
+
+    async def delete(self, run: LiveRun, params: StateDelete) -> Written:
+        check_key(params.key)
+        scope_key, now_ms = _scope(run, params.scope), self._clock.now_ms()
+        row = await asyncio.to_thread(self._store.state, scope_key, params.key, now_ms)
+        if row is None:
+            if params.if_version:
+                raise _other_version(0)
+            return Written(existed=False)  # nothing was there, so nothing is written
+        data: JsonObject = {"scope": params.scope, "key": params.key}
+        expects = _expectation(params, scope_key, now_ms, size=0)
+        _check_met(await write_down(run, "state.deleted", data, expects=expects))
+        return Written(existed=True)
+
+    async def keys(self, run: LiveRun, params: StateList) -> KeyPage:
+        scope_key, run_id = _scope(run, params.scope), run.facts.run_id
+        place = f"{scope_key}/{params.prefix}"
+        after = self._cursors.open_key("state.list", run_id, place, params.cursor)
+        keys, has_more = await asyncio.to_thread(self._keys_behind, scope_key, params.prefix, after, params.limit)
+        cursor = self._cursors.seal_key("state.list", run_id, place, keys[-1]) if has_more else None
+        return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
+
+    def _keys_behind(self, scope_key: str, prefix: str, after: str | None, limit: int) -> tuple[list[str], bool]:
+        store, now_ms = self._store, self._clock.now_ms()
+        return keys_with(
+            prefix,
+            after,
+            limit,
+            has=lambda key: store.state(scope_key, key, now_ms) is not None,
+            behind=lambda key, count: [row.key for row in store.states(scope_key, key, count, now_ms)],
+        )
+
+
+def _scope(run: LiveRun, scope: StateScope) -> str:
+    """The gate has let the scope through, so that the grant has it."""
+    return run.grant.state_keys[scope]
+
+
+def _life_ms(ttl: int) -> int:
+    if ttl > STATE_TTL_S:
+        raise ApiRefused("invalid_argument", f"ttl: is more than {STATE_TTL_S} seconds", details={"field": "ttl"})
+    return ttl * 1000
+
+
+def _expectation(params: StateSet | StateDelete, scope_key: str, now_ms: int, *, size: int) -> StateExpectation:
+    """What the record that is written instead can say beforehand: what was wanted."""
+    refused: JsonObject = {"scope": params.scope, "key": params.key, "version": params.if_version, "size": size}
+    return StateExpectation(
+        record=0,
+        otherwise=("state.refused", encode_data(refused)),
+        scope_key=scope_key,
+        key=params.key,
+        now_ms=now_ms,
+        version=params.if_version,
+        size=size,
+        quota=limits.STATE_SCOPE_BYTES,
+    )
+
+
+def _check_met(judged: Judgement) -> None:
+    if judged.unmet == "version":
+        raise _other_version(judged.version)
+    if judged.unmet == "quota":
+        message = f"value: the scope would hold more than {limits.STATE_SCOPE_BYTES} bytes"
+        raise ApiRefused("payload_too_large", message, details={"field": "value", "reason": "quota"})
+
+
+def _other_version(version: int) -> ApiRefused:
+    now = f"has version {version}" if version else "is not there"
+    details: JsonObject = {"field": "if_version", "reason": "version", "version": version}
+    return ApiRefused("invalid_argument", f"if_version: the value {now}", details=details)

@@ -1,0 +1,77 @@
+"""What an operator or a program may do with a run from outside: see its grant, narrow it, stop it."""
+
+import asyncio
+from collections.abc import Mapping
+
+from bollard.host.errors import Conflict, NotFound
+from bollard.host.grants.explain import Explanation, explain, explain_all
+from bollard.host.grants.grant import Grant
+from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, revoke
+from bollard.host.limits import REPLAY_PAGE
+from bollard.host.log.entries import Judgement
+from bollard.host.log.records import data_of
+from bollard.host.runs.live import LiveRun
+from bollard.host.runs.turn import into
+from bollard.host.store.boundary import Store
+
+__all__ = ["RunControl"]
+
+
+class RunControl:
+    """Reaches runs that are live here; reads the others from the log."""
+
+    def __init__(self, store: Store, live: Mapping[str, LiveRun]) -> None:
+        self._store = store
+        self._live = live
+
+    def live(self, run_id: str) -> LiveRun:
+        """The run, if it is executed here now; raises `Conflict`."""
+        run = self._live.get(run_id)
+        if run is None or run.ending:
+            raise Conflict("the run is not active on this host", hint="only an active run can be changed")
+        return run
+
+    async def grant_of(self, run_id: str) -> tuple[Grant, Revocation]:
+        """What the run was granted, and what was taken from it since."""
+        run = self._live.get(run_id)
+        if run is not None:
+            return run.grant, run.revoked
+        return await asyncio.to_thread(self._stored_grant, run_id)
+
+    def _stored_grant(self, run_id: str) -> tuple[Grant, Revocation]:
+        grant, revoked, after = None, NOTHING_REVOKED, 0
+        while rows := self._store.records_of_run(run_id, after, REPLAY_PAGE):
+            after = rows[-1].seq or 0
+            for row in rows:
+                if row.type == "grant.issued" and row.data is not None:
+                    grant = Grant.from_json(row.data)
+                elif row.type == "grant.revoked":
+                    data = {key: value for key, value in data_of(row).items() if key != "by"}
+                    revoked = revoked.joined(Revocation.from_data(data))
+        if grant is None:
+            raise NotFound("the run's grant is not kept any more", hint="retention dropped it")
+        return grant, revoked
+
+    async def explain(self, run_id: str, action: str | None, thing: str | None) -> list[Explanation]:
+        """Why the run may or may not do something; without an action, for all of them."""
+        grant, revoked = await self.grant_of(run_id)
+        if action is None:
+            return list(explain_all(grant, revoked))
+        return [explain(grant, revoked, action, thing)]
+
+    async def revoke(
+        self,
+        run_id: str,
+        *,
+        operations: tuple[str, ...] = (),
+        resources: Mapping[str, tuple[str, ...]] | None = None,
+        everything: bool = False,
+        by: str,
+    ) -> Revocation:
+        """Take something from a live run: refused to its next call, and on disk when this returns."""
+        run = self.live(run_id)
+        revoked = revoke(run.grant, run.revoked, operations=operations, resources=resources, everything=everything)
+        landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+        if not run.revoke(revoked, by, into(landed)) or await landed is None:
+            raise Conflict("the run has ended meanwhile", hint="there is nothing to revoke")
+        return revoked

@@ -1,0 +1,141 @@
+"""A run before its first commit: its facts, its grant, its first records. Whether it may be is decided before."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from bollard.host.agents.agent import Agent
+from bollard.host.clock import Clock
+from bollard.host.grants.access import AccessCache
+from bollard.host.grants.child import issue_child_grant
+from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
+from bollard.host.grants.offer import Offer
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.ids import IdMaker
+from bollard.host.runs.live import LiveRun
+
+__all__ = ["QueuedRun", "RunMaker", "claimed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRun:
+    """A run that is on disk, or about to be, and has not begun."""
+
+    facts: RunFacts
+    agent: Agent
+    event: NewEvent
+    grant: Grant
+    epoch: int
+    seq: int
+
+
+class RunMaker:
+    """Makes runs of events."""
+
+    def __init__(
+        self, clock: Clock, ids: IdMaker, offer_of: Callable[[str], Offer], accesses: AccessCache | None = None
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._offer_of = offer_of
+        self._accesses = accesses or AccessCache()
+
+    def new_id(self) -> str:
+        """A stamp that orders by time: ids of an event and its run share it."""
+        return self._ids.next(self._clock.now_ms())
+
+    def make(
+        self,
+        event: NewEvent,
+        agent: Agent,
+        binding_id: str,
+        *,
+        event_id: str | None = None,
+        epoch: int = 0,
+        parent: LiveRun | None = None,
+        external: bool = False,
+    ) -> QueuedRun:
+        """A run of this event. With `event_id` the event is on disk already and waits for it."""
+        stamp = self.new_id()
+        run_id = f"run_{stamp}"
+        grant = self.grant(event, agent, run_id, parent)
+        scope = grant.scope
+        facts = RunFacts(
+            run_id=run_id,
+            workspace=agent.workspace,
+            event_id=event_id or f"evt_{stamp}",
+            agent_id=agent.agent_id,
+            binding_id=binding_id,
+            runner_id=agent.runner_id,
+            grant_sha256=grant.sha256,
+            bot=scope.bot,
+            conversation=scope.conversation,
+            thread=scope.thread,
+            actor_type=scope.actor_type,
+            actor_id=scope.actor_id,
+            subject_type=scope.subject_type,
+            subject_id=scope.subject_id,
+            parent_run_id=None if parent is None else parent.facts.run_id,
+            depth=grant.depth,
+            adopts=event_id is not None,
+            external=external,
+            on_message=event.is_message,
+            deadline_s=grant.limits.deadline_s,
+            idle_s=grant.limits.idle_s,
+        )
+        return QueuedRun(facts=facts, agent=agent, event=event, grant=grant, epoch=epoch, seq=2)
+
+    def grant(self, event: NewEvent, agent: Agent, run_id: str, parent: LiveRun | None = None) -> Grant:
+        """What a run of this event may do; never more than the run that calls for it."""
+        access = self._accesses.get(agent, self._offer_of(agent.workspace))
+        scope = GrantScope(
+            workspace=agent.workspace,
+            bot=event.bot,
+            conversation=event.conversation,
+            thread=event.thread,
+            actor_type=event.actor_type,
+            actor_id=event.actor_id,
+            subject_type=event.subject_type,
+            subject_id=event.subject_id,
+        )
+        limits = limits_of(agent)
+        if parent is None:
+            return issue_grant(run_id=run_id, access=access, scope=scope, limits=limits)
+        # A child has no more time than is left to the run that waits for it.
+        limits = msgspec.structs.replace(limits, deadline_s=max(0.001, min(limits.deadline_s, parent.left_s)))
+        return issue_child_grant(
+            run_id=run_id, access=access, scope=scope, limits=limits, parent=parent.grant, revoked=parent.revoked
+        )
+
+    def first_records(self, queued: QueuedRun) -> list[NewRecord]:
+        """Event, run and grant share one commit; an event that is there already is not written again."""
+        facts = queued.facts
+        records = [
+            self._record(queued, "run.created", encode_data(facts), 1),
+            self._record(queued, "grant.issued", queued.grant.json, 2),
+        ]
+        if not facts.adopts:
+            records.insert(
+                0, self._record(queued, "event.received", queued.event.record(facts.event_id, facts.run_id), None)
+            )
+        return records
+
+    def _record(self, queued: QueuedRun, kind: str, data: bytes, seq: int | None) -> NewRecord:
+        of_run = seq is not None
+        return NewRecord(
+            workspace=queued.facts.workspace,
+            type=kind,
+            data=data,
+            created_ms=self._clock.now_ms(),
+            run_id=queued.facts.run_id if of_run else None,
+            seq=seq,
+            epoch=queued.epoch if of_run else None,
+        )
+
+
+def claimed(queued: QueuedRun) -> QueuedRun:
+    """The run under its next owner, one record further."""
+    return replace(queued, epoch=queued.epoch + 1, seq=queued.seq + 1)

@@ -1,0 +1,240 @@
+"""Live runs over every store, each with a grant for everything, and the one gate in front of the real handlers."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.policies import OPERATIONS, AccessPolicy, AgentPolicy, ResourceRule, StatePolicy
+from bollard.host.clock import ManualClock
+from bollard.host.grants.offer import Offer, OfferedFile
+from bollard.host.log.entries import Committed, Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.writer import Writer
+from bollard.host.log.writer_thread import WriterThread
+from bollard.host.runapi.gate import RunApi
+from bollard.host.runapi.handlers import handlers
+from bollard.host.runs.creation import RunMaker
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.hub import Hub
+from bollard.host.runs.ids import IdMaker
+from bollard.host.runs.live import LiveRun, RunPorts
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import ArtifactRow, PutArtifact
+from bollard.protocol import AgentAPIError, HostInfo, JsonObject
+from bollard.trust import SigningKey
+from bollard.wire import WorkerResult, encode
+
+EVERYTHING = frozenset(f"{family}.{name}" for family, names in OPERATIONS.items() for name in names)
+OFFER = Offer.of(OfferedFile(file_id="manual", source="config"), OfferedFile(file_id="lost", source="config"))
+
+
+class Refused(Exception):
+    """What a runner is told instead of an answer."""
+
+    def __init__(self, error: AgentAPIError) -> None:
+        super().__init__(error.message)
+        self.code = error.code
+        self.message = error.message
+        self.details = error.details
+        self.bytes = encode(error.to_wire())
+
+
+class Call:
+    """One call of a runner, without a wire."""
+
+    streamed = False
+    given_up = False
+    on_given_up: Any = None
+
+    def __init__(self, action: str, params: JsonObject) -> None:
+        self.action = action
+        self.params = params
+        self.outcome: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+
+    def answer(self, result: JsonObject) -> None:
+        self.outcome.set_result(result)
+
+    def refuse(self, error: AgentAPIError) -> None:
+        self.outcome.set_exception(Refused(error))
+
+
+def agent(agent_id: str = "parrot", workspace: str = "default", plugin: str = "acme/parrot", **more: Any) -> Agent:
+    """One that may do everything there is."""
+    access = AccessPolicy(
+        permissions=dict(OPERATIONS),
+        resources={"files": ResourceRule(add=("manual", "lost"))},
+        conversations=more.get("conversations", ()),
+    )
+    return Agent(
+        agent_id=agent_id,
+        workspace=workspace,
+        runner_id=f"plugin:{plugin}/default",
+        runner_name="default",
+        plugin=plugin,
+        label={"en_US": agent_id},
+        permissions=EVERYTHING,
+        policy=AgentPolicy(
+            access=access, state=StatePolicy(scopes=("conversation", "actor", "subject", "runner"))
+        ),
+    )
+
+
+class House:
+    """A host without workers: runs begin, ask, speak and end."""
+
+    def __init__(self, store: Store, blobs: BlobStore, clock: ManualClock, journal: Journal) -> None:
+        self.store = store
+        self.blobs = blobs
+        self.clock = clock
+        self.journal = journal
+        self._maker = RunMaker(clock, IdMaker(), lambda _: OFFER)
+        self._numbers = itertools.count(1)
+
+        async def unasked(run: LiveRun, params: Any) -> HostInfo:
+            raise AssertionError((run, params))
+
+        self.handlers = handlers(
+            store=store,
+            blobs=blobs,
+            clock=clock,
+            cursor_secret=b"s" * 32,
+            host_version="1.2.3",
+            steering_pull=unasked,
+            agents_call=unasked,
+        )
+        self._api = RunApi(self.handlers, clock)
+        self._ports = RunPorts(
+            journal=journal,
+            hub=Hub(),
+            clock=clock,
+            api=self._api,
+            released=lambda run: None,
+            misbehaved=lambda run: None,
+        )
+        self.runs: list[LiveRun] = []
+
+    async def begin(self, of: Agent | None = None, **event: Any) -> LiveRun:
+        """A run of an event in the room."""
+        fields: dict[str, Any] = {
+            "source": "web",
+            "source_id": f"e{next(self._numbers)}",
+            "event_type": "message.received",
+            "text": "hello",
+            "conversation": "room",
+            "bot": "bot",
+            "actor_type": "user",
+            "actor_id": "ann",
+            **event,
+        }
+        queued = self._maker.make(NewEvent(**fields), of or agent(), "direct", epoch=1)
+        assert isinstance(await self.journal.commit(Entry(records=self._maker.first_records(queued))), Committed)
+        run = LiveRun(queued.facts, queued.grant, epoch=1, seq=2, ports=self._ports)
+        self.runs.append(run)
+        return run
+
+    async def ask(self, run: LiveRun, action: str, **params: Any) -> Any:
+        """The answer of the run API; raises `Refused`."""
+        call = Call(action, params)
+        self._api.called(run, call)  # type: ignore[arg-type]
+        return await call.outcome
+
+    async def refusal(self, run: LiveRun, action: str, **params: Any) -> Refused:
+        with pytest.raises(Refused) as caught:
+            await self.ask(run, action, **params)
+        return caught.value
+
+    async def say(self, run: LiveRun, *texts: str, **message: Any) -> None:
+        """The runner's messages, on disk."""
+        for text in texts:
+            self.result(run, "message.completed", {"message": {"role": "assistant", "content": text, **message}})
+        assert await run.written()
+
+    def result(self, run: LiveRun, kind: str, data: JsonObject) -> None:
+        size = len(msgspec.json.encode(data))
+        run.result(WorkerResult(type=kind, data=data, sequence=next(self._numbers), size_bytes=size))
+        run.flush()
+
+    async def end(self, run: LiveRun) -> None:
+        run.cancel("cancelled")
+        await run.done
+
+    def put_artifact(self, artifact_id: str, content: bytes | None = None, **more: Any) -> None:
+        """An artifact that no run made."""
+        fields: dict[str, Any] = {
+            "workspace": "default",
+            "run_id": None,
+            "runner_id": None,
+            "conversation": None,
+            "type": "file",
+            "mime_type": "text/plain",
+            "name": "note.txt",
+            "size_bytes": None if content is None else len(content),
+            "sha256": None if content is None else self.blobs.put(content),
+            "source": "upload",
+            "created_ms": self.clock.now_ms(),
+            "expires_ms": None,
+            "metadata": b"{}",
+            **more,
+        }
+        with self.store.write() as transaction:
+            transaction.apply([PutArtifact(ArtifactRow(artifact_id=artifact_id, **fields))])
+
+    def records(self, run: LiveRun, kind: str) -> list[dict[str, Any]]:
+        """What the log has of one kind of a run's records."""
+        rows = self.store.records_of_run(run.facts.run_id, 0, 1000)
+        return [msgspec.json.decode(row.data or b"null") for row in rows if row.type == kind]
+
+
+@pytest.fixture
+def postgres_url(postgres_url: str) -> Iterator[str]:
+    """Also without stored values."""
+    yield postgres_url
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("TRUNCATE storage")
+
+
+@pytest.fixture
+def blob_store(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs")
+
+
+async def _open(store: Store, blobs: BlobStore, clock: ManualClock, key: SigningKey) -> AsyncIterator[House]:
+    journal = Journal(WriterThread(Writer(store, blobs, clock, incarnation="i1", key=key)))
+    await journal.start()
+    house = House(store, blobs, clock, journal)
+    yield house
+    for run in house.runs:
+        if not run.done.done():
+            await house.end(run)
+    await journal.close()
+
+
+@pytest.fixture
+async def house(
+    store: Store, blob_store: BlobStore, clock: ManualClock, signing_key: SigningKey
+) -> AsyncIterator[House]:
+    """Over each kind of store in turn."""
+    async for opened in _open(store, blob_store, clock, signing_key):
+        yield opened
+
+
+@pytest.fixture
+async def memory_house(
+    memory_store: Store, blob_store: BlobStore, clock: ManualClock, signing_key: SigningKey
+) -> AsyncIterator[House]:
+    """Over memory alone, for what no store has a part in."""
+    async for opened in _open(memory_store, blob_store, clock, signing_key):
+        yield opened
+
+
+@pytest.fixture
+def make_agent() -> Any:
+    return agent
