@@ -96,15 +96,29 @@ class FrontGates:
         `uncounted` are runs of the agent that passed and are not on disk yet; the day's budget counts them too.
         A message that steers makes no run: with `new_run` false the budgets are not asked.
         """
+        refusal = self.look(agent, event, now_ms, live_runs_of_agent, new_run=new_run, uncounted=uncounted)
+        if refusal is None:
+            refusal = self._rate(agent, event, now_mono)
+        return Passed() if refusal is None else refusal
+
+    def look(
+        self,
+        agent: Agent,
+        event: Spoken,
+        now_ms: int,
+        live_runs_of_agent: int,
+        *,
+        new_run: bool = True,
+        uncounted: int = 0,
+    ) -> Refused | None:
+        """What `judge` would say before it asks for the rate. Changes nothing."""
         refusal = _who(agent, event)
         if refusal is None and new_run:
             day = utc_day(now_ms)
             of_day = self.runs_of_day(agent.agent_id, day, workspace=agent.workspace) + uncounted
             until_midnight_s = ((day + 1) * DAY_MS - now_ms) / 1000
             refusal = _budget(agent.policy.budget, agent.agent_id, of_day, live_runs_of_agent, until_midnight_s)
-        if refusal is None:
-            refusal = self._rate(agent, event, now_mono)
-        return Passed() if refusal is None else refusal
+        return refusal
 
     def _rate(self, agent: Agent, event: Spoken, now_mono: float) -> Refused | None:
         rates = self._rates_of(agent)

@@ -1,11 +1,15 @@
-"""What the sender of an event is told."""
+"""What the sender of an event is told, and what it would be told."""
 
 from dataclasses import dataclass
 
+from bollard.host.agents.admission import Admission
+from bollard.host.agents.gates import Refused
+from bollard.host.agents.routing import Resolution
+from bollard.host.grants.grant import Grant
 from bollard.host.runs.hub import Subscription
 from bollard.host.store.rows import EventRow
 
-__all__ = ["Accepted", "first_outcome"]
+__all__ = ["Accepted", "Preview", "first_outcome"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +31,14 @@ class Accepted:
 def first_outcome(row: EventRow) -> Accepted:
     """The same event again gets the answer it got first."""
     return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=row.dispatch == "steering")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What would become of an event. The rest is absent where no agent was found."""
+
+    resolution: Resolution
+    decision: Admission | None = None
+    refused: Refused | None = None
+    """The gate that would be closed; the rate is not asked, because asking takes a turn."""
+    grant: Grant | None = None

@@ -17,9 +17,10 @@ from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
 from bollard.host.agents.gates import FrontGates, Refused
 from bollard.host.agents.lanes import LaneKey, Lanes, lane_of
+from bollard.host.agents.routing import resolve
 from bollard.host.clock import Clock
 from bollard.host.errors import BudgetExceeded, Conflict, Forbidden, HostError, NotFound, Overloaded, StorageFull
-from bollard.host.intake.accepted import Accepted, first_outcome
+from bollard.host.intake.accepted import Accepted, Preview, first_outcome
 from bollard.host.intake.steering import Claims, SteeringItem, claim
 from bollard.host.limits import QUEUED_RUNS, WORKER_START_S
 from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
@@ -183,19 +184,44 @@ class Intake:
 
     def _gated(self, agent: Agent, event: NewEvent, *, lane: LaneKey | None, new_run: bool) -> HostError | None:
         """The front gates. A run that waits for others of its conversation is not beside them."""
-        key = (agent.workspace, agent.agent_id)
-        view = None if lane is None or agent.policy.concurrency.mode == "parallel" else self._lanes.view(lane)
-        waits_for = 0 if view is None else len(view.active) + len(view.queued)
         judged = self._gates.judge(
             agent,
             event,
             self._clock.monotonic(),
             self._clock.now_ms(),
-            self._runs_of_agent[key] - waits_for,
+            self._beside(agent, lane),
             new_run=new_run,
-            uncounted=self._uncounted[key],
+            uncounted=self._uncounted[agent.workspace, agent.agent_id],
         )
         return _refused(judged) if isinstance(judged, Refused) else None
+
+    def _beside(self, agent: Agent, lane: LaneKey | None) -> int:
+        """Runs of the agent that a new one would run beside, so without those of its conversation."""
+        view = None if lane is None or agent.policy.concurrency.mode == "parallel" else self._lanes.view(lane)
+        waits_for = 0 if view is None else len(view.active) + len(view.queued)
+        return self._runs_of_agent[agent.workspace, agent.agent_id] - waits_for
+
+    def preview(self, event: NewEvent, workspace: str, agent_id: str | None = None) -> Preview:
+        """What would become of this event now, and why. Nothing is written, nothing is counted."""
+        found = resolve(event, self._bindings.all(workspace), self._agents_of(workspace), agent=agent_id)
+        if found.agent is None:
+            return Preview(resolution=found)
+        agent = found.agent
+        lane = lane_of(workspace, agent.agent_id, event)
+        decision = self._decide(agent, event, lane)
+        gate = self._gates.look(
+            agent,
+            event,
+            self._clock.now_ms(),
+            self._beside(agent, lane),
+            new_run=not isinstance(decision, Steer),
+            uncounted=self._uncounted[agent.workspace, agent.agent_id],
+        )
+        grant = self._maker.grant(event, agent, "run_preview")
+        return Preview(resolution=found, decision=decision, refused=gate, grant=grant)
+
+    def _agents_of(self, workspace: str) -> dict[str, Agent]:
+        return {agent.agent_id: agent for agent in self._agents.all() if agent.workspace == workspace}
 
     async def _known(self, event: NewEvent, workspace: str) -> Accepted | None:
         """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
