@@ -12,6 +12,7 @@ from figures import Figure, Measured
 from host_cells import load_figures, measure_cells, postgres_figures
 from host_chain import chain_verify
 from host_footprint import growth_over_runs, idle_memory, idle_readers, start_times
+from host_grants import grant_figures
 from host_growth import measure_growth
 from host_neighbour import bad_neighbour
 from host_postgres import NoServer, own_database
@@ -47,6 +48,7 @@ async def measure(*, quick: bool) -> Measured:
         if database is not None:
             figures += postgres_figures(cells["floor"], cells["postgres"])
         figures.append(chain_verify(passes=passes))
+        figures += grant_figures()
         if not quick:
             figures += await _long_figures(directory, passes=passes)
     missing = ("PostgreSQL",) if database is None and not quick else ()

@@ -10,15 +10,15 @@ from bollard.host.agents.gates import FrontGates
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Engine
 from bollard.host.grants.offer import Offer, OfferedAgent
+from bollard.host.intake.child_calls import ChildCalls
 from bollard.host.intake.intake import Intake
 from bollard.host.intake.steering import Claims
+from bollard.host.intake.steering_calls import SteeringCalls
 from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE
 from bollard.host.log.journal import Journal
 from bollard.host.recovery import Recovery
-from bollard.host.runapi.children import ChildCalls
 from bollard.host.runapi.gate import Handler, RunApi
 from bollard.host.runapi.handlers import handlers
-from bollard.host.runapi.steering import SteeringCalls
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
@@ -102,7 +102,7 @@ def build_core(
         clock=clock,
         cursor_secret=cursor_secret,
         host_version=host_version,
-        steering_pull=SteeringCalls(intake).pull,
+        steering_pull=SteeringCalls(intake.giving).pull,
         agents_call=ChildCalls(intake, dispatcher, agents, store).call,
     )
     recovery = Recovery(store, clock, agents, engine.incarnation)

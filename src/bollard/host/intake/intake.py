@@ -5,23 +5,24 @@ written, and only what is on disk is begun. A sender who goes away meanwhile cha
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import structlog
 
-from bollard.host.agents.admission import Actor, Interrupt, LaneRun, Queue, Reject, Start, Steer, admit
+from bollard.host.agents.admission import Interrupt, Queue, Reject, Start, Steer, admit
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
 from bollard.host.agents.gates import FrontGates, Refused
-from bollard.host.agents.lanes import LaneKey, Lanes, lane_of
+from bollard.host.agents.lanes import LaneKey, lane_of
 from bollard.host.agents.routing import resolve
 from bollard.host.clock import Clock
 from bollard.host.errors import BudgetExceeded, Conflict, Forbidden, HostError, NotFound, Overloaded, StorageFull
 from bollard.host.intake.accepted import Accepted, Preview, first_outcome
-from bollard.host.intake.steering import Claims, SteeringItem, claim
+from bollard.host.intake.giving import Giving
+from bollard.host.intake.places import Places, Way, actor_of
+from bollard.host.intake.steering import Claims, SteeringItem
 from bollard.host.limits import QUEUED_RUNS, WORKER_START_S
 from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
 from bollard.host.log.facts import RunFacts
@@ -42,30 +43,6 @@ _log = structlog.get_logger("bollard.intake")
 T = TypeVar("T")
 _RETRY_S: Final = 1.0
 """Time between two tries to dispatch a message that the store refused."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """Where an event goes: decided, and its place taken."""
-
-    agent: Agent
-    binding_id: str
-    lane: LaneKey | None
-    decision: Start | Queue | Interrupt
-    parent: LiveRun | None = None
-    external: bool = False
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.agent.workspace, self.agent.agent_id
-
-
-@dataclass(slots=True)
-class _Giving:
-    """Messages of one conversation that are on their way into a run."""
-
-    count: int = 0
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Intake:
@@ -97,15 +74,16 @@ class Intake:
         self._gates = gates or FrontGates()
         self._starting = starting
         self._queued_runs = queued_runs
-        self._lanes = Lanes()
-        self._lane_of_run: dict[str, LaneKey] = {}
-        self._runs_of_agent: Counter[tuple[str, str]] = Counter()
-        self._uncounted: Counter[tuple[str, str]] = Counter()
-        """Runs that passed the gates and are not on disk yet."""
-        self._giving: dict[LaneKey, _Giving] = {}
-        """Messages that are on their way into a run."""
-        self._early: set[str] = set()
-        """Runs whose turn came before they were on disk."""
+        self._places = Places()
+        self._giving = Giving(
+            journal=journal,
+            clock=clock,
+            maker=maker,
+            dispatcher=dispatcher,
+            claims=claims,
+            places=self._places,
+            redispatch=self._redispatch,
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._children: dict[str, set[str]] = {}
         dispatcher.watch(self._left, self._stop_children)
@@ -129,8 +107,8 @@ class Intake:
         lane = lane_of(workspace, agent.agent_id, event)
         decision = self._decide(agent, event, lane)
         # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
-        while lane is not None and lane in self._giving and not isinstance(decision, Steer):
-            await self._giving[lane].settled.wait()
+        while lane is not None and self._giving.busy(lane) and not isinstance(decision, Steer):
+            await self._giving.settled(lane)
             decision = self._decide(agent, event, lane)
         refusal = self._refusal(agent, event, decision)
         if refusal is not None or isinstance(decision, Reject):
@@ -138,10 +116,10 @@ class Intake:
             if known is None:
                 raise refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
             return known
-        if isinstance(decision, Steer) and not external:
-            return await self._steer(event, agent, decision.run_id, lane)
+        if isinstance(decision, Steer) and lane is not None and not external:
+            return await self._giving.give(event, agent, decision.run_id, lane)
         chosen = Queue() if isinstance(decision, Steer) else decision
-        way = _Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external)
+        way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external)
         return await self._create(event, way, watch=watch)
 
     async def _route(self, event: NewEvent, workspace: str, agent_id: str | None) -> tuple[Agent, str]:
@@ -165,8 +143,8 @@ class Intake:
         return admit(
             agent.policy.concurrency,
             steering="steering" in agent.capabilities,
-            lane=None if lane is None else self._lanes.view(lane),
-            actor=_actor(event),
+            lane=self._places.view(lane),
+            actor=actor_of(event),
         )
 
     def _refusal(
@@ -189,17 +167,11 @@ class Intake:
             event,
             self._clock.monotonic(),
             self._clock.now_ms(),
-            self._beside(agent, lane),
+            self._places.beside(agent, lane),
             new_run=new_run,
-            uncounted=self._uncounted[agent.workspace, agent.agent_id],
+            uncounted=self._places.uncounted(agent),
         )
         return _refused(judged) if isinstance(judged, Refused) else None
-
-    def _beside(self, agent: Agent, lane: LaneKey | None) -> int:
-        """Runs of the agent that a new one would run beside, so without those of its conversation."""
-        view = None if lane is None or agent.policy.concurrency.mode == "parallel" else self._lanes.view(lane)
-        waits_for = 0 if view is None else len(view.active) + len(view.queued)
-        return self._runs_of_agent[agent.workspace, agent.agent_id] - waits_for
 
     def preview(self, event: NewEvent, workspace: str, agent_id: str | None = None) -> Preview:
         """What would become of this event now, and why. Nothing is written, nothing is counted."""
@@ -213,9 +185,9 @@ class Intake:
             agent,
             event,
             self._clock.now_ms(),
-            self._beside(agent, lane),
+            self._places.beside(agent, lane),
             new_run=not isinstance(decision, Steer),
-            uncounted=self._uncounted[agent.workspace, agent.agent_id],
+            uncounted=self._places.uncounted(agent),
         )
         grant = self._maker.grant(event, agent, "run_preview")
         return Preview(resolution=found, decision=decision, refused=gate, grant=grant)
@@ -236,20 +208,19 @@ class Intake:
             raise refusal
         if self._dispatcher.closing or self._dispatcher.crowded:
             raise Overloaded("the host takes no runs now", hint="try again in a moment")
-        way = _Way(agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent)
+        way = Way(agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent)
         return await self._create(event, way, watch=False)
 
-    async def _create(self, event: NewEvent, way: _Way, *, watch: bool, event_id: str | None = None) -> Accepted:
+    async def _create(self, event: NewEvent, way: Way, *, watch: bool, event_id: str | None = None) -> Accepted:
         run = self._maker.make(
             event, way.agent, way.binding_id, event_id=event_id, parent=way.parent, external=way.external
         )
         facts = run.facts
-        turn = self._enter(way, run)
+        turn = self._places.enter(way, run)
         now = turn and (self._dispatcher.has_room or way.parent is not None)
         run = replace(run, epoch=1) if now else run
         records = self._maker.first_records(run)
         subscription = self._hub.subscribe(facts.run_id) if watch else None
-        self._uncounted[way.key] += 1
         if now:
             self._dispatcher.expect(1)
 
@@ -257,7 +228,7 @@ class Intake:
             # Here, and not behind the wait: a run that is on disk begins, also when its caller went away meanwhile.
             if now:
                 self._dispatcher.expect(-1)
-            self._uncounted[way.key] -= 1
+            self._places.counted(facts)
             if isinstance(outcome, Committed):
                 self._created(run, records, turn=turn)
             else:
@@ -283,20 +254,6 @@ class Intake:
             await self._stop(*way.decision.run_ids)
         return _new(facts, subscription)
 
-    def _enter(self, way: _Way, run: QueuedRun) -> bool:
-        """Take the run's place in its conversation; whether its turn is now."""
-        facts, agent = run.facts, way.agent
-        self._runs_of_agent[way.key] += 1
-        if way.lane is None:
-            return True
-        mode = agent.policy.concurrency.mode
-        entry = LaneRun(run_id=facts.run_id, actor=_actor(run.event), steerable=run.grant.steerable)
-        self._lane_of_run[facts.run_id] = way.lane
-        if isinstance(way.decision, Start):
-            self._lanes.enter_active(way.lane, entry, parallel=mode == "parallel")
-            return True
-        return self._lanes.enter_queue(way.lane, entry) is not None
-
     def _created(self, run: QueuedRun, records: list[NewRecord], *, turn: bool) -> None:
         """A new run is on disk: show it and start it, or let it wait."""
         kill_point("dispatcher.after_accept")
@@ -306,8 +263,7 @@ class Intake:
         if run.epoch:
             self._dispatcher.begin(run)
             self._adopt(facts)
-        elif turn or facts.run_id in self._early:
-            self._early.discard(facts.run_id)
+        elif turn or self._places.came_early(facts.run_id):
             self._dispatcher.wait(run)
         else:
             self._dispatcher.hold(run)
@@ -319,63 +275,22 @@ class Intake:
             except HostError as error:
                 _log.warning("a run could not be stopped", run=run_id, problem=error.message)
 
-    # --- into a run that is active ---
+    # --- messages that were meant for a run that is active ---
 
-    async def _steer(self, event: NewEvent, agent: Agent, run_id: str, lane: LaneKey | None) -> Accepted:
-        event_id = f"evt_{self._maker.new_id()}"
-        item = SteeringItem(event_id=event_id, event=event, claimed_ms=self._clock.now_ms())
-        self._claims.put(run_id, item)
-        self._count_unread(run_id)
-        return await asyncio.shield(self._task(self._write_and_give(item, agent, run_id, lane)))
-
-    async def _write_and_give(self, item: SteeringItem, agent: Agent, run_id: str, lane: LaneKey | None) -> Accepted:
-        giving = self._giving.setdefault(lane, _Giving()) if lane is not None else _Giving()
-        giving.count += 1
+    async def _redispatch(self, item: SteeringItem, agent: Agent) -> Accepted:
+        """A message that is on disk is not refused any more: what cannot be dispatched now is dispatched later."""
         try:
-            return await self._give(item, agent, run_id)
-        except BaseException:
-            self._claims.drop(run_id, item.event_id)
-            raise
-        finally:
-            giving.count -= 1
-            if not giving.count and lane is not None:
-                del self._giving[lane]
-                giving.settled.set()
-
-    async def _give(self, item: SteeringItem, agent: Agent, run_id: str) -> Accepted:
-        """The message goes to the disk; then it becomes part of the run, or gets its own."""
-        event = item.event
-        data = event.record(item.event_id, None, waits_for=agent.agent_id)
-        record = NewRecord(workspace=agent.workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
-        entry = Entry(records=[record], dedupe=(agent.workspace, event.source, event.source_id), size=len(data))
-        outcome = await self._journal.commit(entry)
-        if isinstance(outcome, Duplicate):
-            self._claims.drop(run_id, item.event_id)
-            return first_outcome(outcome.first)
-        kill_point("intake.after_event")
-        live = self._dispatcher.live.get(run_id)
-        if live is not None and await claim(live, item.event_id):
-            kill_point("intake.after_claim")
-            return Accepted(event_id=item.event_id, run_id=run_id, first=True, steered=True, place=live.place)
-        self._claims.drop(run_id, item.event_id)
-        return await self.redispatch(event, item.event_id, agent)
-
-    def _count_unread(self, run_id: str) -> None:
-        live, lane = self._dispatcher.live.get(run_id), self._lane_of_run.get(run_id)
-        if live is not None and lane is not None:
-            self._lanes.set_waiting_messages(lane, run_id, self._claims.unread(live))
-
-    async def pull(self, live: LiveRun, limit: int) -> list[SteeringItem]:
-        """What a runner asks for at a turn of its own."""
-        items = await self._claims.pull(live, limit)
-        self._count_unread(live.facts.run_id)
-        return items
+            return await self.redispatch(item.event, item.event_id, agent)
+        except HostError as error:
+            _log.warning("a message could not be dispatched yet", event=item.event_id, problem=error.message)
+            self._task(self._insist(item, agent.agent_id, agent.workspace))
+            return Accepted(event_id=item.event_id, run_id=None, first=True)
 
     async def redispatch(self, event: NewEvent, event_id: str, agent: Agent) -> Accepted:
         """A message that waits on disk gets a run of its own, in its turn. Its gates were passed when it came."""
         lane = lane_of(agent.workspace, agent.agent_id, event)
-        busy = lane is not None and self._lanes.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
-        way = _Way(
+        busy = self._places.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
+        way = Way(
             agent=agent,
             binding_id=f"steering:{agent.agent_id}",
             lane=lane,
@@ -388,13 +303,15 @@ class Intake:
     def enter_again(self, run: QueuedRun) -> None:
         """A run of an earlier incarnation that still waits."""
         self._journal.remember(run.facts)
-        way = _Way(
+        way = Way(
             agent=run.agent,
             binding_id=run.facts.binding_id,
             lane=lane_of(run.facts.workspace, run.facts.agent_id, run.event),
             decision=Queue(),
         )
-        if self._enter(way, run):
+        turn = self._places.enter(way, run)
+        self._places.counted(run.facts)
+        if turn:
             self._dispatcher.wait(run)
         else:
             self._dispatcher.hold(run)
@@ -423,14 +340,14 @@ class Intake:
         self._leave(facts)
         for event_id in () if state is None else state.redispatched:
             if (item := items.get(event_id)) is not None:
-                self._task(self._insist(item, facts))
+                self._task(self._insist(item, facts.agent_id, facts.workspace))
 
-    async def _insist(self, item: SteeringItem, facts: RunFacts) -> None:
+    async def _insist(self, item: SteeringItem, agent_id: str, workspace: str) -> None:
         """A message is not given up because the store is busy: it is on disk, and it will be dispatched."""
         while not self._dispatcher.closing:
-            agent = self._agents.get(facts.agent_id, facts.workspace)
+            agent = self._agents.get(agent_id, workspace)
             if agent is None:
-                _log.warning("a message waits for an agent that is gone", event=item.event_id, agent=facts.agent_id)
+                _log.warning("a message waits for an agent that is gone", event=item.event_id, agent=agent_id)
                 return  # the next start tries again
             try:
                 await self.redispatch(item.event, item.event_id, agent)
@@ -441,19 +358,17 @@ class Intake:
                 return
 
     def _leave(self, facts: RunFacts) -> None:
-        key = (facts.workspace, facts.agent_id)
-        self._runs_of_agent[key] -= 1
-        if not self._runs_of_agent[key]:
-            del self._runs_of_agent[key], self._uncounted[key]
-        self._early.discard(facts.run_id)
-        lane = self._lane_of_run.pop(facts.run_id, None)
-        if lane is None or self._lanes.cancel_queued(lane, facts.run_id):
-            return
-        following = self._lanes.leave(lane, facts.run_id)
+        following = self._places.leave(facts)
         if following is not None and not self._dispatcher.turn_of(following):
-            self._early.add(following)
+            self._places.not_yet(following)
+
+    @property
+    def giving(self) -> Giving:
+        """Messages on their way into runs, and runners that pull them."""
+        return self._giving
 
     async def close(self) -> None:
+        await self._giving.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -463,10 +378,6 @@ class Intake:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _actor(event: NewEvent) -> Actor | None:
-    return (event.actor_type, event.actor_id) if event.actor_type and event.actor_id else None
 
 
 def _new(facts: RunFacts, subscription: Subscription | None) -> Accepted:

@@ -1,6 +1,6 @@
 """`steering.pull`: the messages that came for a run while it ran."""
 
-from bollard.host.intake.intake import Intake
+from bollard.host.intake.giving import Giving
 from bollard.host.runs.live import LiveRun
 from bollard.protocol import SteeringPull, SteeringPullResult, limits
 
@@ -10,10 +10,10 @@ __all__ = ["SteeringCalls"]
 class SteeringCalls:
     """Gives what waits to the runner: leased to it until its run completes."""
 
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, giving: Giving) -> None:
+        self._giving = giving
 
     async def pull(self, run: LiveRun, params: SteeringPull) -> SteeringPullResult:
         limit = 1 if params.mode == "one-at-a-time" else params.limit or limits.STEERING_QUEUE
-        items = await self._intake.pull(run, limit)
+        items = await self._giving.pull(run, limit)
         return SteeringPullResult.from_wire({"items": [item.to_wire(run) for item in items]})

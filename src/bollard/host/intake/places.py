@@ -1,0 +1,104 @@
+"""Where each run stands: in its conversation, and among the runs of its agent. In memory; no decisions."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from bollard.host.agents.admission import Actor, Interrupt, LaneRun, LaneView, Queue, Start
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.lanes import LaneKey, Lanes
+from bollard.host.log.facts import RunFacts
+from bollard.host.runs.creation import QueuedRun
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.live import LiveRun
+
+__all__ = ["Places", "Way", "actor_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """Where an event goes: decided, and its place not taken yet."""
+
+    agent: Agent
+    binding_id: str
+    lane: LaneKey | None
+    decision: Start | Queue | Interrupt
+    parent: LiveRun | None = None
+    external: bool = False
+
+
+class Places:
+    """One per host."""
+
+    def __init__(self) -> None:
+        self._lanes = Lanes()
+        self._lane_of_run: dict[str, LaneKey] = {}
+        self._runs_of_agent: Counter[tuple[str, str]] = Counter()
+        self._uncounted: Counter[tuple[str, str]] = Counter()
+        self._early: set[str] = set()
+        """Runs whose turn came before they were on disk."""
+
+    def view(self, lane: LaneKey | None) -> LaneView | None:
+        """A conversation now; `None` for one that has no runs, and for none."""
+        return None if lane is None else self._lanes.view(lane)
+
+    def beside(self, agent: Agent, lane: LaneKey | None) -> int:
+        """Runs of the agent that a new one would run beside, so without those of its conversation."""
+        view = None if agent.policy.concurrency.mode == "parallel" else self.view(lane)
+        waits_for = 0 if view is None else len(view.active) + len(view.queued)
+        return self._runs_of_agent[agent.workspace, agent.agent_id] - waits_for
+
+    def uncounted(self, agent: Agent) -> int:
+        """Runs of the agent that passed the gates and are not on disk yet."""
+        return self._uncounted[agent.workspace, agent.agent_id]
+
+    def enter(self, way: Way, run: QueuedRun) -> bool:
+        """Take the run's place; whether its turn is now."""
+        facts = run.facts
+        key = (facts.workspace, facts.agent_id)
+        self._runs_of_agent[key] += 1
+        self._uncounted[key] += 1
+        if way.lane is None:
+            return True
+        entry = LaneRun(run_id=facts.run_id, actor=actor_of(run.event), steerable=run.grant.steerable)
+        self._lane_of_run[facts.run_id] = way.lane
+        if isinstance(way.decision, Start):
+            parallel = way.agent.policy.concurrency.mode == "parallel"
+            self._lanes.enter_active(way.lane, entry, parallel=parallel)
+            return True
+        return self._lanes.enter_queue(way.lane, entry) is not None
+
+    def counted(self, facts: RunFacts) -> None:
+        """The fate of its first commit is known."""
+        self._uncounted[facts.workspace, facts.agent_id] -= 1
+
+    def came_early(self, run_id: str) -> bool:
+        """Whether its turn came while it was on its way to the disk."""
+        if run_id not in self._early:
+            return False
+        self._early.discard(run_id)
+        return True
+
+    def leave(self, facts: RunFacts) -> str | None:
+        """The run is over, or never was; the run of its conversation whose turn is next."""
+        key = (facts.workspace, facts.agent_id)
+        self._runs_of_agent[key] -= 1
+        if not self._runs_of_agent[key]:
+            del self._runs_of_agent[key], self._uncounted[key]
+        self._early.discard(facts.run_id)
+        lane = self._lane_of_run.pop(facts.run_id, None)
+        if lane is None or self._lanes.cancel_queued(lane, facts.run_id):
+            return None
+        return self._lanes.leave(lane, facts.run_id)
+
+    def not_yet(self, run_id: str) -> None:
+        """Its turn has come and it is not on disk: it starts as soon as it is."""
+        self._early.add(run_id)
+
+    def unread(self, run_id: str, count: int) -> None:
+        """So many messages wait for the runner of this run."""
+        if (lane := self._lane_of_run.get(run_id)) is not None:
+            self._lanes.set_waiting_messages(lane, run_id, count)
+
+
+def actor_of(event: NewEvent) -> Actor | None:
+    return (event.actor_type, event.actor_id) if event.actor_type and event.actor_id else None
