@@ -5,15 +5,17 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
-import struct
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from bollard.host.clock import SystemClock
@@ -140,8 +142,16 @@ class HostProcess:
         *,
         commands: dict[str, list[str]] | None = None,
         runs_at_once: int = 64,
+        deadline_s: dict[str, float] | None = None,
+        environment: dict[str, str] | None = None,
+        inside: list[str] | None = None,
+        seen_at: Path | None = None,
     ) -> None:
-        self.data = data
+        self.data = seen_at or data  # where it is from here, for a host that runs `inside` namespaces of its own
+        self._own_data = data
+        self._logs = data.parent / f"{data.name}.logs"
+        self._environment = environment or {}
+        self._inside = inside or []
         self.port = free_port()
         self.client = Client(self.port, self._token)
         self.started_s: list[float] = []
@@ -149,28 +159,39 @@ class HostProcess:
             "plugins": [str(path) for path in plugins],
             "commands": commands or {},
             "runs_at_once": runs_at_once,
+            "deadline_s": deadline_s or {},
         }
         self._process: asyncio.subprocess.Process | None = None
+        self._drain: asyncio.Task[None] | None = None
         data.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(exist_ok=True)
 
     def _token(self) -> str:
         return (self.data / "token").read_text()
+
+    def client_at(self, port: int) -> Client:
+        return Client(port, self._token)
 
     @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
 
+    def command(self) -> list[str]:
+        options = {"data": str(self._own_data), "port": self.port, **self._options}
+        return [sys.executable, str(HERE / "launch.py"), json.dumps(options)]
+
+    def listens(self, line: bytes) -> bool:
+        return line == b"listening\n"
+
     async def start(self, kill_point: str = "") -> None:
         """Returns when the host listens, or when it died before at its kill point."""
-        options = {"data": str(self.data), "port": self.port, **self._options}
-        environment = {**os.environ, "BOLLARD_KILL_POINT": kill_point}
+        environment = {**os.environ, **self._environment, "BOLLARD_KILL_POINT": kill_point}
         begun = time.monotonic()
-        with (self.data / "host.log").open("ab") as log:
+        with (self._logs / "stderr").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                str(HERE / "launch.py"),
-                json.dumps(options),
+                *self._inside,
+                *self.command(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -179,14 +200,14 @@ class HostProcess:
         assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE_S):
             line = b"-"
-            while line and line != b"listening\n":  # log lines come before it
+            while line and not self.listens(line):  # log lines come before it
                 line = await self._process.stdout.readline()
-        assert line or kill_point, (self.data / "host.log").read_text()[-2000:]
+        assert line or kill_point, (self._logs / "stderr").read_text()[-2000:]
         self.started_s.append(time.monotonic() - begun)
         self._drain = asyncio.create_task(self._swallow(self._process.stdout))
 
     async def _swallow(self, output: asyncio.StreamReader) -> None:
-        with (self.data / "host.out").open("ab") as log:
+        with (self._logs / "stdout").open("ab") as log:
             while piece := await output.read(65536):
                 log.write(piece)
 
@@ -195,7 +216,8 @@ class HostProcess:
         assert self._process is not None
         async with asyncio.timeout(PATIENCE_S):
             code = await self._process.wait()
-            await self._drain
+            if self._drain is not None:
+                await self._drain
         return code
 
     async def end(self, how: signal.Signals) -> None:
@@ -216,10 +238,20 @@ class HostProcess:
                     return
                 await asyncio.sleep(0.02)
 
+    async def health(self) -> dict[str, Any]:
+        """What the host says of itself."""
+        async with self.client.request("GET", "/readyz") as answer:
+            return await answer.json()
+
     async def plugin(self, name: str) -> dict[str, Any]:
         """What the host says of a plugin."""
-        async with self.client.request("GET", "/readyz") as answer:
-            return (await answer.json())["plugins"][name]
+        return (await self.health())["plugins"][name]
+
+    def worker(self, plugin: Path) -> psutil.Process:
+        """The one worker of a plugin."""
+        children = psutil.Process(self.pid).children(recursive=True)
+        (found,) = [child for child in children if str(plugin) in child.cmdline()]
+        return found
 
     async def until_plugin(self, name: str, status: str) -> dict[str, Any]:
         async with asyncio.timeout(PATIENCE_S):
@@ -302,7 +334,7 @@ class Chaos:
             store.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def seed() -> int:
     return int(os.environ.get("CHAOS_SEED", "1"))
 
@@ -314,8 +346,19 @@ def rounds() -> int:
 
 
 @pytest.fixture
+def repeats(rounds: int) -> int:
+    """How often a fault is repeated that takes seconds: once in what every commit runs."""
+    return max(1, rounds // 4)
+
+
+@pytest.fixture(scope="session")
 def scripted() -> Path:
     return HERE / "scripted.py"
+
+
+@pytest.fixture(scope="session")
+def host_class() -> type[HostProcess]:
+    return HostProcess
 
 
 @pytest.fixture
@@ -323,8 +366,8 @@ async def make_host(tmp_path: Path) -> AsyncIterator[Callable[..., HostProcess]]
     """Makes hosts, and ends those that are left."""
     made: list[HostProcess] = []
 
-    def make(*plugins: Path, **options: Any) -> HostProcess:
-        host = HostProcess(tmp_path / f"data{len(made)}", list(plugins), **options)
+    def make(*plugins: Path, data: Path | None = None, **options: Any) -> HostProcess:
+        host = HostProcess(data or tmp_path / f"data{len(made)}", list(plugins), **options)
         made.append(host)
         return host
 
@@ -334,7 +377,7 @@ async def make_host(tmp_path: Path) -> AsyncIterator[Callable[..., HostProcess]]
             await host.kill()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_chaos(seed: int) -> Callable[[HostProcess], Chaos]:
     return lambda host: Chaos(host, seed)
 
@@ -345,75 +388,12 @@ def plugin_path() -> Callable[[str], Path]:
     return lambda name: HERE / f"{name}.py"
 
 
-class ChaosProxy:
-    """Stands between a client and a host: delays what comes back, cuts it after so many bytes, or stalls."""
-
-    def __init__(self, upstream: int) -> None:
-        self._upstream = upstream
-        self.cut_after: int | None = None
-        self.reset = False
-        """Whether a cut is an RST instead of an end."""
-        self.delay_s = 0.0
-        self.piece = 65536
-        self.cuts = 0
-        self._tasks: set[Any] = set()
-        """The loop itself holds them only weakly."""
-
-    async def start(self) -> int:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._tasks.add(asyncio.current_task())
-        host_reader, host_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
-        upward = asyncio.create_task(self._pump(reader, host_writer))
-        try:
-            with contextlib.suppress(OSError):
-                await self._downward(host_reader, writer)
-        finally:
-            upward.cancel()
-            host_writer.close()
-            writer.close()
-
-    @staticmethod
-    async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while piece := await reader.read(65536):
-                writer.write(piece)
-
-    async def _downward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        left = self.cut_after
-        while piece := await reader.read(self.piece):
-            if self.delay_s:
-                await asyncio.sleep(self.delay_s)
-            writer.write(piece if left is None else piece[:left])
-            await writer.drain()
-            if left is not None:
-                left -= len(piece)
-                if left <= 0:
-                    self.cuts += 1
-                    if self.reset:
-                        linger = struct.pack("ii", 1, 0)
-                        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                        writer.transport.abort()
-                    return
-
-
-@pytest.fixture
-async def make_proxy() -> AsyncIterator[Callable[[HostProcess], Any]]:
-    """A proxy before a host, and a client that speaks through it."""
-    made: list[ChaosProxy] = []
-
-    async def make(host: HostProcess) -> tuple[ChaosProxy, Client]:
-        proxy = ChaosProxy(host.port)
-        port = await proxy.start()
-        made.append(proxy)
-        return proxy, Client(port, host._token)
-
-    yield make
-    for proxy in made:
-        await proxy.stop()
+@pytest.fixture(scope="session")
+def disk_shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that stands between a host and its disk; see its source."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("gcc is missing: it builds the library that watches and slows the host's disk")
+    library = tmp_path_factory.mktemp("shim") / "disk_shim.so"
+    subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, HERE / "disk_shim.c", "-ldl"], check=True)
+    return library

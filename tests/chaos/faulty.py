@@ -4,9 +4,18 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import signal
 import time
 
 from bollard.sdk import RunContext, runner
+
+
+def exhaust_memory() -> None:
+    """Take memory and use it until there is none, as native code does that asks no questions."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    while True:
+        ctypes.memset(libc.malloc(16 << 20), 1, 16 << 20)
 
 
 @runner(label="Faulty", capabilities=["interrupt"])
@@ -34,17 +43,45 @@ async def faulty(ctx: RunContext):  # noqa: C901 -- one case for each fault
                     await asyncio.sleep(3600)
                 except asyncio.CancelledError:
                     ctx.log("no")
+        case "blocked":
+            yield ctx.delta("blocked")
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.1)  # the delta leaves
+            time.sleep(3600)  # noqa: ASYNC251 -- the fault
+        case "ignores_sigterm":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            yield ctx.delta("deaf to signals")
+            while True:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(3600)
+        case "memory":
+            yield ctx.delta("hungry")
+            await asyncio.sleep(0.1)  # the delta leaves
+            exhaust_memory()
         case "deltas":
             for number in range(20_000):
                 yield ctx.delta(f"{number} ")
+        case "endless_deltas":
+            while True:
+                yield ctx.delta("x" * ctx.event.data.get("size", 100))
         case "logs":
             for number in range(20_000):
                 ctx.log(f"line {number}")
                 print("and a print", number)
+        case "endless_logs":
+            yield ctx.delta("talkative")
+            while True:
+                ctx.log("line " * 200)
+                print("and a print " * 200)
+                await asyncio.sleep(0)
         case "calls":
             calls = [asyncio.create_task(ctx.api.host.info()) for _ in range(2000)]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             yield ctx.completed(f"{sum(not isinstance(outcome, Exception) for outcome in outcomes)} answered")
+        case "endless_calls":
+            yield ctx.delta("curious")
+            while True:
+                await asyncio.gather(*(ctx.api.host.info() for _ in range(500)), return_exceptions=True)
         case "giant":
             yield ctx.completed("x" * (2 * 1024 * 1024))
         case "none":

@@ -1,14 +1,94 @@
 """F26: a stream that is cut anywhere and resumed gives every reader the whole ledger, once and in order."""
 
 import asyncio
+import contextlib
 import os
 import random
+import socket
+import struct
+from typing import Any
+
+import pytest
 
 from bollard.host.simulator.history import History
 
 BROKEN = (OSError, EOFError)
 STEP = int(os.environ.get("CHAOS_CUT_STEP", "23"))
 """Bytes between two cuts; 1 cuts at every byte."""
+
+
+class ChaosProxy:
+    """Stands between a client and a host: delays what comes back, cuts it after so many bytes, or stalls."""
+
+    def __init__(self, upstream: int) -> None:
+        self._upstream = upstream
+        self.cut_after: int | None = None
+        self.reset = False
+        """Whether a cut is an RST instead of an end."""
+        self.delay_s = 0.0
+        self.piece = 65536
+        self.cuts = 0
+        self._tasks: set[Any] = set()
+        """The loop itself holds them only weakly."""
+
+    async def start(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.add(asyncio.current_task())
+        host_reader, host_writer = await asyncio.open_connection("127.0.0.1", self._upstream)
+        upward = asyncio.create_task(self._pump(reader, host_writer))
+        try:
+            with contextlib.suppress(OSError):
+                await self._downward(host_reader, writer)
+        finally:
+            upward.cancel()
+            host_writer.close()
+            writer.close()
+
+    @staticmethod
+    async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while piece := await reader.read(65536):
+                writer.write(piece)
+
+    async def _downward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        left = self.cut_after
+        while piece := await reader.read(self.piece):
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            writer.write(piece if left is None else piece[:left])
+            await writer.drain()
+            if left is not None:
+                left -= len(piece)
+                if left <= 0:
+                    self.cuts += 1
+                    if self.reset:
+                        linger = struct.pack("ii", 1, 0)
+                        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                        writer.transport.abort()
+                    return
+
+
+@pytest.fixture
+async def make_proxy():
+    """A proxy before a host, and a client that speaks through it."""
+    made = []
+
+    async def make(host):
+        proxy = ChaosProxy(host.port)
+        port = await proxy.start()
+        made.append(proxy)
+        return proxy, host.client_at(port)
+
+    yield make
+    for proxy in made:
+        await proxy.stop()
 
 
 async def _read_through(client, view, tries):

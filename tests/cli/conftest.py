@@ -275,3 +275,63 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
         yield running.start()
     finally:
         running.close()
+
+
+DEAF = """
+import asyncio
+from bollard.sdk import RunContext, runner
+
+@runner(label="Deaf", capabilities=["interrupt", "steering"])
+async def deaf(ctx: RunContext):
+    yield ctx.delta(f"I do not listen: {ctx.input.text}")
+    if ctx.input.text == "wait":
+        await asyncio.sleep(2)
+    if ctx.input.text == "stay":
+        await asyncio.Event().wait()
+"""
+
+
+@pytest.fixture(scope="session")
+def steady_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
+    """A host with a runner that reads what it is told, and one that says so and does not."""
+    running = RunningHost(tmp_path_factory.mktemp("steady"))
+    deaf = running.folder / "deaf.py"
+    deaf.write_text(DEAF, encoding="utf-8")
+    steady = Path(__file__).parents[2] / "examples/steering/steady.py"
+    try:
+        yield running.start("--plugins", str(steady), "--plugins", str(deaf), agents=("demo", "echo", "steady", "deaf"))
+    finally:
+        running.close()
+
+
+class WatchedRun:
+    """A run that a chat behind a pipe has started; its records are awaited one by one."""
+
+    def __init__(self, chat: "subprocess.Popen[bytes]") -> None:
+        self._chat = chat
+        self.run_id = self.record("run.created")["run_id"]
+
+    def record(self, kind: str, said: str = "") -> Any:
+        """The next record of this type that has these words in its data."""
+        assert self._chat.stdout is not None
+        for line in self._chat.stdout:
+            record = json.loads(line)
+            if record["type"] == kind and said in json.dumps(record["data"], ensure_ascii=False):
+                return record
+        raise AssertionError(f"the run ended without {kind} {said}")
+
+    def end(self) -> int:
+        """Read to the end; gives the exit code of the chat."""
+        self.record("run.ended")
+        return self._chat.wait(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def ada(steady_host: RunningHost, started: Callable[..., Any]) -> Callable[..., WatchedRun]:
+    """Let Ada start a run of an agent, and watch it."""
+
+    def start(conversation: str, message: str = "go", agent: str = "steady") -> WatchedRun:
+        arguments = ("--agent", agent, "--conversation", conversation, "--actor", "user:ada", "--message", message)
+        return WatchedRun(started("chat", *arguments, **steady_host.variables))
+
+    return start

@@ -18,7 +18,20 @@ from bollard.cli.text.zh_Hans import TEXT as CHINESE
 from bollard.runtime import RULES
 
 SOURCES = sorted(Path(tree.__file__).parent.glob("*.py"))
-DYNAMIC = ("rule.", "fix.", "status.", "option.", "PC", "check.", "failure.", "runs.column.")
+DYNAMIC = (
+    "rule.",
+    "fix.",
+    "status.",
+    "option.",
+    "PC",
+    "check.",
+    "failure.",
+    "runs.column.",
+    "bindings.column.",
+    "layer.",
+    "resolve.decision.",
+    "rights.column.",
+)
 """Keys that are put together in the code."""
 
 
@@ -68,7 +81,9 @@ def test_a_module_names_only_keys_that_exist(source: Path) -> None:
     named = {
         word
         for word in literals(source)
-        if re.fullmatch(r"(error|hint|run|kit|check|new|help|schema|up|chat|agents|events)\.\w+", word)
+        if re.fullmatch(
+            r"(error|hint|run|kit|check|new|help|schema|up|chat|agents|events|bindings|rights|documents)\.\w+", word
+        )
         and word != "run.ended"  # a record's type
     }
     assert named - set(ENGLISH) == set()

@@ -132,6 +132,78 @@ def test_a_line_typed_during_a_run_is_the_next_message(terminal, host) -> None:
     shell.expect("1 2 ")
 
 
+def test_a_line_typed_during_a_run_that_can_be_steered_joins_it(terminal, steady_host) -> None:
+    shell = terminal("chat", "--agent", "steady", **steady_host.variables)
+    shell.expect("a line typed during a run joins it")
+    shell.expect("› ")
+    shell.send("go\n")
+    shell.expect("step 1: ")
+    shell.send("use blue\n")
+    shell.expect("sent into the run")
+    shell.expect("the run has read what was sent into it")
+    shell.expect("told: use blue")
+    shell.send("enough\n")
+    shell.expect("told: enough")
+    shell.expect("completed")
+    shell.expect("› ")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+
+
+def test_a_line_that_the_run_did_not_read_is_answered_once_by_a_run_of_its_own(terminal, bollard, steady_host) -> None:
+    shell = terminal("chat", "--agent", "deaf", "--conversation", "unread", **steady_host.variables)
+    shell.expect("› ")
+    shell.send("wait\n")
+    shell.expect("I do not listen: wait")
+    shell.send("one\n")
+    shell.expect("sent into the run")
+    shell.send("two\n")
+    shell.expect("sent into the run")
+    shell.expect("that gets a run of its own")
+    shell.expect("completed")
+    shell.expect("› one")
+    shell.expect("I do not listen: one")
+    shell.expect("› two")
+    shell.expect("I do not listen: two")
+    shell.expect("completed")
+    shell.expect("› ")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+    runs = bollard("runs", "list", "--agent", "deaf", **steady_host.variables).json["items"]
+    assert len([run for run in runs if run["conversation_id"] == "unread"]) == 3
+
+
+def test_stopping_a_run_drops_what_was_sent_into_it(terminal, bollard, steady_host) -> None:
+    shell = terminal("chat", "--agent", "deaf", "--conversation", "stopped", **steady_host.variables)
+    shell.expect("› ")
+    shell.send("stay\n")
+    shell.expect("I do not listen: stay")
+    shell.send("one\n")
+    shell.expect("sent into the run")
+    shell.send(CTRL_C)
+    shell.expect("what was sent into the run was dropped with it")
+    shell.expect("cancelled")
+    shell.expect("1 waiting messages were dropped with the run")
+    shell.expect("› ")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+    runs = bollard("runs", "list", "--agent", "deaf", **steady_host.variables).json["items"]
+    assert [run["status"] for run in runs if run["conversation_id"] == "stopped"] == ["cancelled"]
+
+
+def test_what_is_taken_from_a_run_is_told_where_it_is_watched(terminal, bollard, ada, steady_host) -> None:
+    run = ada("watched")
+    shell = terminal("runs", "watch", run.run_id, **steady_host.variables)
+    shell.expect("step 1: history read")
+    bollard("runs", "revoke", run.run_id, "--operation", "history.page", **steady_host.variables)
+    shell.expect(r"taken away from the run: history\.page")
+    shell.expect(r"api history\.page refused: revoked")
+    bollard("runs", "cancel", run.run_id, **steady_host.variables)
+    shell.expect("cancelled")
+    assert shell.end() == 1
+    run.end()
+
+
 def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(terminal, new_host) -> None:
     host = new_host().start()
     shell = terminal("chat", **host.variables)

@@ -147,16 +147,17 @@ class DocumentedHost:
 def documented_host(
     tmp_path_factory: pytest.TempPathFactory, reader_environment: dict[str, str]
 ) -> Iterator[DocumentedHost]:
-    """`bollard up` on a free port, as `make run` starts it."""
+    """`bollard up` on a free port, with the example that the pages about runs speak of."""
     folder = tmp_path_factory.mktemp("host")
     command = [str(Path(sys.executable).with_name("bollard")), "up", "--port", "0"]
+    command += ["--plugins", str(ROOT / "examples/steering/steady.py")]
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(command, cwd=folder, env=reader_environment, stdout=subprocess.PIPE, stderr=log) as process,
     ):
         try:
             assert process.stdout is not None
-            told = {line["event"]: line for line in (json.loads(process.stdout.readline()) for _ in range(4))}
+            told = {line["event"]: line for line in (json.loads(process.stdout.readline()) for _ in range(5))}
             url = told["listening"]["address"]
             variables = {"BOLLARD_PORT": url.rpartition(":")[2], "BOLLARD_TOKEN": told["token"]["token"]}
             yield DocumentedHost(url=url, variables=variables)

@@ -36,7 +36,9 @@ TERMINAL_COLUMNS = 100
 DOCUMENTED = "http://127.0.0.1:8420"
 """Where pages say that the host listens."""
 _LAST_AGENT = {"bollard up --plugins shout.py": b"shout is ready"}
-_NEEDS_HOST = re.compile(r"^(\$ |    )?(.*\| )?(bollard (chat|runs|agents|events)|RUN=|curl)", re.MULTILINE)
+_NEEDS_HOST = re.compile(
+    r"^(\$ |    )?(.*\| )?(bollard (chat|runs|agents|bindings|resolve|events)|RUN=|curl)", re.MULTILINE
+)
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _FILE_NAME = re.compile(r"^# ([\w./-]+\.(?:py|yaml|json))$")

@@ -1,10 +1,13 @@
 """Facts that pages repeat are those of the code."""
 
 import re
-from typing import Any
+from typing import Any, get_args
 
+from bollard.host.agents.binding import FIELDS
+from bollard.host.agents.policies import ConcurrencyMode
 from bollard.protocol import METHODS, limits
 from bollard.runtime import RULES
+from bollard.sdk.testing.steering import SteeringStatus
 from bollard.wire import limits as wire_limits
 from bollard.wire.process import ENVIRONMENT_ALLOWED
 
@@ -55,3 +58,24 @@ def test_the_numbers_of_the_decisions_are_those_of_the_code(pages: dict[str, Any
 def test_every_rule_that_a_page_names_exists(page: Any) -> None:
     named = set(re.findall(r"\bPL\d\d\b", page.prose))
     assert named <= set(RULES), named - set(RULES)
+
+
+def test_the_number_of_messages_that_a_run_takes_is_its_limit(pages: dict[str, Any]) -> None:
+    prose = " ".join(pages["docs/concepts/steering.md"].prose.split())
+    assert f"A run takes at most {limits.STEERING_QUEUE} messages that it has not read" in prose
+
+
+def test_every_mode_for_a_message_during_a_run_is_listed(pages: dict[str, Any]) -> None:
+    section = _section(pages["docs/concepts/runs.md"], "One conversation, one run at a time")
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(get_args(ConcurrencyMode))
+
+
+def test_every_record_of_steering_is_listed(pages: dict[str, Any]) -> None:
+    section = _section(pages["docs/concepts/steering.md"], "What becomes of a message")
+    listed = set(re.findall(r"^\| `steering\.(\w+)` \|", section, re.MULTILINE))
+    assert listed == set(get_args(SteeringStatus))
+
+
+def test_the_fields_that_can_be_filtered_are_listed(pages: dict[str, Any]) -> None:
+    prose = " ".join(pages["docs/concepts/events-and-bindings.md"].prose.split())
+    assert f"Fields that can be filtered: {', '.join(f'`{name}`' for name in FIELDS)}, and `data.<key>`." in prose

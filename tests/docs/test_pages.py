@@ -85,6 +85,17 @@ def test_every_decision_has_its_number_and_the_three_headings(pages: dict[str, A
         assert len(page.text.split()) <= 400, f"{page.name}: a decision is short"
 
 
+def test_every_picture_has_a_title_and_is_readable_in_the_dark(pages: dict[str, Any], root: Path) -> None:
+    pictures = sorted([*(root / "docs/concepts").glob("*.svg"), *(root / "docs/images").glob("*.svg")])
+    shown = {(page.path.parent / link).resolve() for page in pages.values() for link in _links(page)}
+    assert len(pictures) >= 6
+    for picture in pictures:
+        drawn = picture.read_text(encoding="utf-8")
+        assert "<title" in drawn, picture.name
+        assert "prefers-color-scheme: dark" in drawn, picture.name
+        assert picture in shown, f"no page shows {picture.name}"
+
+
 def test_concepts_fit_on_a_page(pages: dict[str, Any]) -> None:
     long = {
         name: count

@@ -1,11 +1,12 @@
 """API calls and streams of a run: answers, refusals, credit, cancellation, and the end of the run."""
 
 import asyncio
+import base64
 from typing import Any
 
 import pytest
 
-from bollard.protocol import AgentAPIError, limits
+from bollard.protocol import RANGED_READS, AgentAPIError, limits
 from bollard.wire import ChannelClosed, PayloadTooLarge, RemoteError, RunCall, WorkerRun
 
 CHUNKS = limits.STREAM_WINDOW_CHUNKS
@@ -69,6 +70,21 @@ async def test_an_answer_over_its_limit_is_refused_as_too_large(open_channel: An
     with pytest.raises(RemoteError) as caught:
         await run.call("a", {"over": 1})
     assert caught.value.api_error.code == "payload_too_large"
+
+
+@pytest.mark.parametrize("action", sorted(RANGED_READS))
+async def test_a_ranged_read_answers_with_a_mebibyte_before_it_is_encoded(
+    open_channel: Any, make_sink: Any, action: str
+) -> None:
+    whole = base64.b64encode(bytes(limits.READ_BYTES)).decode()
+    sink = make_sink(on_call=lambda call: call.answer({"content_base64": whole * call.params["times"]}))
+    _, run = await started(open_channel, sink)
+    assert await run.call(action, {"times": 1}) == {"content_base64": whole}
+    with pytest.raises(RemoteError) as caught:
+        await run.call(action, {"times": 2})
+    assert caught.value.api_error.code == "payload_too_large", "the frame is its limit"
+    with pytest.raises(RemoteError):
+        await run.call("history.page", {"times": 1})
 
 
 async def test_an_answer_that_is_no_json_of_the_channel_becomes_an_error(open_channel: Any, make_sink: Any) -> None:

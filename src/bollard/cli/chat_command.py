@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bollard.cli.actors import ActorOption, speaker
 from bollard.cli.app import Command
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
+    from bollard.cli.chat import Chat
     from bollard.cli.host_client import HostClient
+    from bollard.cli.render import Renderer
 
 __all__ = ["app"]
 
@@ -24,31 +27,42 @@ def chat(
     agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="chat.agent")] = None,
     conversation: Annotated[str | None, typer.Option("--conversation", metavar="ID", help="chat.conversation")] = None,
     message: Annotated[list[str] | None, typer.Option("--message", metavar="TEXT", help="chat.message")] = None,
+    actor: ActorOption = None,
     url: UrlOption = None,
     token: TokenOption = None,
 ) -> int:
     import asyncio
 
+    from bollard.cli.rendering import renderer_for
+
+    shell: Shell = ctx.obj
+    who = speaker(actor)
     client = find_host(url, token, os.environ)
-    return asyncio.run(_talk(ctx.obj, client, agent, conversation, message))
+    renderer = renderer_for(shell)
+    return asyncio.run(_talk(shell, renderer, _chat(shell, renderer, client, conversation, who), agent, message))
+
+
+def _chat(
+    shell: Shell, renderer: "Renderer", client: "HostClient", conversation: str | None, who: dict[str, str]
+) -> "Chat":
+    from bollard.cli.chat import Chat
+    from bollard.cli.records import RecordLines, ShownRecords
+
+    sink = RecordLines(sys.stdout) if shell.for_programs else ShownRecords(renderer, shell.text)
+    return Chat(client, renderer, sink, shell.text, conversation=conversation, actor={**who})
 
 
 async def _talk(
-    shell: Shell, client: "HostClient", agent: str | None, conversation: str | None, messages: list[str] | None
+    shell: Shell, renderer: "Renderer", session: "Chat", agent: str | None, messages: list[str] | None
 ) -> int:
-    from bollard.cli.chat import Chat
     from bollard.cli.play import MESSAGE, converse, play_all
     from bollard.cli.prompt import GivenLines, PipedLines, Prompt
-    from bollard.cli.records import RecordLines, ShownRecords
-    from bollard.cli.rendering import renderer_for
 
-    renderer = renderer_for(shell)
-    sink = RecordLines(sys.stdout) if shell.for_programs else ShownRecords(renderer, shell.text)
-    session = Chat(client, renderer, sink, shell.text, conversation)
     interactive = messages is None and sys.stdin.isatty() and shell.mode == "terminal"
     label = await session.open(agent)
-    where = {"agent": session.agent, "address": client.address, "conversation": session.conversation}
-    renderer.greet(label, shell.text("chat.opened", **where), shell.text("run.keys") if interactive else None)
+    where = {"agent": session.agent, "address": session.address, "conversation": session.conversation}
+    keys = shell.text("run.keys_steering" if session.steerable else "run.keys") if interactive else None
+    renderer.greet(label, shell.text("chat.opened", **where), keys)
     if interactive:
         return await converse(session, renderer, shell.text, Prompt(shell.text))
     lines = PipedLines(sys.stdin) if messages is None else GivenLines(messages)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bollard.cli.actors import actor_of
 from bollard.cli.app import Command, Group
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
 from bollard.cli.shell import Shell
@@ -25,12 +26,16 @@ def events() -> None:
 @app.command("post", cls=Command, help="events.post")
 def post(
     ctx: typer.Context,
-    agent: Annotated[str, typer.Option("--agent", metavar="ID", help="events.agent")],
     kind: Annotated[str, typer.Option("--type", metavar="TYPE", help="events.type")],
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="events.agent")] = None,
     source: Annotated[str, typer.Option("--source", metavar="NAME", help="events.source")] = "cli",
     event_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="events.id")] = None,
     said: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="events.text")] = None,
     data: Annotated[str, typer.Option("--data", metavar="JSON|@FILE", help="events.data")] = "{}",
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="ID", help="events.conversation")
+    ] = None,
+    actor: Annotated[str | None, typer.Option("--actor", metavar="TYPE:ID", help="events.actor")] = None,
     url: UrlOption = None,
     token: TokenOption = None,
 ) -> int:
@@ -40,15 +45,16 @@ def post(
     from bollard.cli.json_option import read_json_object
 
     shell: Shell = ctx.obj
+    named = {"agent": agent, "text": said, "conversation": conversation}
     body: JsonObject = {
         "source": source,
         "id": event_id or secrets.token_hex(16),
         "type": kind,
-        "agent": agent,
         "data": read_json_object("--data", data),
     }
-    if said is not None:
-        body["text"] = said
+    if actor is not None:
+        body["actor"] = {**actor_of(actor)}
+    body |= {name: value for name, value in named.items() if value is not None}
     answer = asyncio.run(find_host(url, token, os.environ).post("/api/v1/events", body))
     if shell.for_programs:
         shell.print_json(answer)

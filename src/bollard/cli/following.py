@@ -45,6 +45,11 @@ class FollowedRun:
         self._cancel_wanted = False
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def run_id(self) -> str | None:
+        """The run, as soon as the host has named it."""
+        return self._run_id
+
     async def to_the_end(self) -> AgentRunRecord:
         """Its `run.ended`. Raises `HostProblem` when the host refuses, or stays away too long."""
         tries, since = 0, time.monotonic()

@@ -68,6 +68,14 @@ class HostClient:
         """Raises `HostProblem`."""
         return await self._call("POST", path, body)
 
+    async def put(self, path: str, body: JsonObject) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("PUT", path, body)
+
+    async def delete(self, path: str) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("DELETE", path, None)
+
     async def health(self) -> JsonObject:
         """What `/readyz` says, ready or not. Raises `HostProblem`."""
         try:

@@ -1,8 +1,5 @@
-"""The server's HTTP protocol, with one change: what is written in one turn of the loop leaves in one send.
-
-The head of an answer, its first events and the end of a chunk are written one by one; each send costs more than all
-of them took to make.
-"""
+"""The server's HTTP protocol, with one change: the head of an answer leaves with the first part of its body, in one
+send. A send costs more than both took to make."""
 
 import asyncio
 from typing import Any
@@ -13,30 +10,35 @@ __all__ = ["OneSendProtocol"]
 
 
 class _OneSend:
-    """A transport that gathers writes until the loop turns. Everything else is the transport's own."""
+    """A transport that keeps the head of an answer for what follows it. Everything else is the transport's own."""
 
-    __slots__ = ("_parts", "_transport")
+    __slots__ = ("_head", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self._parts: list[bytes] = []
+        self._head = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        if not self._parts:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._parts.append(data)
+        if self._head:
+            self._transport.write(self._head + data)
+            self._head = b""
+        elif data.startswith(b"HTTP/1."):
+            self._head = data
+            asyncio.get_running_loop().call_soon(self._flush)  # an answer may have no body for a while
+        else:
+            self._transport.write(data)
 
     def close(self) -> None:
         self._flush()
         self._transport.close()
 
     def _flush(self) -> None:
-        parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
-            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        if self._head and not self._transport.is_closing():
+            self._transport.write(self._head)
+        self._head = b""
 
 
 class OneSendProtocol(HttpToolsProtocol):

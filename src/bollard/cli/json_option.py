@@ -1,13 +1,14 @@
-"""An option whose value is a JSON object, written there or in a file (`@file`)."""
+"""A JSON object that a command is given: as an option, in a file (`@file`), or as a document on its own."""
 
 import json
+import sys
 from pathlib import Path
 from typing import cast
 
 from bollard.cli.errors import UsageProblem
 from bollard.protocol import JsonObject
 
-__all__ = ["read_json_object"]
+__all__ = ["read_json_document", "read_json_object"]
 
 
 def read_json_object(option: str, given: str) -> JsonObject:
@@ -18,10 +19,24 @@ def read_json_object(option: str, given: str) -> JsonObject:
             source = Path(given[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageProblem("error.json_file", "hint.json", option=option, path=given[1:], detail=error) from error
+    return _object(option, source, "hint.json")
+
+
+def read_json_document(given: str) -> JsonObject:
+    """The object in a file, or on stdin for `-`; raises `UsageProblem`."""
+    try:
+        source = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        detail = error.strerror if isinstance(error, OSError) else error
+        raise UsageProblem("error.document", "hint.document", path=given, detail=detail) from error
+    return _object(given, source, "hint.document")
+
+
+def _object(named: str, source: str, hint: str) -> JsonObject:
     try:
         value = json.loads(source)
     except ValueError as error:
-        raise UsageProblem("error.json_text", "hint.json", option=option, detail=error) from error
+        raise UsageProblem("error.json_text", hint, option=named, detail=error) from error
     if not isinstance(value, dict):
-        raise UsageProblem("error.json_object", "hint.json", option=option)
+        raise UsageProblem("error.json_object", hint, option=named)
     return cast("JsonObject", value)

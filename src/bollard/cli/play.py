@@ -43,8 +43,8 @@ class Playable(Protocol):
         """Stop the run that is under way; False when there is none, or it is being stopped already."""
         ...
 
-    def steer(self, text: str) -> bool:
-        """Give a line to the run that is under way; False when it cannot take it."""
+    def steer(self, text: str, told: Callable[[bool], None]) -> None:
+        """Give a line to the run that is under way. `told` hears whether it took it, before `run` returns."""
         ...
 
 
@@ -110,11 +110,12 @@ async def converse(session: Playable, renderer: Renderer, text: Text, ask: LineS
     typed = _TypedLines()
 
     def during(line: str) -> None:
-        if session.steer(line):
-            renderer.note(text("run.steered"))
-        else:
-            waiting.append(line)
-            renderer.note(text("run.queued"))
+        def told(taken: bool) -> None:
+            if not taken:
+                waiting.append(line)
+            renderer.note(text("run.steered" if taken else "run.queued"))
+
+        session.steer(line, told)
 
     while True:
         message: str | None

@@ -4,10 +4,10 @@ import json
 from typing import Protocol, TextIO
 
 from bollard.cli.language import Text
-from bollard.cli.render import Renderer, RunEnded
+from bollard.cli.render import ApiDone, Renderer, RunEnded
 from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject
 
-__all__ = ["RecordLines", "RecordSink", "ShownRecords"]
+__all__ = ["RecordLines", "RecordSink", "ShownRecords", "taken_away"]
 
 
 class RecordSink(Protocol):
@@ -58,6 +58,24 @@ class ShownRecords:
             )
         elif record.type.startswith("result."):
             self._renderer.rejected(record.type, str(record.data.get("problem") or json.dumps(record.data)))
+        else:
+            self._host_said(record.type, record.data)
+
+    def _host_said(self, kind: str, data: JsonObject) -> None:
+        """What became of messages and rights during the run. Calls that went well are the runner's own business."""
+        match kind:
+            case "steering.injected":
+                self._renderer.note(self._text("chat.injected"))
+            case "steering.dropped":
+                self._renderer.note(self._text("chat.redispatched" if data.get("redispatch") else "chat.dropped"))
+            case "grant.revoked":
+                self._renderer.note(self._text("chat.revoked", what=taken_away(data, self._text)))
+            case "api.denied" if "action" in data:
+                self._renderer.called(
+                    ApiDone(action=str(data.get("action")), params={}, error=str(data.get("outcome")), seconds=0.0)
+                )
+            case _:
+                pass
 
     def gap(self, gap: JsonObject) -> None:
         data = gap.get("data")
@@ -87,3 +105,14 @@ class ShownRecords:
         )
         if (key := f"failure.{code}") in self._text:
             self._renderer.note(self._text("hint", hint=self._text(key)))
+
+
+def taken_away(data: JsonObject, text: Text) -> str:
+    """What a revocation names, as one line."""
+    if data.get("all"):
+        return text("rights.everything")
+    operations, resources = data.get("operations"), data.get("resources")
+    named = [str(name) for name in operations] if isinstance(operations, list) else []
+    for kind, things in resources.items() if isinstance(resources, dict) else ():
+        named += [f"{kind}:{thing}" for thing in things] if isinstance(things, list) else []
+    return ", ".join(named)

@@ -1,4 +1,4 @@
-"""`bollard runs …`: lists, shows, watches and stops runs of a host."""
+"""`bollard runs …`: lists, shows, watches and stops runs of a host. What they may do is in `run_rights_commands`."""
 
 import os
 import sys
@@ -11,13 +11,14 @@ from bollard.cli.app import Command, Group
 from bollard.cli.columns import printable
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.run_rights_commands import RunId, run_path
+from bollard.cli.run_rights_commands import app as rights
 from bollard.cli.shell import Shell
 
 __all__ = ["app"]
 
 app = typer.Typer(cls=Group, help="runs", rich_markup_mode=None, add_completion=False, invoke_without_command=True)
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="runs.run_id")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="runs.limit")]
 _PAGE = 20
 
@@ -45,7 +46,7 @@ def show(ctx: typer.Context, run: RunId, url: UrlOption = None, token: TokenOpti
     import asyncio
 
     shell: Shell = ctx.obj
-    found = asyncio.run(find_host(url, token, os.environ).get(f"/api/v1/runs/{quote(run, safe='')}"))
+    found = asyncio.run(find_host(url, token, os.environ).get(run_path(run)))
     if shell.for_programs:
         shell.print_json(found)
     else:
@@ -59,7 +60,7 @@ def cancel(ctx: typer.Context, run: RunId, url: UrlOption = None, token: TokenOp
     import asyncio
 
     shell: Shell = ctx.obj
-    answer = asyncio.run(find_host(url, token, os.environ).post(f"/api/v1/runs/{quote(run, safe='')}/cancel", {}))
+    answer = asyncio.run(find_host(url, token, os.environ).post(run_path(run, "/cancel"), {}))
     if shell.for_programs:
         shell.print_json(answer)
     else:
@@ -80,8 +81,7 @@ def records(
 
     shell: Shell = ctx.obj
     query = urlencode({"limit": _counted(limit), "after": after})
-    path = f"/api/v1/runs/{quote(run, safe='')}/records?{query}"
-    page = asyncio.run(find_host(url, token, os.environ).get(path))
+    page = asyncio.run(find_host(url, token, os.environ).get(run_path(run, f"/records?{query}")))
     if shell.for_programs:
         shell.print_json(page)
         return 0
@@ -120,6 +120,9 @@ def watch(
     )
     end = asyncio.run(followed.to_the_end())
     return 0 if end.data.get("status") == "completed" else 1
+
+
+app.add_typer(rights)
 
 
 def _counted(limit: int) -> str:

@@ -1,5 +1,6 @@
 """One conversation with one runner: a worker that is started again after a crash, and one run after the other."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -146,15 +147,15 @@ class Session:
         self._turn.cancel("cancelled")
         return True
 
-    def steer(self, text: str) -> bool:
-        """Give a message to the run that is under way; False when it cannot take it."""
-        if self._turn is None or not self.steerable:
-            return False
+    def steer(self, text: str, told: Callable[[bool], None]) -> None:
+        """Give a message to the run that is under way; `told` hears at once whether it took it."""
+        turn = self._turn if self.steerable else None
         try:
-            self._turn.steer(text)
+            if turn is not None:
+                turn.steer(text)
         except ValueError:  # its queue is full
-            return False
-        return True
+            turn = None
+        told(turn is not None)
 
     def _save(self, recording: Recording) -> None:
         path = self._options.record

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from bollard import __version__
 from bollard.host.agents.agent import Agent, AgentBook, agent_of
 from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.keeping import Keeper
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import build_core
 from bollard.host.engine.local import LocalEngine
@@ -30,7 +31,7 @@ from bollard.host.store.opening import choose_store
 from bollard.host.store.reserve import ReserveFile
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.pool import PluginPool
-from bollard.protocol import JsonObject
+from bollard.protocol import AgentRunnerDiscovery, JsonObject
 from bollard.trust import load_or_make_secret, load_or_make_signing_key
 from bollard.wire import RunnerCatalogue
 
@@ -61,6 +62,7 @@ class Host:
         self._desk = self._choose_desk()
         self._agents = AgentBook()
         self._bindings = BindingBook()
+        self._runners: dict[str, AgentRunnerDiscovery] = {}
         self._retention = retention_of(settings.retention)
         self._pools: list[PluginPool] = []
         self._pool_of: dict[str, PluginPool] = {}
@@ -94,6 +96,16 @@ class Host:
             runs_at_once=self.settings.runs_at_once,
             starting=self._is_starting,
         )
+        keeper = Keeper(
+            journal=self._journal,
+            store=self._store,
+            agents=self._agents,
+            bindings=self._bindings,
+            clock=self._clock,
+            gates=self._core.gates,
+            runners=self._runners,
+        )
+        await keeper.load()  # before any runner brings an agent that a saved one stands over
         await self._journal.start()
         for pool in self._pools:
             pool.start()
@@ -102,7 +114,11 @@ class Host:
         api = Api(
             core=self._core,
             store=self._store,
+            clock=self._clock,
             agents=self._agents,
+            bindings=self._bindings,
+            keeper=keeper,
+            runners=self._runners,
             token=self.token,
             cursor_secret=self._cursor_secret,
             health=self.health,
@@ -207,6 +223,7 @@ class Host:
                     "a second plugin has this name and is not used", plugin=agent.plugin, path=str(pool.source.path)
                 )
                 continue
+            self._runners[agent.runner_id] = runner
             self._agents.put(agent)
         for problem in catalogue.problems:
             _log.warning(

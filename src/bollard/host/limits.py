@@ -42,6 +42,8 @@ EVENT_DATA_BYTES: Final = 256 * KIB
 """Data of one event; more must come as an artifact."""
 INPUT_TEXT_BYTES: Final = 256 * KIB
 """Text of one message."""
+EVENT_NAME_CHARACTERS: Final = 512
+"""Each name in an event: where it comes from, where it belongs, and who is behind it."""
 LEASE_S: Final = 15.0
 """Time a run is owned without a renewal."""
 LEASE_RENEW_S: Final = 5.0
@@ -57,6 +59,8 @@ WORKER_RESTART_S: Final = 0.2
 """Time before a crashed worker is started again; doubled with each crash in the window."""
 RUN_DEADLINE_MAX_S: Final = 24 * 3600.0
 """The longest active time an agent may configure."""
+GATHER_S: Final = 0.002
+"""Time that the first records of a new run's stream may wait for what the run says at once."""
 KEEP_ALIVE_S: Final = 15.0
 """Time without a record after which a stream sends a comment, so that proxies do not close it."""
 HOUSEKEEPING_S: Final = 600.0

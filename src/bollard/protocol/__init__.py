@@ -6,6 +6,7 @@ Stands on pydantic alone. `limits` holds every limit by name; the rest of the fr
 from bollard.protocol import limits
 from bollard.protocol.api import (
     ACTIONS,
+    RANGED_READS,
     Action,
     AgentsCall,
     ArtifactsAppend,
@@ -248,6 +249,7 @@ __all__ = [
     "LOOSE_TYPES",
     "METHODS",
     "NOTHING_SELECTED",
+    "RANGED_READS",
     "RESULT_PAYLOADS",
     "RESULT_TYPES",
     "RUN_STATUSES",

@@ -41,6 +41,7 @@ from bollard.protocol.shape import Bytes64, Digest, Flag, Int, JsonObject, JsonV
 
 __all__ = [
     "ACTIONS",
+    "RANGED_READS",
     "Action",
     "AgentsCall",
     "ArtifactsAppend",
@@ -380,3 +381,7 @@ def _table() -> Mapping[str, Action]:
 
 ACTIONS: Final = _table()
 """Every wire action by name."""
+
+RANGED_READS: Final = frozenset({"artifacts.read", "files.get", "storage.get"})
+"""Actions that answer with `READ_BYTES` of content at most. Encoded that is more than `CALL_BYTES`, so that the frame
+is what limits their answers."""

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from bollard.trust.errors import BadSignature, KeyFileError
+from bollard.trust.folders import make_folder, sync_folder
 
 __all__ = ["SECRET_BYTES", "SigningKey", "VerifyKey", "load_or_make_secret", "load_or_make_signing_key"]
 
@@ -65,25 +67,27 @@ def load_or_make_secret(path: Path) -> bytes:
 
 
 def _load_or_make(path: Path, fresh: bytes) -> bytes:
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
         return _load(path)
     # Under its name only when it is whole: a process that dies in between must not leave half a key.
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
+        make_folder(path.parent)
         handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(fresh.hex().encode())
             file.flush()
             os.fsync(file.fileno())
         os.link(unfinished, path)
+        sync_folder(path.parent)
     except FileExistsError:
         return _load(path)
     except OSError as error:
         hint = "make the data directory writable for this user"
         raise KeyFileError(str(path), f"cannot be written: {error.strerror}", hint) from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
     return fresh
 
 

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from bollard.protocol import API_ERROR_RPC_CODE, AgentAPIError, JsonObject, JsonValue, limits
+from bollard.protocol import API_ERROR_RPC_CODE, RANGED_READS, AgentAPIError, JsonObject, JsonValue, limits
 from bollard.wire.credit import Window
-from bollard.wire.envelope import note_frame
+from bollard.wire.envelope import answer_frame, note_frame
 from bollard.wire.errors import ChannelClosed, PayloadTooLarge
 from bollard.wire.peer import Incoming, Peer
 from bollard.wire.strict_json import encode
@@ -58,13 +58,19 @@ class RunCall:
         """The result of a call, or the end of a stream. Dropped when it was given up or answered already."""
         if self._incoming.answered:
             return
-        size = len(encode(result))
-        if size > limits.CALL_BYTES:
-            message = f"the answer is {size} bytes of JSON, the limit is {limits.CALL_BYTES}"
+        size, limit = len(encode(result)), self._answer_bytes
+        if size > limit:
+            message = f"the answer is {size} bytes of JSON, the limit is {limit}"
             self.refuse(AgentAPIError(code="payload_too_large", message=message))
             return
         self._incoming.answer(result)
         self._settle()
+
+    @property
+    def _answer_bytes(self) -> int:
+        if self.action in RANGED_READS:  # what is left of a frame
+            return self._peer.frame_bytes - len(answer_frame(self.id, None))
+        return limits.CALL_BYTES
 
     def refuse(self, error: AgentAPIError) -> None:
         if self._incoming.answered:

@@ -24,7 +24,7 @@ encode: Final = msgspec.json.Encoder().encode
 _LONG_NUMBER: Final = re.compile(rb"[:,\[-][0-9]{16}")  # 2**53 has 16 digits: shorter integers are within range
 _LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can hide a
 # key of more than 256 characters
-_SEARCHED_BYTES: Final = 512
+_SEARCHED_BYTES: Final = 2048
 _DIGITS_MAX: Final = 32
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 

@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,56 @@ PARROT = """
         else:
             for word in text.split():
                 yield ctx.delta(word + " ")
+"""
+WORKSHOP = """
+    import asyncio
+    from typing import Annotated
+
+    from pydantic import BaseModel
+    from bollard.sdk import AgentAPIException, Form, RunContext, runner
+
+    TURN_S = 0.01
+
+    class Keys(BaseModel):
+        greeting: str = "hello"
+        key: Annotated[str, Form(type="secret")] = ""
+
+    @runner(name="steady", label="Steady", capabilities=["steering"], permissions={"history": ["page"]})
+    async def steady(ctx: RunContext):
+        yield ctx.delta(f"begun: {ctx.input.text} ")
+        while ctx.input.text != "enough":
+            for item in (await ctx.api.steering.pull()).items:
+                yield ctx.delta(f"told: {item.input.text} ")
+                if item.input.text == "enough":
+                    return
+            await asyncio.sleep(TURN_S)
+
+    @runner(name="reader", label="Reader", permissions={"history": ["page"], "events": ["get"]})
+    async def reader(ctx: RunContext):
+        yield ctx.delta("reading ")
+        while True:
+            try:
+                await ctx.api.history.page()
+            except AgentAPIException as refusal:
+                yield ctx.completed(refusal.error.code)
+                return
+            await asyncio.sleep(TURN_S)
+
+    @runner(name="caller", label="Caller", permissions={"agents": ["call"]})
+    async def caller(ctx: RunContext):
+        agent, _, text = (ctx.input.text or "").partition(" ")
+        yield ctx.delta("calling ")
+        try:
+            child = await ctx.api.agents.call(agent, text or ctx.input.text)
+        except AgentAPIException as refusal:
+            yield ctx.completed(f"refused {refusal.error.code}")
+            return
+        said = " ".join(message.content for message in child.messages)
+        yield ctx.completed(f"{child.status} < {said}")
+
+    @runner(name="locked", label="Locked")
+    async def locked(ctx: RunContext[Keys]):
+        yield ctx.completed(f"{ctx.config.greeting} {len(ctx.config.key)}")
 """
 
 
@@ -141,6 +191,21 @@ class Client:
     def post(self, path: str, body: Any = None, **more: Any) -> Answer:
         return self.send("POST", path, body, **more)
 
+    def put(self, path: str, body: Any = None, **more: Any) -> Answer:
+        return self.send("PUT", path, body, **more)
+
+    def delete(self, path: str, **more: Any) -> Answer:
+        return self.send("DELETE", path, **more)
+
+    def save_agent(self, agent_id: str, runner: str = "parrot/default", config: Any = None, **policy: Any) -> Any:
+        body = {"runner_id": f"plugin:local/{runner}", "config": config or {}, "policy": policy}
+        answer = self.put(f"/api/v1/agents/{agent_id}", body)
+        assert answer.status in (200, 201), answer.body
+        return answer.json
+
+    def tell(self, agent: str, text: str, **more: Any) -> Answer:
+        return self.post("/api/v1/runs", {"agent": agent, "input": {"text": text}, **more})
+
     def stream(self, run_id: str, last: str | None = None) -> Stream:
         headers = {} if last is None else {"last-event-id": last}
         connection, response = self._open("GET", f"/api/v1/runs/{run_id}/stream", None, headers, self.token)
@@ -163,6 +228,18 @@ class Client:
         events = list(stream)
         stream.close()
         return events
+
+    def until(self, path: str, condition: Any) -> Any:
+        """Asks until the answer fits, for a bounded time."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        while not condition(answer := self.get(path).json):
+            assert time.monotonic() < give_up_at, f"{path} is {answer}"
+        return answer
+
+    def ended(self, run_id: str) -> Any:
+        """The run, when it has ended."""
+        self.read(run_id)
+        return self.get(f"/api/v1/runs/{run_id}").json
 
     def until_health(self, condition: Any) -> Any:
         """Asks until the host's health fits, for a bounded time."""
@@ -258,6 +335,25 @@ def api(settings: Settings) -> Iterator[Client]:
     assert host.token is not None
     client = Client(host.port, host.token)
     client.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")
+    yield client
+    host.stop()
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plugin with runners that steer, read, call others and hold a secret."""
+    path = tmp_path_factory.mktemp("plugins") / "workshop.py"
+    path.write_text(textwrap.dedent(WORKSHOP), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def shop(settings: Settings, workshop: Path) -> Iterator[Client]:
+    """A host with both plugins."""
+    host = HostThread(replace(settings, plugins=(*settings.plugins, workshop)))
+    assert host.token is not None
+    client = Client(host.port, host.token)
+    client.until_health(lambda health: {plugin["status"] for plugin in health["plugins"].values()} == {"ready"})
     yield client
     host.stop()
 

@@ -1,5 +1,7 @@
 """What the API refuses: with a code, a sentence and a hint, before anything happened."""
 
+import inspect
+import re
 from typing import Any
 
 import msgspec
@@ -7,6 +9,7 @@ import pytest
 
 from bollard.host.clock import SystemClock
 from bollard.host.http.answers import BODY_BYTES
+from bollard.host.http.routes import Api
 from bollard.host.settings import Settings
 from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import PutRun
@@ -32,9 +35,39 @@ GUARDED = [
     ("GET", "/api/v1/runs/run_x/records"),
     ("GET", "/api/v1/runs/run_x/stream"),
     ("POST", "/api/v1/runs/run_x/cancel"),
+    ("POST", "/api/v1/runs/run_x/steer"),
+    ("GET", "/api/v1/runs/run_x/grant"),
+    ("GET", "/api/v1/runs/run_x/explain"),
+    ("POST", "/api/v1/runs/run_x/revoke"),
     ("POST", "/api/v1/events"),
+    ("POST", "/api/v1/resolve"),
     ("GET", "/api/v1/agents"),
+    ("GET", "/api/v1/agents/parrot"),
+    ("PUT", "/api/v1/agents/parrot"),
+    ("DELETE", "/api/v1/agents/parrot"),
+    ("GET", "/api/v1/runners"),
+    ("GET", "/api/v1/bindings"),
+    ("GET", "/api/v1/bindings/x"),
+    ("PUT", "/api/v1/bindings/x"),
+    ("DELETE", "/api/v1/bindings/x"),
 ]
+OUTSIDE = [("POST", "/api/v1/runs/run_x/results"), ("POST", "/api/v1/runs/run_x/finalize")]
+"""Routes that the token of one run opens too."""
+
+
+@pytest.mark.parametrize(("method", "path"), OUTSIDE)
+def test_a_route_of_a_run_token_wants_some_token(api: Any, method: str, path: str) -> None:
+    for header in (None, "", "Bearer", "Bearer ", f"Basic {api.token}"):
+        named = {} if header is None else {"authorization": header}
+        assert_refused(api.send(method, path, token=None, **named), 401, "unauthenticated")
+
+
+def test_every_route_is_among_those_that_are_tried(api: Any) -> None:
+    del api
+    source = inspect.getsource(Api.routes)
+    known = re.findall(r'self\._(?:admin|outside)\("(\w+)", "([^"]+)"', source)
+    tried = {(method, re.sub(r"/(run_x|parrot|x)(?=/|$)", "/{}", path)) for method, path in [*GUARDED, *OUTSIDE]}
+    assert tried == {(method, re.sub(r"{\w+}", "{}", path)) for method, path in known}
 
 
 @pytest.mark.parametrize(("method", "path"), GUARDED)
@@ -73,6 +106,12 @@ def test_a_run_that_is_not_there_is_not_found_whatever_is_asked(api: Any, run_id
         api.get(f"/api/v1/runs/{run_id}/records"),
         api.get(f"/api/v1/runs/{run_id}/stream"),
         api.post(f"/api/v1/runs/{run_id}/cancel"),
+        api.post(f"/api/v1/runs/{run_id}/steer", {"input": {"text": "x"}}),
+        api.get(f"/api/v1/runs/{run_id}/grant"),
+        api.get(f"/api/v1/runs/{run_id}/explain"),
+        api.post(f"/api/v1/runs/{run_id}/revoke", {"everything": True}),
+        api.post(f"/api/v1/runs/{run_id}/results", {"results": [{"sequence": 1, "type": "x", "data": {}}]}),
+        api.post(f"/api/v1/runs/{run_id}/finalize", {}),
     ]
     for answer in answers:
         assert_refused(answer, 404, "not_found")
@@ -95,9 +134,11 @@ def test_a_run_of_another_workspace_looks_as_if_it_were_not_there(api: Any, sett
         transaction.apply([PutRun(msgspec.structs.replace(row, run_id=foreign, workspace="other"))])
     assert store.run(foreign) is not None
     store.close()
-    for path in ("", "/records", "/stream"):
+    for path in ("", "/records", "/stream", "/grant", "/explain"):
         assert api.get(f"/api/v1/runs/{foreign}{path}").body == api.get(f"/api/v1/runs/run_absent{path}").body
-    assert_refused(api.post(f"/api/v1/runs/{foreign}/cancel"), 404, "not_found")
+    said: Any = {"input": {"text": "x"}}
+    for path, body in (("cancel", {}), ("steer", said), ("revoke", {"everything": True}), ("finalize", {})):
+        assert_refused(api.post(f"/api/v1/runs/{foreign}/{path}", body), 404, "not_found")
     assert foreign not in [item["run_id"] for item in api.get("/api/v1/runs?limit=100").json["items"]]
 
 
@@ -119,6 +160,9 @@ def test_a_path_that_is_nothing_is_refused_like_everything(api: Any, path: str) 
         ("GET", "/api/v1/events", "POST"),
         ("GET", "/api/v1/runs/run_x/cancel", "POST"),
         ("POST", "/api/v1/agents", "GET, HEAD"),
+        ("POST", "/api/v1/agents/parrot", "DELETE, GET, HEAD, PUT"),
+        ("POST", "/api/v1/bindings/x", "DELETE, GET, HEAD, PUT"),
+        ("POST", "/api/v1/runners", "GET, HEAD"),
     ],
 )
 def test_a_method_that_is_not_possible_names_those_that_are(api: Any, method: str, path: str, allow: str) -> None:
@@ -161,7 +205,7 @@ def test_a_body_that_is_wrong_is_refused_by_its_field(api: Any, body: bytes, fie
     assert api.get("/readyz").json["journal"]["records"] == before
 
 
-@pytest.mark.parametrize("missing", ["source", "id", "type", "agent"])
+@pytest.mark.parametrize("missing", ["source", "id", "type"])
 def test_an_event_names_itself(api: Any, missing: str) -> None:
     body = {"source": "s", "id": "1", "type": "webhook.received", "agent": "parrot"}
     del body[missing]

@@ -81,9 +81,7 @@ def agent(agent_id: str = "parrot", workspace: str = "default", plugin: str = "a
         plugin=plugin,
         label={"en_US": agent_id},
         permissions=EVERYTHING,
-        policy=AgentPolicy(
-            access=access, state=StatePolicy(scopes=("conversation", "actor", "subject", "runner"))
-        ),
+        policy=AgentPolicy(access=access, state=StatePolicy(scopes=("conversation", "actor", "subject", "runner"))),
     )
 
 
@@ -117,6 +115,7 @@ class House:
             clock=clock,
             api=self._api,
             released=lambda run: None,
+            stopping=lambda run: None,
             misbehaved=lambda run: None,
         )
         self.runs: list[LiveRun] = []
@@ -158,8 +157,16 @@ class House:
         assert await run.written()
 
     def result(self, run: LiveRun, kind: str, data: JsonObject) -> None:
-        size = len(msgspec.json.encode(data))
-        run.result(WorkerResult(type=kind, data=data, sequence=next(self._numbers), size_bytes=size))
+        run.result(
+            WorkerResult(
+                run_id=run.facts.run_id,
+                type=kind,
+                data=data,
+                sequence=next(self._numbers),
+                timestamp=None,
+                size_bytes=len(msgspec.json.encode(data)),
+            )
+        )
         run.flush()
 
     async def end(self, run: LiveRun) -> None:

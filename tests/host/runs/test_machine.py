@@ -1,7 +1,7 @@
 """The run as a pure machine: every short history, and every way to end."""
 
 import itertools
-from dataclasses import replace
+from msgspec.structs import replace
 from typing import Any, get_args
 
 import pytest

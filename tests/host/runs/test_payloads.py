@@ -15,7 +15,7 @@ from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
 from bollard.host.grants.offer import Offer
 from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.host.log.facts import RunFacts
-from bollard.host.runs.payloads import Judged, judge_result
+from bollard.host.runs.payloads import ARTIFACT_ID_CHARACTERS, Judged, judge_result
 from bollard.protocol import RESULT_TYPES, limits
 from bollard.wire import WorkerResult
 
@@ -37,7 +37,7 @@ VALID: dict[str, list[dict[str, Any]]] = {
         {},
     ],
     "tool.call.completed": [{"tool_call_id": "1", "tool_name": "t", "result": 1, "more": [1]}, {}],
-    "artifact.created": [{"artifact_type": "file"}, {"artifact_type": "file", "artifact_id": "a", "size_bytes": 0}],
+    "artifact.created": [{"artifact_type": "file"}, {"artifact_type": "file", "artifact_id": "art_run_1_a"}],
     "state.updated": [
         {"scope": "conversation", "key": "k", "value": None},
         {"scope": "actor", "key": "k", "value": {"a": 1}},
@@ -65,6 +65,7 @@ INVALID: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"scope": "world", "key": "k", "value": 1}, "scope"),
         ({"scope": "actor", "key": "", "value": 1}, "key"),
         ({"scope": "actor", "key": "k" * 257, "value": 1}, "key"),
+        ({"scope": "actor", "key": "a\0b", "value": 1}, "key"),
         ({"scope": "actor", "key": "k"}, "value"),
         ({"scope": "actor", "key": "k", "value": 1, "ttl": 3}, "ttl"),
     ],
@@ -226,6 +227,32 @@ def test_inline_content_becomes_a_blob_and_leaves_the_record(facts: RunFacts) ->
         "sha256": hashlib.sha256(b"abc").hexdigest(),
         "size_bytes": 3,
     }
+
+
+def test_a_digest_without_its_content_is_not_believed(facts: RunFacts) -> None:
+    judged = judge(facts, "artifact.created", {"artifact_type": "file", "sha256": "0" * 64, "size_bytes": 5})
+    assert (judged.type, judged.blob) == ("artifact.created", None)
+    assert json.loads(judged.data) == {"artifact_type": "file", "artifact_id": "art_run_1_3"} == judged.fact
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("art_run_1_mine", "art_run_1_mine"),
+        ("chart-1.png", "art_run_1_chart-1.png"),
+        ("art_run_2_theirs", "art_run_1_art_run_2_theirs"),
+        ("", "art_run_1_3"),
+        ("x" * 118, "art_run_1_" + "x" * 118),
+        ("x" * 119, "art_run_1_" + hashlib.sha256(b"x" * 119).hexdigest()),
+        ("art_run_1_a b", "art_run_1_" + hashlib.sha256(b"a b").hexdigest()),
+        ("a\0b", "art_run_1_" + hashlib.sha256(b"a\0b").hexdigest()),
+        ("../图", "art_run_1_" + hashlib.sha256("../图".encode()).hexdigest()),
+    ],
+)
+def test_an_artifact_is_named_in_the_namespace_of_its_run(facts: RunFacts, given: str, kept: str) -> None:
+    judged = judge(facts, "artifact.created", {"artifact_type": "file", "artifact_id": given})
+    assert judged.fact["artifact_id"] == kept
+    assert len(kept) <= ARTIFACT_ID_CHARACTERS
 
 
 def test_a_digest_that_does_not_fit_its_content_is_refused(facts: RunFacts) -> None:

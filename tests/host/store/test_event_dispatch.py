@@ -47,6 +47,25 @@ def test_one_commit_brings_an_event_once(store, make, apply):
     assert store.events("w", None, 10) == []
 
 
+def test_events_of_one_conversation_and_thread_come_newest_first(store, make, apply):
+    here = {"bot": "b", "conversation": "room", "thread": "t"}
+    elsewhere = [{"bot": None}, {"conversation": "other"}, {"conversation": None}, {"thread": None}, {"workspace": "v"}]
+    own = [make.event(number, **here) for number in (1, 2, 3)]
+    others = [make.event(10 + number, **{**here, **other}) for number, other in enumerate(elsewhere)]
+    apply(store, *(PutEvent(event) for event in [*own, *others]))
+    apply(store, PatchEvent("w", "e2", {"dispatch": "dropped"}))
+
+    def found(before, limit, thread="t"):
+        return [event.record_id for event in store.events_in("w", "b", "room", thread, before, limit)]
+
+    assert found(None, 10) == [3, 2, 1]
+    assert found(None, 2) == [3, 2]
+    assert found(3, 10) == [2, 1]
+    assert found(1, 10) == []
+    assert found(None, 10, None) == [13]
+    assert store.events_in("w", "b", "room", "t", None, 1) == [own[2]]
+
+
 def test_events_that_wait_come_in_the_order_of_arrival_from_every_workspace(store, make, apply):
     waits = {"dispatch": "pending"}
     apply(store, PutEvent(make.event(7, **waits)), PutEvent(make.event(3, **waits, workspace="other")))

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from bollard.host.errors import Conflict
-from bollard.host.store.delta_spans import split
+from bollard.host.store.delta_spans import MERGED_BYTES, UNMERGED_BYTES, split, split_by_time
 from bollard.host.store.rows import PutRun, RecordRow
+from bollard.host.store.sql_writes import EXTENTS_AT_ONCE
 from bollard.trust import ChainedRecord, Header, verify_chain
 
 T0 = 1_700_000_000_000
@@ -117,6 +118,34 @@ def test_deltas_answer_any_suffix_before_and_after_they_are_merged(store, make):
     assert len(store.deltas_of_run("r", 0)) == 1
     assert suffixes() == expected
     assert len(store.deltas_of_run("other", 0)) == 1
+
+
+def test_no_merged_row_is_larger_than_its_limit_and_large_ones_stay_as_they_are(store, make):
+    small, large = UNMERGED_BYTES // 2, UNMERGED_BYTES
+    rows = [make.deltas("r", 1 + number, [bytes([number]) * small], at=number) for number in range(40)]
+    rows += [make.deltas("r", 50, [b"x" * large]), make.deltas("r", 51, [b""]), make.deltas("r", 52, [b"y"])]
+    with store.write() as transaction:
+        transaction.add_deltas(rows)
+    before = [record for row in rows for record in split_by_time(row, 0)]
+    with store.write() as transaction:
+        transaction.merge_deltas("r")
+    merged = store.deltas_of_run("r", 0)
+    assert [record for row in merged for record in split_by_time(row, 0)] == before
+    assert max(len(row.body) + len(row.spans) for row in merged) <= MERGED_BYTES
+    assert [len(row.body) for row in merged] == [31 * small, 9 * small, large, 1]
+    with store.write() as transaction:
+        transaction.merge_deltas("r")
+    assert store.deltas_of_run("r", 0) == merged
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_run_of_very_many_rows_is_merged_some_at_a_time(request, make, kind):
+    store = request.getfixturevalue(f"{kind}_store")
+    with store.write() as transaction:
+        transaction.add_deltas([make.deltas("r", number, [b"a"]) for number in range(1, EXTENTS_AT_ONCE + 11)])
+        transaction.merge_deltas("r")
+    found = [(row.first_seq, row.last_seq, len(row.body)) for row in store.deltas_of_run("r", 0)]
+    assert found == [(1, EXTENTS_AT_ONCE, EXTENTS_AT_ONCE), (EXTENTS_AT_ONCE + 1, EXTENTS_AT_ONCE + 10, 10)]
 
 
 def test_deltas_of_different_epochs_stay_apart_when_they_are_merged(store, make):

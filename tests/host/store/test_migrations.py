@@ -213,7 +213,11 @@ def test_every_row_has_its_table_with_its_columns(place):
     database = database_at(place)
     database.open()
     database.close()
-    own = {"runs": {"ended"}, "transcript": {"place", "vector"} if place[0] == "postgres" else {"place"}}
+    own = {
+        "events": {"place"},
+        "runs": {"ended"},
+        "transcript": {"place", "vector"} if place[0] == "postgres" else {"place"},
+    }
     for table, row in TABLES.items():
         assert columns_of(place, table) == set(row.__struct_fields__) | own.get(table, set())
     for kind in ("agent", "binding"):

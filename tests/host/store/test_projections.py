@@ -132,8 +132,19 @@ def test_an_artifact_comes_back_and_can_be_put_again(store, make, apply):
     apply(store, PutArtifact(artifact))
     assert store.artifact("w", "x") == artifact
     assert store.artifact("other", "x") is None
-    apply(store, PutArtifact(make.artifact("x", name="new.txt")))
-    assert store.artifact("w", "x").name == "new.txt"
+    apply(store, PutArtifact(make.artifact("x", name="new.txt", sha256="e" * 64)))
+    assert (store.artifact("w", "x").name, store.artifact("w", "x").sha256) == ("new.txt", "e" * 64)
+
+
+def test_an_artifact_without_content_changes_none_that_is_there(store, make, apply):
+    bare, other = make.artifact("x"), make.artifact("x", name="other.txt")
+    apply(store, PutArtifact(bare), PutArtifact(other))
+    assert store.artifact("w", "x") == bare
+    whole = make.artifact("x", sha256="d" * 64)
+    apply(store, PutArtifact(other), PutArtifact(whole), PutArtifact(other))
+    assert store.artifact("w", "x") == whole
+    apply(store, PutArtifact(other))
+    assert store.artifact("w", "x") == whole
 
 
 def test_digests_of_artifacts_and_storage_are_listed_once_and_in_order(store, make, apply):

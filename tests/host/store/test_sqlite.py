@@ -61,7 +61,7 @@ def test_a_locked_database_is_waited_for_a_bounded_time(other_writer, sqlite_pat
 
 
 def test_a_full_database_refuses_writes_and_recovers_when_there_is_room(sqlite_path, make):
-    store = SqlStore(SqliteDatabase(sqlite_path, max_pages=480))
+    store = SqlStore(SqliteDatabase(sqlite_path, max_pages=160))
     store.open()
 
     def fill():
@@ -77,7 +77,7 @@ def test_a_full_database_refuses_writes_and_recovers_when_there_is_room(sqlite_p
     assert 10 < len(kept) < 120
     assert [row.id for row in kept] == list(range(1, len(kept) + 1))
     with pytest.raises(StorageFull), store.write() as transaction:
-        transaction.add_records([make.record(transaction.next_record_ids(1), data=b"y" * 40_000)])
+        transaction.add_records([make.record(transaction.next_record_ids(1), data=b"y" * 160_000)])
     assert store.records(0, 1000) == kept
     store.close()
     roomy = sqlite_store(sqlite_path)
@@ -171,9 +171,13 @@ EXPLAIN = [
     ("records WHERE run_id = 'r' AND seq > 0 ORDER BY seq LIMIT 5", "records_of_run"),
     ("records WHERE workspace = 'w' AND chain = 'c' AND position > 0 ORDER BY position LIMIT 5", "records_of_chain"),
     ("runs WHERE workspace = 'w' ORDER BY created_ms DESC, run_id DESC LIMIT 5", "runs_in_order"),
-    ("transcript WHERE place = 'p' AND seq > 0 ORDER BY seq DESC LIMIT 5", "transcript_in_place"),
-    ("events WHERE workspace = 'w' AND record_id < 9 ORDER BY record_id DESC LIMIT 5", "events_in_order"),
-    ("deltas WHERE run_id = 'r' AND last_seq > 0 ORDER BY first_seq", "sqlite_autoindex_deltas_1"),
+    (
+        "transcript WHERE place = 'p' AND conversation IS NOT NULL AND seq > 0 ORDER BY seq DESC LIMIT 5",
+        "transcript_in_place",
+    ),
+    ("events WHERE workspace = 'w' AND record_id < 9 ORDER BY record_id DESC LIMIT 5", "PRIMARY KEY"),
+    ("deltas WHERE run_id = 'r' AND last_seq > 0 ORDER BY first_seq", "PRIMARY KEY"),
+    ("events WHERE place = 'p' AND record_id < 9 ORDER BY record_id DESC LIMIT 5", "events_in_place"),
     ("events WHERE dispatch = 'pending' AND record_id > 5 ORDER BY record_id LIMIT 5", "events_pending"),
     ("events WHERE workspace = 'w' AND event_id = 'e'", "events_by_id"),
     ("events WHERE workspace = 'w' AND source = 's' AND source_id = 'i'", "events_by_source"),
@@ -247,13 +251,13 @@ def test_the_indices_of_retention_are_made_by_the_first_purge(sqlite_path, purge
     store.close()
 
 
-def test_a_new_file_has_small_pages_and_an_old_one_keeps_its_own(tmp_path):
-    old = tmp_path / "old.db"
-    with sqlite3.connect(old) as connection:
-        connection.execute("PRAGMA page_size = 4096")
+def test_the_log_is_copied_after_as_many_bytes_whatever_the_pages_have(tmp_path):
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("PRAGMA page_size = 1024")
         connection.execute("CREATE TABLE anything (x)")
     connection.close()
-    for path, page_bytes in ((tmp_path / "new.db", 1024), (old, 4096)):
+    for path, page_bytes in ((tmp_path / "new.db", 4096), (other, 1024)):
         database = SqliteDatabase(path)
         database.open()
         assert database.fetch("PRAGMA page_size") == [(page_bytes,)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bollard.host.store.rows import PutTranscript
+from bollard.host.store.rows import PutRun, PutTranscript
 from bollard.host.store.search_text import segment, terms
 
 HOSTILE = [
@@ -75,11 +75,12 @@ def test_only_the_exact_place_is_seen(store, make, apply):
         {"bot": ""},
         {"conversation": "room2"},
         {"thread": "t"},
-        {"conversation": None},
         {"conversation": "room", "thread": "", "bot": None},
     ]
     for seq, place in enumerate(places, start=1):
         apply(store, PutTranscript(make.said(seq, f"canary {seq}", **place)))
+    nowhere = make.said(99, "canary 99", conversation=None)  # no query asks for a place without a conversation
+    apply(store, PutTranscript(nowhere))
     for seq, place in enumerate(places, start=1):
         assert [row.seq for row in store.transcript(make.room(**place))] == [seq]
         assert [row.seq for row in store.search(make.room(**place), ["canary"])] == [seq]
@@ -155,3 +156,34 @@ def test_a_huge_message_is_kept_whole_and_found_by_its_beginning(store, make, ap
     huge = "start " + "".join(map(chr, range(0x4E00, 0x9FFF))) * 10 + " " + " ".join(f"w{i}" for i in range(50_000))
     apply(store, PutTranscript(make.said(1, huge)))
     assert texts(store.search(make.room(), ["start"])) == [huge]
+
+
+def test_a_read_is_narrowed_by_role_and_time(store, make, apply):
+    rows = [make.said(number, "parrot", role=("user", "assistant")[number % 2]) for number in range(1, 7)]
+    apply(store, *(PutTranscript(row) for row in rows))
+
+    def found(**narrowed):
+        query = make.room(forward=True, **narrowed)
+        hits = sorted(row.seq for row in store.search(query, ["parrot"]))
+        assert [row.seq for row in store.transcript(query)] == hits
+        return hits
+
+    assert found(role="user") == [2, 4, 6]
+    assert found(role="nobody' OR '1' = '1") == []
+    assert found(before_ms=rows[2].created_ms) == [1, 2]
+    assert found(after_ms=rows[2].created_ms) == [4, 5, 6]
+    assert found(role="user", before_ms=rows[4].created_ms, after_ms=rows[0].created_ms) == [2, 4]
+    assert found(role="user", after=2, before=6) == [4]
+    assert [row.seq for row in store.search(make.room(limit=1, role="user"), ["parrot"])] == [6]
+
+
+def test_the_threads_of_a_conversation_are_those_of_its_newest_runs(store, make, apply):
+    def run(number, thread, **more):
+        return PutRun(make.run(f"r{number}", thread=thread, created_ms=number, **more))
+
+    apply(store, run(1, "old"), run(2, "a"), run(3, None), run(4, "b"), run(5, "a"))
+    apply(store, run(6, "c", conversation="other"), run(7, "d", workspace="v"), run(8, "e", bot="b"))
+    assert store.threads("w", None, "room", 10) == ["a", "b", None, "old"]
+    assert store.threads("w", None, "room", 4) == ["a", "b", None], "the run of another bot is looked at too"
+    assert store.threads("w", "b", "room", 10) == ["e"]
+    assert store.threads("w", None, "nowhere", 10) == []

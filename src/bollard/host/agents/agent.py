@@ -130,6 +130,7 @@ class AgentBook:
         """Forget a saved agent, so that a runner's own of that id is back; whether there was one."""
         found = self._saved.pop((workspace, agent_id), None) is not None
         self._settle(workspace, agent_id)
+        self.stir()
         return found
 
     def get(self, agent_id: str, workspace: str = "default") -> Agent | None:

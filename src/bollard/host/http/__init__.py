@@ -1,1 +1,1 @@
-"""The HTTP surface: create, read, stream and cancel runs; post events. Plain Starlette routes on the hot paths."""
+"""The HTTP surface: runs, events, agents and bindings. Plain Starlette routes, cheap on the hot paths."""

@@ -1,5 +1,6 @@
 """JSON in and out of the API: bodies with a limit, errors with a code, a sentence, a hint and a link."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
@@ -19,9 +20,11 @@ _STATUS: Final[Mapping[str, int]] = {
     "invalid_argument": 400,
     "payload_too_large": 413,
     "unauthenticated": 401,
+    "unauthorized": 403,
     "method_not_allowed": 405,
     "conflict": 409,
     "rate_limited": 429,
+    "budget_exceeded": 429,
     "storage_full": 507,
     "storage_unavailable": 503,
     "worker_unavailable": 503,
@@ -49,8 +52,15 @@ def error_answer(error: HostError) -> JsonAnswer:
             "docs": f"docs/reference/http.md#{error.code}",
         }
     }
-    headers = {"retry-after": "1"} if error.retryable else None
-    return JsonAnswer(body, status_code=_STATUS.get(error.code, 500), headers=headers)
+    return JsonAnswer(body, status_code=_STATUS.get(error.code, 500), headers=_retry_after(error))
+
+
+def _retry_after(error: HostError) -> dict[str, str] | None:
+    """In whole seconds, as the header wants it; `details` may say it more exactly."""
+    wait_s = error.details.get("retry_after_s")
+    if isinstance(wait_s, int | float):
+        return {"retry-after": str(max(1, math.ceil(wait_s)))}
+    return {"retry-after": "1"} if error.retryable else None
 
 
 async def read_body(request: Request) -> JsonObject:

@@ -29,14 +29,23 @@ class EventStream:
     """An ASGI response that sends batches of records until there are no more or the reader leaves."""
 
     def __init__(
-        self, batches: AsyncGenerator[list[StreamRecord]], headers: Sequence[tuple[bytes, bytes]] = ()
+        self,
+        batches: AsyncGenerator[list[StreamRecord]],
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        *,
+        held: bool = False,
     ) -> None:
         self._batches = batches
         self._headers = [*_HEADERS, *headers]
+        self._held = held
+        """Whether the head waits for the first batch, because that is certain to come at once."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del scope
-        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        head = {"type": "http.response.start", "status": 200, "headers": self._headers}
+        held = self._held
+        if not held:
+            await send(head)
         pump = asyncio.current_task()
         left = asyncio.ensure_future(_left(receive))
         if pump is not None:
@@ -44,9 +53,14 @@ class EventStream:
         try:
             more = True
             async for batch in self._batches:
+                if held:
+                    held = False
+                    await send(head)
                 body = b"".join([frame(record) for record in batch]) or _ALIVE
                 more = not batch or batch[-1].type != "run.ended"  # the last record and the end leave in one send
                 await send({"type": "http.response.body", "body": body, "more_body": more})
+            if held:
+                await send(head)
             if more:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:

@@ -2,8 +2,11 @@
 
 import hashlib
 import hmac
+import os
 import secrets
 from pathlib import Path
+
+from bollard.trust import make_folder, sync_folder
 
 __all__ = ["AdminToken"]
 
@@ -21,11 +24,15 @@ class AdminToken:
             return cls(path.read_text(encoding="ascii").strip()), None
         token = f"bollard_{secrets.token_urlsafe(32)}"
         digest = hashlib.sha256(token.encode()).hexdigest()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         fresh = path.with_suffix(".new")  # whole or not at all: half a digest would lock everyone out
-        fresh.touch(mode=0o600)
-        fresh.write_text(digest + "\n", encoding="ascii")
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(digest + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         fresh.replace(path)
+        sync_folder(path.parent)  # before anyone is shown a token that a power loss would take back
         return cls(digest), token
 
     def allows(self, authorization: str | None) -> bool:

@@ -59,7 +59,9 @@ class Places:
         self._uncounted[key] += 1
         if way.lane is None:
             return True
-        entry = LaneRun(run_id=facts.run_id, actor=actor_of(run.event), steerable=run.grant.steerable)
+        # A program outside cannot pull, so what it was given would only wait for its end.
+        steerable = run.grant.steerable and not facts.external
+        entry = LaneRun(run_id=facts.run_id, actor=actor_of(run.event), steerable=steerable)
         self._lane_of_run[facts.run_id] = way.lane
         if isinstance(way.decision, Start):
             parallel = way.agent.policy.concurrency.mode == "parallel"

@@ -1,6 +1,7 @@
 """Which entries of a batch may be written: decided inside the commit, by what is on disk."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -49,7 +50,8 @@ class Admission:
         if entry.chore is not None:
             return Counted(self._do(entry.chore))
         if entry.expects:
-            return Committed(tuple(self._judge(wanted) for wanted in entry.expects))
+            foreseen = _Foreseen(transaction)
+            return Committed(tuple(foreseen.judge(wanted) for wanted in entry.expects))
         return _COMMITTED
 
     @staticmethod
@@ -62,19 +64,6 @@ class Admission:
                 records[wanted.record] = replace(records[wanted.record], type=kind, data=data)
         return replace(entry, records=records)
 
-    def _judge(self, wanted: StateExpectation) -> Judgement:
-        row = self._transaction.find_state(wanted.scope_key, wanted.key)
-        alive = row is not None and (row.expires_ms is None or row.expires_ms > wanted.now_ms)
-        seen = row.version if row is not None and alive else 0
-        if wanted.version is not None and wanted.version != seen:
-            return Judgement(seen, "version")
-        if not wanted.size:
-            return Judgement(0)
-        before = len(row.value) + len(row.key.encode()) if row is not None else 0
-        if self._transaction.state_size(wanted.scope_key) - before + wanted.size > wanted.quota:
-            return Judgement(seen, "quota")
-        return Judgement(seen + 1)
-
     def _do(self, chore: Chore) -> int:
         match chore.kind:
             case "drop_data":
@@ -83,3 +72,54 @@ class Admission:
                 return self._transaction.drop_deltas(chore.before_ms, chore.limit)
             case "drop_expired":
                 return self._transaction.drop_expired(chore.before_ms, chore.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A state value as it will be: `size` counts its key too, and is 0 where there is none."""
+
+    version: int = 0
+    size: int = 0
+    expires_ms: int | None = None
+
+
+class _Foreseen:
+    """State as the records of one entry will leave it, one after the other: none of them is written yet."""
+
+    def __init__(self, transaction: WriteTransaction) -> None:
+        self._transaction = transaction
+        self._values: dict[tuple[str, str], _Value] = {}
+        self._stored: dict[str, int] = {}
+        self._grown: dict[str, int] = {}
+        """Bytes of a scope: those on disk, and those that the entry adds."""
+
+    def judge(self, wanted: StateExpectation) -> Judgement:
+        before = self._value(wanted.scope_key, wanted.key)
+        alive = before.expires_ms is None or before.expires_ms > wanted.now_ms
+        seen = before.version if alive else 0
+        if wanted.version is not None and wanted.version != seen:
+            return Judgement(seen, "version")
+        if not wanted.size:
+            self._change(wanted, before, _Value())
+            return Judgement(0)
+        if self._size(wanted.scope_key) - before.size + wanted.size > wanted.quota:
+            return Judgement(seen, "quota")
+        self._change(wanted, before, _Value(seen + 1, wanted.size, wanted.expires_ms))
+        return Judgement(seen + 1)
+
+    def _value(self, scope_key: str, key: str) -> _Value:
+        known = self._values.get((scope_key, key))
+        if known is None:
+            row = self._transaction.find_state(scope_key, key)
+            known = _Value() if row is None else _Value(row.version, len(row.value) + len(key.encode()), row.expires_ms)
+            self._values[scope_key, key] = known
+        return known
+
+    def _size(self, scope_key: str) -> int:
+        if scope_key not in self._stored:
+            self._stored[scope_key] = self._transaction.state_size(scope_key)
+        return self._stored[scope_key] + self._grown.get(scope_key, 0)
+
+    def _change(self, wanted: StateExpectation, before: _Value, after: _Value) -> None:
+        self._grown[wanted.scope_key] = self._grown.get(wanted.scope_key, 0) + after.size - before.size
+        self._values[wanted.scope_key, wanted.key] = after

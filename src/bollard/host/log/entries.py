@@ -81,12 +81,15 @@ class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     scope_key: str
     key: str
     now_ms: int
+    """When the record was made: by this time it is known what has expired, here and in the projection."""
     version: int | None = None
     """The version that must be there, 0 for none at all; `None` when any will do."""
     size: int = 0
     """Bytes of the new value and its key; 0 where it is removed."""
     quota: int = 0
     """Bytes that the scope may hold afterwards."""
+    expires_ms: int | None = None
+    """When the new value will be gone."""
 
 
 class Chore(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -119,7 +122,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """An owner, the runs whose leases it extends, and until when."""
     chore: Chore | None = None
     merge: str | None = None
-    """The run that has ended, whose delta rows become one."""
+    """The run that has ended, whose delta rows become few."""
     size: int = 0
     urgent: bool = True
     """Whether somebody waits. A batch that nobody waits for may linger."""

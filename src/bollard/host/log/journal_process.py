@@ -5,6 +5,7 @@ It never outlives its host: what the host had not been told of is then as if it 
 
 import ctypes
 import fcntl
+import gc
 import os
 import select
 import signal
@@ -192,6 +193,9 @@ def main(descriptor: int) -> int:
             except HostError as error:
                 line.say(Refused(failure_of(error)))
                 return 1
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(20_000, 20, 100)
             line.say(Opened())
             _Desk(line, writer).work()
     except _HostGone:

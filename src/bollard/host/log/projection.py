@@ -224,7 +224,7 @@ class Projector:
             seq=row.id,
             role=str(message.get("role", "assistant")),
             content=text,
-            content_json=_encode(message) if not isinstance(content, str) or message.get("tool_calls") else None,
+            content_json=None if isinstance(content, str) and _is_plain(message) else _encode(message),
             search=segment(text),
             created_ms=row.created_ms,
         )
@@ -326,6 +326,11 @@ def _policy_changed(row: RecordRow, data: JsonObject) -> list[Change]:
         updated_ms=row.created_ms,
     )
     return [PutPolicy(kind, policy)]
+
+
+def _is_plain(message: JsonObject) -> bool:
+    """Whether its text is all there is to a message."""
+    return not message.get("tool_calls") and not message.get("artifact_refs")
 
 
 def _area_key(facts: RunFacts, data: JsonObject) -> str:

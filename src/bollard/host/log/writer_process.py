@@ -103,7 +103,10 @@ class WriterProcess:
             self._loop.call_soon(self._refuse_all)
             return
         self._entries.append(entry)
-        self._ask_flush()
+        if self._sent:
+            self._ask_flush()
+        else:
+            self._flush()  # it is idle: the sooner it begins, the sooner somebody is told
 
     def hurry(self) -> None:
         self._hurried = True

@@ -1,7 +1,6 @@
 """`events.get` and `events.page`: the events of the run's own place, or only its own where it has no conversation."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Final
 
 from bollard.host.runapi.cursors import Cursors
@@ -16,10 +15,6 @@ from bollard.protocol import AgentEventRecord, EventPage, EventsGet, EventsPage
 __all__ = ["Events"]
 
 _PAGE: Final = "events.page"
-EVENTS_AT_ONCE: Final = 200
-"""Events of the workspace that are read at once, to find those of one place among them."""
-EVENT_READS: Final = 10
-"""Such reads of one page; then the page says that there may be more."""
 
 
 class Events:
@@ -41,14 +36,17 @@ class Events:
         return await asyncio.to_thread(self._page, run, before, params.limit)
 
     def _page(self, run: LiveRun, before: int | None, limit: int) -> EventPage:
-        search = _Search(self._store, run, before)
-        newest_first, has_more = filled(search.rows(), lambda row: self._item(run, row), limit)
-        next_cursor = None
-        if has_more:
-            next_cursor = newest_first[-1].cursor
-        elif search.given_up_at is not None:
-            has_more, next_cursor = True, self._cursor(run, search.given_up_at)
+        rows = self._rows(run, before, limit + 1)
+        newest_first, has_more = filled(rows, lambda row: self._item(run, row), limit)
+        next_cursor = newest_first[-1].cursor if has_more else None
         return EventPage(items=tuple(reversed(newest_first)), next_cursor=next_cursor, has_more=has_more)
+
+    def _rows(self, run: LiveRun, before: int | None, limit: int) -> list[EventRow]:
+        facts = run.facts
+        if facts.conversation:
+            return self._store.events_in(facts.workspace, facts.bot, facts.conversation, facts.thread, before, limit)
+        own = self._store.event(facts.workspace, facts.event_id)
+        return [own] if own is not None and (before is None or own.record_id < before) else []
 
     def _cursor(self, run: LiveRun, record_id: int) -> str:
         return self._cursors.seal(_PAGE, run.facts.run_id, _place(run), record_id)
@@ -73,32 +71,6 @@ class Events:
             cursor=self._cursor(run, row.record_id),
             created_at=row.created_ms / 1000,
         )
-
-
-class _Search:
-    """Events of one place among those of its workspace, newest first, with an end to the reading."""
-
-    def __init__(self, store: Store, run: LiveRun, before: int | None) -> None:
-        self._store = store
-        self._run = run
-        self._before = before
-        self.given_up_at: int | None = None
-        """The last event that was looked at, where older ones were left."""
-
-    def rows(self) -> Iterator[EventRow]:
-        workspace, before = self._run.facts.workspace, self._before
-        if not self._run.facts.conversation:
-            own = self._store.event(workspace, self._run.facts.event_id)
-            if own is not None and (before is None or own.record_id < before):
-                yield own
-            return
-        for _ in range(EVENT_READS):
-            rows = self._store.events(workspace, before, EVENTS_AT_ONCE)
-            yield from (row for row in rows if _in_reach(self._run, row))
-            if len(rows) < EVENTS_AT_ONCE:
-                return
-            before = rows[-1].record_id
-        self.given_up_at = before
 
 
 def _in_reach(run: LiveRun, row: EventRow) -> bool:

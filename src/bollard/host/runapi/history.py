@@ -1,9 +1,10 @@
-"""`history.page` and `history.search`: the transcript of the run's own conversation and thread; of another
-conversation only where the grant names it. What a user looks for is only ever data."""
+"""`history.page` and `history.search`: the transcript of the run's own conversation and thread; of a conversation that
+the grant names, also the whole. What a user looks for is only ever data."""
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from heapq import merge
 from typing import Final
 
 from pydantic import ValidationError
@@ -35,8 +36,14 @@ __all__ = ["History"]
 _PAGE: Final = "history.page"
 ROWS_AT_ONCE: Final = 32
 """Messages that are read into memory at once: each may be large, and a page may be full before its number is."""
-FILTERED_HITS: Final = 500
-"""Best hits of a search among which its filters choose."""
+_ROWS_OF_A_THREAD: Final = 4
+"""As many of each thread at least, where several are read together."""
+THREADS: Final = 32
+"""Threads of a whole conversation that are read together, those with the newest runs."""
+THREAD_RUNS: Final = 2000
+"""Runs of a whole conversation that are looked at to find its threads."""
+_LAST_S: Final = 1 << 43
+"""A time that nothing is behind, in seconds of the epoch."""
 
 
 class _Filters(Strict):
@@ -46,13 +53,19 @@ class _Filters(Strict):
     before: Timestamp | None = None
     after: Timestamp | None = None
 
-    def admit(self, row: TranscriptRow) -> bool:
-        at = row.created_ms / 1000
-        return (
-            self.role in (None, row.role)
-            and (self.before is None or at < self.before)
-            and (self.after is None or at > self.after)
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is read: one thread, or the whole conversation whatever the query says of a thread."""
+
+    query: TranscriptQuery
+    whole: bool = False
+
+    @property
+    def place(self) -> str:
+        query = self.query
+        own = place_of(query.workspace, query.bot, query.conversation, query.thread)
+        return f"{own}/whole" if self.whole else own
 
 
 class History:
@@ -65,33 +78,37 @@ class History:
 
     async def page(self, run: LiveRun, params: HistoryPageQuery) -> HistoryPage:
         """Items are oldest first, whichever way the pages go."""
-        query = _place(run, params.conversation_id)
-        run_id, digest = run.facts.run_id, _digest(query)
+        reading, run_id = _reading(run, params.conversation_id), run.facts.run_id
         query = replace(
-            query,
-            before=self._cursors.open(_PAGE, run_id, digest, params.before, "before"),
-            after=self._cursors.open(_PAGE, run_id, digest, params.after, "after"),
+            reading.query,
+            before=self._cursors.open(_PAGE, run_id, reading.place, params.before, "before"),
+            after=self._cursors.open(_PAGE, run_id, reading.place, params.after, "after"),
             forward=params.direction == "forward",
         )
-        return await asyncio.to_thread(self._page, run, query, params)
+        return await asyncio.to_thread(self._page, run, replace(reading, query=query), params)
 
     async def search(self, run: LiveRun, params: HistorySearch) -> HistorySearchResult:
         """Best first; hits that no page could hold are left out from the worst end."""
-        filters = _filters(params)
-        wanted = params.top_k if filters is None else FILTERED_HITS
-        query = replace(_place(run, None), limit=wanted)
-        items = await asyncio.to_thread(self._search, run, query, params, filters)
+        filters, reading = _filters(params), _reading(run, None)
+        query = replace(
+            reading.query,
+            limit=params.top_k,
+            role=filters.role,
+            before_ms=_ms(filters.before),
+            after_ms=_ms(filters.after),
+        )
+        items = await asyncio.to_thread(self._search, run, replace(reading, query=query), params)
         return HistorySearchResult(items=tuple(items), query=params.query)
 
-    def _page(self, run: LiveRun, query: TranscriptQuery, params: HistoryPageQuery) -> HistoryPage:
+    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery) -> HistoryPage:
         items, has_more = filled(
-            self._rows(query),
-            lambda row: self._item(run, query, row, include_artifacts=params.include_artifacts),
+            self._whole(reading.query) if reading.whole else self._rows(reading.query),
+            lambda row: self._item(run, reading, row, include_artifacts=params.include_artifacts),
             params.limit,
         )
         first, last = (items[0].cursor, items[-1].cursor) if items else (None, None)
         return HistoryPage(
-            items=tuple(items if query.forward else reversed(items)),
+            items=tuple(items if reading.query.forward else reversed(items)),
             next_cursor=last if has_more else None,
             prev_cursor=first,
             has_more=has_more,
@@ -106,47 +123,52 @@ class History:
             last = rows[-1].seq
             query = replace(query, after=last) if query.forward else replace(query, before=last)
 
-    def _search(
-        self, run: LiveRun, query: TranscriptQuery, params: HistorySearch, filters: _Filters | None
-    ) -> list[TranscriptItem]:
-        rows = self._store.search(query, terms(params.query))
-        chosen = rows if filters is None else filter(filters.admit, rows)
-        items, _ = filled(chosen, lambda row: self._item(run, query, row, include_artifacts=False), params.top_k)
+    def _whole(self, query: TranscriptQuery) -> Iterator[TranscriptRow]:
+        """The threads side by side, each in its own order: no index puts them together."""
+        found = self._store.threads(query.workspace, query.bot, query.conversation, THREAD_RUNS)
+        threads = [None, *(thread for thread in found if thread is not None)][:THREADS]
+        limit = max(_ROWS_OF_A_THREAD, query.limit // len(threads))
+        sides = (self._rows(replace(query, thread=thread, limit=limit)) for thread in threads)
+        return merge(*sides, key=lambda row: row.seq, reverse=not query.forward)
+
+    def _search(self, run: LiveRun, reading: _Reading, params: HistorySearch) -> list[TranscriptItem]:
+        rows = self._store.search(reading.query, terms(params.query))
+        items, _ = filled(rows, lambda row: self._item(run, reading, row, include_artifacts=False), params.top_k)
         return items
 
-    def _item(
-        self, run: LiveRun, query: TranscriptQuery, row: TranscriptRow, *, include_artifacts: bool
-    ) -> TranscriptItem:
-        cursor = self._cursors.seal(_PAGE, run.facts.run_id, _digest(query), row.seq)
+    def _item(self, run: LiveRun, reading: _Reading, row: TranscriptRow, *, include_artifacts: bool) -> TranscriptItem:
+        cursor = self._cursors.seal(_PAGE, run.facts.run_id, reading.place, row.seq)
         refs = refs_of(row, lambda artifact_id: self._find_artifact(run, artifact_id)) if include_artifacts else ()
         return item_of(row, cursor, refs)
 
 
-def _place(run: LiveRun, conversation: str | None) -> TranscriptQuery:
-    """What is read: the run's own thread, or the conversation itself of another one. Raises `ApiRefused`."""
+def _reading(run: LiveRun, conversation: str | None) -> _Reading:
+    """The run's own thread, or the whole of a conversation that the grant names. Raises `ApiRefused`."""
     scope = run.grant.scope
-    if conversation in (None, scope.conversation) and scope.conversation is not None:
-        conversation, thread = scope.conversation, scope.thread
-    elif conversation is not None and whole_conversation(run.grant, run.revoked, conversation):
-        thread = None
-    else:
+    whole = conversation is not None and whole_conversation(run.grant, run.revoked, conversation)
+    if not whole:
+        conversation = scope.conversation if conversation in (None, scope.conversation) else None
+    if conversation is None:
         denied = NOT_FOUND["history"]
         raise ApiRefused(denied.code, denied.sentence)
-    return TranscriptQuery(
-        workspace=scope.workspace, bot=scope.bot, conversation=conversation, thread=thread, limit=ROWS_AT_ONCE
+    query = TranscriptQuery(
+        workspace=scope.workspace,
+        bot=scope.bot,
+        conversation=conversation,
+        thread=None if whole else scope.thread,
+        limit=ROWS_AT_ONCE,
     )
+    return _Reading(query, whole)
 
 
-def _digest(query: TranscriptQuery) -> str:
-    return place_of(query.workspace, query.bot, query.conversation, query.thread)
+def _ms(at: float | None) -> int | None:
+    return None if at is None else round(min(at, _LAST_S) * 1000)
 
 
-def _filters(params: HistorySearch) -> _Filters | None:
+def _filters(params: HistorySearch) -> _Filters:
     """Raises `ApiRefused` at a filter that nobody knows: ignored, it would widen what was asked for."""
-    if not params.filters:
-        return None
     try:
-        return _Filters.from_wire(params.filters)
+        return _Filters.from_wire(params.filters or {})
     except ValidationError as error:
         field, problem = first_problem(error)
         details = {"field": f"filters.{field}"}

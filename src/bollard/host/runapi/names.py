@@ -3,6 +3,7 @@
 from typing import Final
 
 from bollard.host.runapi.refusal import ApiRefused
+from bollard.host.store.keys import key_problem
 
 __all__ = ["check_key", "check_name"]
 
@@ -13,9 +14,9 @@ _DELETE: Final = 0x7F
 
 
 def check_key(key: str) -> None:
-    """A key of state or storage: PostgreSQL's text has no U+0000. Raises `ApiRefused`."""
-    if "\0" in key:
-        raise ApiRefused("invalid_argument", "key: holds the character U+0000", details={"field": "key"})
+    """A key of state or storage. Raises `ApiRefused`."""
+    if (problem := key_problem(key)) is not None:
+        raise ApiRefused("invalid_argument", f"key: {problem}", details={"field": "key"})
 
 
 def check_name(field: str, text: str) -> None:

@@ -59,11 +59,12 @@ class State:
             raise ApiRefused("payload_too_large", message, details={"field": "value"})
         now_ms = self._clock.now_ms()
         data: JsonObject = {"scope": params.scope, "key": params.key, "value": params.value}
-        if params.ttl is not None:
-            data["expires_ms"] = now_ms + _life_ms(params.ttl)
-        expects = _expectation(params, scope_key, now_ms, size=size + len(params.key.encode()))
-        judged = await write_down(run, "state.updated", data, expects=expects)
-        _check_met(judged)
+        expires_ms = None if params.ttl is None else now_ms + _life_ms(params.ttl)
+        if expires_ms is not None:
+            data["expires_ms"] = expires_ms
+        size += len(params.key.encode())
+        expects = _expectation(params, scope_key, now_ms, size=size, expires_ms=expires_ms)
+        judged = await _write(run, "state.updated", data, expects)
         return Written(version=judged.version, existed=judged.version > 1)
 
     async def delete(self, run: LiveRun, params: StateDelete) -> Written:
@@ -76,7 +77,7 @@ class State:
             return Written(existed=False)  # nothing was there, so nothing is written
         data: JsonObject = {"scope": params.scope, "key": params.key}
         expects = _expectation(params, scope_key, now_ms, size=0)
-        _check_met(await write_down(run, "state.deleted", data, expects=expects))
+        await _write(run, "state.deleted", data, expects)
         return Written(existed=True)
 
     async def keys(self, run: LiveRun, params: StateList) -> KeyPage:
@@ -109,7 +110,9 @@ def _life_ms(ttl: int) -> int:
     return ttl * 1000
 
 
-def _expectation(params: StateSet | StateDelete, scope_key: str, now_ms: int, *, size: int) -> StateExpectation:
+def _expectation(
+    params: StateSet | StateDelete, scope_key: str, now_ms: int, *, size: int, expires_ms: int | None = None
+) -> StateExpectation:
     """What the record that is written instead can say beforehand: what was wanted."""
     refused: JsonObject = {"scope": params.scope, "key": params.key, "version": params.if_version, "size": size}
     return StateExpectation(
@@ -121,7 +124,15 @@ def _expectation(params: StateSet | StateDelete, scope_key: str, now_ms: int, *,
         version=params.if_version,
         size=size,
         quota=limits.STATE_SCOPE_BYTES,
+        expires_ms=expires_ms,
     )
+
+
+async def _write(run: LiveRun, kind: str, data: JsonObject, expects: StateExpectation) -> Judgement:
+    """Raises `ApiRefused` where the expectation is not met."""
+    judged = await write_down(run, kind, data, expects=expects)
+    _check_met(judged)
+    return judged
 
 
 def _check_met(judged: Judgement) -> None:

@@ -9,7 +9,6 @@ import base64
 import contextlib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from bollard.host.errors import Conflict, HostError, NotFound
@@ -19,6 +18,7 @@ from bollard.host.runapi.reach import FindArtifact
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runapi.writing import write_down
 from bollard.host.runs.live import LiveRun
+from bollard.host.runs.payloads import artifact_id_of
 from bollard.host.store.blobs import BLOB_BYTES, BlobStore
 from bollard.host.store.mime_types import ANY_MIME_TYPE, MimeTypes
 from bollard.protocol import (
@@ -36,12 +36,6 @@ UPLOADS_PER_RUN: Final = 16
 """Uploads that one run may have open."""
 
 
-@dataclass(slots=True)
-class _Upload:
-    begun: ArtifactsBegin
-    finishing: bool = False
-
-
 class Uploads:
     """The open uploads of this host's live runs."""
 
@@ -57,7 +51,7 @@ class Uploads:
         self._find_artifact = find
         self._mime_types = mime_types
         self._max_bytes = max_bytes
-        self._open: dict[str, dict[str, _Upload]] = {}
+        self._open: dict[str, dict[str, ArtifactsBegin]] = {}
         """By run, then by upload."""
         self._dropping: set[asyncio.Task[None]] = set()
 
@@ -66,13 +60,14 @@ class Uploads:
         check_name("artifact_type", params.artifact_type)
         check_name("mime_type", params.mime_type)
         self._mime_types.check(params.mime_type)
-        if len(self._open.get(run.facts.run_id, ())) >= UPLOADS_PER_RUN:
-            raise ApiRefused("rate_limited", f"{UPLOADS_PER_RUN} uploads of this run are open; finish one first")
+        self._check_room(run)
         upload_id = await asyncio.to_thread(self._blobs.begin)
-        if run.done.done():
+        try:
+            self._check_room(run)  # others may have begun, or the run ended, meanwhile
+        except ApiRefused:
             self._drop([upload_id])
-            raise ApiRefused("not_found", "there is no such run")
-        self._of(run)[upload_id] = _Upload(params)
+            raise
+        self._of(run)[upload_id] = params
         return ArtifactUpload(upload_id=upload_id)
 
     async def append(self, run: LiveRun, params: ArtifactsAppend) -> ArtifactUpload:
@@ -85,16 +80,12 @@ class Uploads:
         return ArtifactUpload(upload_id=params.upload_id, offset=here)
 
     async def finish(self, run: LiveRun, params: ArtifactsFinish) -> ArtifactMetadata:
-        upload = self._find(run, params.upload_id)
-        upload.finishing = True  # a second finish must not make a second artifact
-        try:
-            with _upload_errors("sha256"):
-                size = await asyncio.to_thread(self._keep, params.upload_id, params.sha256)
-            await self._record(run, params, upload.begun, size)
-        finally:
-            upload.finishing = False
+        begun = self._find(run, params.upload_id)
+        with _upload_errors("sha256"):  # of two at once, the blobs let one through
+            size = await asyncio.to_thread(self._keep, params.upload_id, params.sha256)
+        await self._record(run, params, begun, size)
         self._forget(run, params.upload_id)
-        row = await asyncio.to_thread(self._find_artifact, run, _artifact_id(params.upload_id))
+        row = await asyncio.to_thread(self._find_artifact, run, _artifact_id(run, params.upload_id))
         if row is None:
             raise _no_upload()
         return metadata_of(row)
@@ -104,7 +95,7 @@ class Uploads:
 
     async def _record(self, run: LiveRun, params: ArtifactsFinish, begun: ArtifactsBegin, size: int) -> None:
         data: JsonObject = {
-            "artifact_id": _artifact_id(params.upload_id),
+            "artifact_id": _artifact_id(run, params.upload_id),
             "artifact_type": begun.artifact_type,
             "mime_type": begun.mime_type,
             "name": begun.name,
@@ -115,19 +106,25 @@ class Uploads:
 
     # --- whose they are ---
 
-    def _of(self, run: LiveRun) -> dict[str, _Upload]:
+    def _check_room(self, run: LiveRun) -> None:
+        if run.done.done():
+            raise ApiRefused("not_found", "there is no such run")
+        if len(self._open.get(run.facts.run_id, ())) >= UPLOADS_PER_RUN:
+            raise ApiRefused("rate_limited", f"{UPLOADS_PER_RUN} uploads of this run are open; finish one first")
+
+    def _of(self, run: LiveRun) -> dict[str, ArtifactsBegin]:
         run_id = run.facts.run_id
         if run_id not in self._open:
             self._open[run_id] = {}
             run.done.add_done_callback(lambda _: self._drop(self._open.pop(run_id, {})))
         return self._open[run_id]
 
-    def _find(self, run: LiveRun, upload_id: str) -> _Upload:
+    def _find(self, run: LiveRun, upload_id: str) -> ArtifactsBegin:
         """The run's own open upload; that of another run looks like none."""
-        upload = self._open.get(run.facts.run_id, {}).get(upload_id)
-        if upload is None or upload.finishing:
+        begun = self._open.get(run.facts.run_id, {}).get(upload_id)
+        if begun is None:
             raise _no_upload()
-        return upload
+        return begun
 
     def _forget(self, run: LiveRun, upload_id: str) -> None:
         self._open.get(run.facts.run_id, {}).pop(upload_id, None)
@@ -143,8 +140,8 @@ class Uploads:
                 self._blobs.abandon(upload_id)
 
 
-def _artifact_id(upload_id: str) -> str:
-    return f"art_{upload_id}"  # random, so nobody guesses it and nothing else has it
+def _artifact_id(run: LiveRun, upload_id: str) -> str:
+    return artifact_id_of(run.facts.run_id, upload_id)  # random, so nobody guesses it and nothing else has it
 
 
 def _no_upload() -> ApiRefused:

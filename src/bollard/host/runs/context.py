@@ -2,6 +2,7 @@
 protocol's `AgentRunRequest`."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from bollard.host.agents.agent import Agent
 from bollard.host.grants.grant import Grant
@@ -45,13 +46,10 @@ def run_request(
         "run_id": facts.run_id,
         "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
         "event": entry,
-        "input": {"text": event.text, "contents": list(event.contents), "attachments": []},
+        "input": _input(event),
         "delivery": {"surface": event.surface, "supports_streaming": agent.policy.delivery.streaming},
         "resources": resources_of(grant),
         "context": {
-            "conversation_id": facts.conversation,
-            "thread_id": facts.thread,
-            "transcript_seq": surroundings.transcript_seq,
             "has_history_before": surroundings.has_history_before,
             "inline_policy": {"mode": "current_event", "delivered_count": 1},
             "available_apis": available_apis_of(grant),
@@ -64,7 +62,13 @@ def run_request(
         },
         "config": agent.config,
     }
+    access = cast("JsonObject", context["context"])
+    if surroundings.transcript_seq is not None:
+        access["transcript_seq"] = surroundings.transcript_seq
+    if facts.thread is not None:
+        access["thread_id"] = facts.thread
     if facts.conversation is not None:
+        access["conversation_id"] = facts.conversation
         context["conversation"] = _present(
             conversation_id=facts.conversation, thread_id=facts.thread, bot_id=facts.bot, workspace_id=facts.workspace
         )
@@ -73,6 +77,14 @@ def run_request(
     if event.subject_type is not None:
         context["subject"] = _present(subject_type=event.subject_type, subject_id=event.subject_id)
     return {"runner_id": agent.runner_id, "runner_name": agent.runner_name, "context": context}
+
+
+def _input(event: NewEvent) -> JsonObject:
+    """Absent is written as absent: a null would be looked at twice before it is sent."""
+    found: JsonObject = {"contents": list(event.contents), "attachments": []}
+    if event.text is not None:
+        found["text"] = event.text
+    return found
 
 
 def _present(**fields: str | None) -> JsonObject:

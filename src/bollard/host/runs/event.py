@@ -6,10 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.limits import EVENT_DATA_BYTES, INPUT_TEXT_BYTES
+from bollard.host.limits import EVENT_DATA_BYTES, EVENT_NAME_CHARACTERS, INPUT_TEXT_BYTES
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
 __all__ = ["NewEvent"]
+
+_WHERE_AND_WHO: Final = ("bot", "conversation", "thread", "actor_id", "subject_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +39,16 @@ class NewEvent:
     def __post_init__(self) -> None:
         for name in ("source", "source_id", "event_type"):
             value = getattr(self, name)
-            if not value or len(value) > 512:
-                raise InvalidRequest(
-                    f"{name} is empty or longer than 512 characters", hint="name the event", field=name
-                )
+            if not value or len(value) > EVENT_NAME_CHARACTERS:
+                problem = f"{name} is empty or longer than {EVENT_NAME_CHARACTERS} characters"
+                raise InvalidRequest(problem, hint="name the event", field=name)
+        for name in _WHERE_AND_WHO:
+            value = getattr(self, name)
+            if value is not None and len(value) > EVENT_NAME_CHARACTERS:
+                problem = f"{name} is longer than {EVENT_NAME_CHARACTERS} characters"
+                raise InvalidRequest(problem, hint="send the platform's own id of it", field=name)
+            if value == "":  # nobody and nowhere: what is scoped by it must not be shared by all who say nothing
+                object.__setattr__(self, name, None)
         if self.text is not None and len(self.text.encode("utf-8", "replace")) > INPUT_TEXT_BYTES:
             raise InvalidRequest(
                 f"the text is longer than {INPUT_TEXT_BYTES} bytes", hint="send it as an attachment", field="text"

@@ -322,16 +322,16 @@ class LiveRun:
         """A record that is not a delta, behind everything before it."""
         self._close_deltas()
         self._seq += 1
-        turn = self._turn
+        turn, created_ms = self._turn, self._ports.clock.now_ms()
         turn.pressing = turn.pressing or pressing
         if expects is not None:
-            turn.expects.append(msgspec.structs.replace(expects, record=len(turn.records)))
+            turn.expects.append(msgspec.structs.replace(expects, record=len(turn.records), now_ms=created_ms))
         turn.add(
             NewRecord(
                 workspace=self.facts.workspace,
                 type=judged.type,
                 data=judged.data,
-                created_ms=self._ports.clock.now_ms(),
+                created_ms=created_ms,
                 observed=judged.observed,
                 run_id=self.facts.run_id,
                 seq=self._seq,

@@ -5,8 +5,11 @@ effects are data. Nothing here waits, writes or knows the time.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from bollard.protocol import TERMINAL_STATUSES, JsonObject, RunStatus, status_of_failure
 
@@ -37,8 +40,7 @@ DRAFT_CHARACTERS: Final = 1 << 20
 """Text of one message that only comes as deltas which the host keeps to assemble it; the rest is counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """The text of a message that has only come as deltas so far, newest part first."""
 
     text: str
@@ -67,8 +69,7 @@ class Draft:
 _NOTHING: Final = Draft("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunState:
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a run that decides what may happen next."""
 
     on_message: bool
@@ -78,7 +79,7 @@ class RunState:
     """Whether any delta or message came."""
     completed: int = 0
     """Messages that came whole."""
-    drafts: Mapping[str, Draft] = field(default_factory=dict[str, Draft])
+    drafts: Mapping[str, Draft] = {}
     terminal: str | None = None
     """The type of the worker's terminal result."""
     closing: JsonObject | None = None
@@ -87,7 +88,7 @@ class RunState:
     """Code and sentence of the worker's `run.failed`."""
     cancel: str | None = None
     """The reason for which the run is being stopped."""
-    claims: Mapping[str, Claim] = field(default_factory=dict[str, Claim])
+    claims: Mapping[str, Claim] = {}
     """Messages that were given to this run, by event, oldest first."""
     redispatched: tuple[str, ...] = ()
     """Messages that it gave back: each gets a run of its own."""
@@ -97,8 +98,7 @@ class RunState:
         return self.status in TERMINAL_STATUSES
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """One record as the machine sees it. `texts` are the increments of deltas that came together, by message."""
 
     type: str

@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 from pydantic import ValidationError
@@ -12,6 +14,7 @@ from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import Revocation
 from bollard.host.log.entries import StateExpectation
 from bollard.host.log.records import encode_data
+from bollard.host.store.keys import key_problem
 from bollard.protocol import (
     LOOSE_TYPES,
     RESULT_PAYLOADS,
@@ -24,7 +27,12 @@ from bollard.protocol import (
 )
 from bollard.wire import WorkerResult
 
-__all__ = ["Judged", "judge_result"]
+__all__ = ["ARTIFACT_ID_CHARACTERS", "Judged", "artifact_id_of", "judge_result"]
+
+ARTIFACT_ID_CHARACTERS: Final = 128
+"""The longest id of an artifact that a run made."""
+_OF_CONTENT: Final = frozenset({"content_base64", "sha256", "size_bytes"})
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,8 @@ def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revo
     allowed = check(grant, revoked, "state.set", payload.scope)
     if isinstance(allowed, Denied):
         return _rejected(result, allowed.sentence, "scope")
+    if (problem := key_problem(payload.key)) is not None:
+        return _rejected(result, problem, "key")
     size = len(msgspec.json.encode(payload.value))
     if size > limits.STATE_VALUE_BYTES:
         return _rejected(result, f"the value is {size} bytes, the limit is {limits.STATE_VALUE_BYTES}", "value")
@@ -114,8 +124,9 @@ def _judge_artifact(result: WorkerResult, payload: ArtifactCreated, grant: Grant
     allowed = check(grant, revoked, "artifacts.begin")
     if isinstance(allowed, Denied):
         return _rejected(result, allowed.sentence, "artifact_type")
-    data = {key: value for key, value in result.data.items() if key != "content_base64"}
-    data.setdefault("artifact_id", f"art_{grant.run_id}_{result.sequence}")
+    # What a runner says of a content counts only where the content is here: a digest alone would name anybody's.
+    data = {key: value for key, value in result.data.items() if key not in _OF_CONTENT}
+    data["artifact_id"] = artifact_id_of(grant.run_id, payload.artifact_id or str(result.sequence))
     if payload.content_base64 is None:
         return Judged(result.type, encode_data(data), data)
     content = base64.b64decode(payload.content_base64)
@@ -127,3 +138,15 @@ def _judge_artifact(result: WorkerResult, payload: ArtifactCreated, grant: Grant
         return _rejected(result, "the digest does not fit the content", "sha256")
     data |= {"sha256": digest, "size_bytes": len(content)}
     return Judged(result.type, encode_data(data), data, blob=content)
+
+
+def artifact_id_of(run_id: str, name: str) -> str:
+    """The id of an artifact that a run made: in its own namespace, so that it never names another run's.
+
+    A name that is in there already stays as it is. One that is long, or not plain, is replaced by its digest.
+    """
+    home = f"art_{run_id}_"
+    inside = name.removeprefix(home)
+    if len(home) + len(inside) <= ARTIFACT_ID_CHARACTERS and _PLAIN_NAME.fullmatch(inside) is not None:
+        return home + inside
+    return home + hashlib.sha256(inside.encode()).hexdigest()[: ARTIFACT_ID_CHARACTERS - len(home)]

@@ -89,11 +89,19 @@ class RunReader:
             subscription.close()
 
     @staticmethod
-    async def follow(run_id: str, subscription: Subscription, last: int) -> AsyncGenerator[list[StreamRecord]]:
-        """What comes behind `last` while the reader keeps up. An empty batch says that nothing came for a while."""
+    async def follow(
+        run_id: str, subscription: Subscription, last: int, *, gather_s: float = 0.0
+    ) -> AsyncGenerator[list[StreamRecord]]:
+        """What comes behind `last` while the reader keeps up. An empty batch says that nothing came for a while.
+
+        The first batch may wait `gather_s` for company: a run that has just been created is about to say something.
+        """
         try:
             while True:
                 records = await subscription.take(KEEP_ALIVE_S)
+                if gather_s and not subscription.over:
+                    records += await subscription.take(gather_s)
+                gather_s = 0.0
                 if records and records[0].seq <= last:
                     records = [record for record in records if record.seq > last]
                 if records:

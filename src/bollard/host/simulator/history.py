@@ -26,6 +26,8 @@ class _Gap(msgspec.Struct):
 
 
 _gap = msgspec.json.Decoder(_Gap).decode
+_DROPPED = b'"metadata":{"data_dropped":true}'
+"""Retention took the data of a record that readers had seen whole."""
 
 
 @dataclass(slots=True)
@@ -75,7 +77,11 @@ class History:
 
     workspace: str = "default"
     accepted: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """The run of each acknowledged event, by source and id."""
+    """The run of each acknowledged event that has one of its own, by source and id."""
+    given: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], set[str]])
+    """The runs that an acknowledged event was said to have been given to."""
+    known: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """The id of each acknowledged event, whatever became of it."""
     views: list[View] = field(default_factory=list[View])
     problems: list[str] = field(default_factory=list[str])
 
@@ -84,6 +90,18 @@ class History:
         first = self.accepted.setdefault((source, source_id), run_id)
         if first != run_id:
             self.problems.append(f"event {source_id} became {first}, then {run_id}")
+
+    def took(
+        self, source: str, source_id: str, *, event_id: str, run_id: str | None, steered: bool = False
+    ) -> None:
+        """The same of an event that may have been given to a run, or may wait: its id stays the same, whatever it is."""
+        first = self.known.setdefault((source, source_id), event_id)
+        if first != event_id:
+            self.problems.append(f"event {source_id} was {first}, then {event_id}")
+        if steered and run_id is not None:
+            self.given.setdefault((source, source_id), set()).add(run_id)
+        elif run_id is not None:
+            self.acknowledged(source, source_id, run_id)
 
     def view(self, run_id: str) -> View:
         """A new client that reads a run."""
@@ -99,21 +117,41 @@ class History:
                 event = transaction.find_event(self.workspace, source, source_id)
                 if event is None or event.run_id != run_id:
                     problems.append(f"event {source_id} was acknowledged as {run_id} and is {event} on disk")
+            for (source, source_id), event_id in self.known.items():
+                event = transaction.find_event(self.workspace, source, source_id)
+                if event is None or event.event_id != event_id:
+                    problems.append(f"event {source_id} was acknowledged as {event_id} and is {event} on disk")
+        for key, run_ids in self.given.items():
+            for run_id in sorted(run_ids):
+                if not _was_claimed(ledger_of(store, run_id), self.known[key]):
+                    problems.append(f"event {key[1]} was said to be in {run_id}, which never claimed it")
         for view in self.views:
             problems.extend(view.problems)
             problems.extend(_differences(view, ledger_of(store, view.run_id)))
         return problems
 
 
+def _was_claimed(ledger: Sequence[StreamRecord], event_id: str) -> bool:
+    return any(record.type == "steering.queued" and event_id.encode() in record.json for record in ledger)
+
+
 def _differences(view: View, ledger: Sequence[StreamRecord]) -> list[str]:
     if not view.ended:
         return [f"{view.run_id}: a reader never got its end"]
     for seen, kept in zip(view.records, ledger, strict=False):
-        if _without_time(seen) != _without_time(kept):
+        if not _same(seen, kept):
             return [f"{view.run_id}: a reader saw {seen.json!r} and the ledger has {kept.json!r}"]
     if len(view.records) != len(ledger):
         return [f"{view.run_id}: a reader saw {len(view.records)} records and the ledger has {len(ledger)}"]
     return []
+
+
+def _same(seen: StreamRecord, kept: StreamRecord) -> bool:
+    if seen.json == kept.json:
+        return True
+    if (seen.epoch, seen.seq, seen.type) != (kept.epoch, kept.seq, kept.type):
+        return False
+    return _DROPPED in kept.json or _without_time(seen) == _without_time(kept)
 
 
 def _without_time(record: StreamRecord) -> bytes:

@@ -1,6 +1,6 @@
 """Workers in memory: the real channel with a scripted runner at its other end, and a pool that hands them out.
 
-A run's event says what its runner does: how many deltas, which pauses, whether it dies, hangs or breaks off.
+A run's event says what its runner does (`plans`): how much it says, what it asks for, how it ends.
 """
 
 import asyncio
@@ -9,9 +9,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import msgspec
+
+from bollard.host.simulator.plans import Plan, plan_of, plan_of_text
+from bollard.host.simulator.simulated_agents import CALLED
+from bollard.host.simulator.witness import Witness
 from bollard.host.workers.slot import Flushable
 from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
-from bollard.wire import HostEnd, HostRun, Strike, ToolRequest, WireError, WorkerEnd, WorkerRun, memory_pair
+from bollard.wire import HostEnd, HostRun, RemoteError, Strike, ToolRequest, WireError, WorkerEnd, WorkerRun, memory_pair
 
 __all__ = ["ScriptedPool", "ScriptedSlot"]
 
@@ -23,8 +28,9 @@ _RESTART_S = 0.3
 class _Scripted:
     """The worker's side: implements `WorkerHandler`."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, dice: Random, witness: Witness) -> None:
+        self._dice = dice
+        self._witness = witness
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._reasons: dict[str, str] = {}
         self.end: WorkerEnd | None = None
@@ -60,12 +66,12 @@ class _Scripted:
 
     async def _serve(self, run: WorkerRun) -> None:
         context: Any = run.request["context"]
-        plan: dict[str, Any] = context["event"]["data"]
-        deaf = plan["ending"] == "deaf"
+        data: Any = context["event"]["data"]
+        plan = plan_of(data) if data else plan_of_text(context["input"]["text"])
         try:
             await self._play(run, plan)
         except asyncio.CancelledError:
-            if deaf or run.over:
+            if plan.ending == "deaf" or run.over:
                 return
             code = self._reasons.get(run.run_id, "cancelled")
             with contextlib.suppress(WireError):
@@ -75,16 +81,49 @@ class _Scripted:
         if self.end is not None and not run.over:
             self.end.finish_run(run)
 
-    async def _play(self, run: WorkerRun, plan: dict[str, Any]) -> None:
-        for number in range(plan["deltas"]):
-            await run.emit("message.delta", {"chunk": {"role": "assistant", "content": f"{number} "}})
-            if self._random.random() < plan["pauses"]:
-                await asyncio.sleep(self._random.uniform(0, 0.05))
-        for number in range(plan["states"]):
-            await run.emit("state.updated", {"scope": "runner", "key": f"k{number}", "value": run.run_id})
-        if plan["message"]:
+    async def _play(self, run: WorkerRun, plan: Plan) -> None:
+        """Everything that the plan has, in an order of the moment; the message and the end are last."""
+        steps = ["delta"] * plan.deltas + ["pull"] * plan.pulls + ["call"] * plan.calls + ["state"] * plan.states
+        steps += ["child"] if plan.child is not None else []
+        self._dice.shuffle(steps)
+        for step in steps:
+            if plan.lasts_s:
+                await asyncio.sleep(self._dice.uniform(0, 2 * plan.lasts_s / len(steps)))
+            await self._take(step, run, plan)
+        if plan.message:
             await run.emit("message.completed", {"message": {"role": "assistant", "content": "done"}})
-        match plan["ending"]:
+        await self._finish(run, plan.ending)
+
+    async def _take(self, step: str, run: WorkerRun, plan: Plan) -> None:
+        match step:
+            case "delta":
+                await run.emit("message.delta", {"chunk": {"role": "assistant", "content": "so "}})
+                if plan.pauses and self._dice.random() < plan.pauses:
+                    await asyncio.sleep(self._dice.uniform(0, 0.05))
+            case "state":
+                await run.emit("state.updated", {"scope": "runner", "key": "k", "value": run.run_id})
+            case "call":
+                params: JsonObject = {"scope": "runner", "key": "called", "value": run.run_id}
+                await self._ask(run, "state.set", "state.runner", params)
+            case "child":
+                wanted = msgspec.json.encode(plan.child).decode()
+                await self._ask(run, "agents.call", "agents.call", {"agent_id": CALLED, "input": {"text": wanted}})
+            case _:
+                mode = self._dice.choice(["all", "one-at-a-time"])
+                await self._ask(run, "steering.pull", "steering.pull", {"mode": mode})
+
+    async def _ask(self, run: WorkerRun, action: str, operation: str, params: JsonObject) -> None:
+        allowed = self._witness.may(run.run_id, operation)
+        try:
+            await run.call(action, params)
+        except RemoteError as error:
+            data: Any = error.data
+            self._witness.refused(operation, str(data["code"]) if isinstance(data, dict) else "?")
+        else:
+            self._witness.answered(run.run_id, operation, allowed=allowed)
+
+    async def _finish(self, run: WorkerRun, ending: str) -> None:
+        match ending:
             case "completes":
                 await run.emit("run.completed", {"finish_reason": "end"})
             case "fails":
@@ -102,9 +141,9 @@ class _Scripted:
 class ScriptedSlot:
     """The host's side: implements `HostObserver`, and what the dispatcher needs of a worker."""
 
-    def __init__(self, random: Random, lost: Callable[["ScriptedSlot"], None]) -> None:
+    def __init__(self, dice: Random, witness: Witness, lost: Callable[["ScriptedSlot"], None]) -> None:
         host, worker = memory_pair()
-        handler = _Scripted(random)
+        handler = _Scripted(dice, witness)
         handler.end = WorkerEnd(worker, handler, worker=_WORKER, plugin=_PLUGIN)
         handler.end.start()
         self._end = HostEnd(host, self)
@@ -143,8 +182,9 @@ class ScriptedSlot:
 class ScriptedPool:
     """One worker at a time; a dead one is replaced after a moment."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, dice: Random, witness: Witness | None = None) -> None:
+        self._dice = dice
+        self._witness = witness or Witness()
         self._slot: ScriptedSlot | None = None
         self._ready = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -156,7 +196,7 @@ class ScriptedPool:
 
     async def _start(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        slot = ScriptedSlot(self._random, self._slot_lost)
+        slot = ScriptedSlot(self._dice, self._witness, self._slot_lost)
         await slot.start()
         self._slot = slot
         self._ready.set()

@@ -1,10 +1,14 @@
 """The journal's writer without thread or process: each commit is one turn of the loop, some time after it was asked
 for, or happens between two reads of a reader.
 
-Between the commit and telling of it lies time too, so that a crash can fall between them.
+Between the commit and telling of it lies time too, so that a crash can fall between them; and a trap makes one fall
+right before or right after the commit of a record of one kind.
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -18,19 +22,32 @@ from bollard.host.log.journal import Tell
 from bollard.host.log.numbers import Numbers
 from bollard.host.log.writer import Fate, Writer
 
-__all__ = ["SteppedWriter"]
+__all__ = ["SteppedWriter", "Trap"]
 
 _COMMIT_S: Final = 0.01
 _TELL_S: Final = 0.002
 
 
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """Where the host dies: at the n-th commit with such a record, before it is made or after."""
+
+    kind: str
+    times: int
+    after: bool
+
+
 class SteppedWriter:
     """A `Desk` driven by timers. `crash` ends it as a process ends."""
 
-    def __init__(self, writer: Writer, random: Random) -> None:
+    def __init__(self, writer: Writer, dice: Random, trap: Trap | None = None, died: Callable[[], None] | None = None):
         self._writer = writer
-        self._random = random
+        self._dice = dice
+        self._trap = trap
+        self._died = died
+        self._left = trap.times if trap is not None else 0
         self._queue = EntryQueue()
+        self._untold: deque[tuple[list[Fate], Numbers]] = deque()
         self._asked = False
         self._crashed = False
 
@@ -39,10 +56,12 @@ class SteppedWriter:
         self._tell = tell
 
     def put(self, entry: Entry) -> None:
+        if self._crashed:
+            return
         self._queue.put(entry)
         if not self._asked:
             self._asked = True
-            self._loop.call_later(self._random.uniform(0, _COMMIT_S), self._step)
+            self._loop.call_later(self._dice.uniform(0, _COMMIT_S), self._step)
 
     def hurry(self) -> None:
         """It never lingers."""
@@ -63,17 +82,39 @@ class SteppedWriter:
         if self._crashed:
             return
         self._asked = False
-        fates = self._writer.turn(self._queue.collect())
+        batch = self._queue.collect()
+        trap = self._sprung(batch)
+        if trap is not None and not trap.after:
+            self._die()
+            return
+        fates = self._writer.turn(batch)
+        if trap is not None:
+            self._die()
+            return
         numbers = msgspec.structs.replace(self._writer.numbers)
-        self._loop.call_later(self._random.uniform(0, _TELL_S), self._report, fates, numbers)
+        self._untold.append((fates, numbers))
+        self._loop.call_later(self._dice.uniform(0, _TELL_S), self._report)
         if len(self._queue) or numbers.full:
             self._asked = True
-            wait_s = self._random.uniform(0, _COMMIT_S) if len(self._queue) else JOURNAL_FULL_S
+            wait_s = self._dice.uniform(0, _COMMIT_S) if len(self._queue) else JOURNAL_FULL_S
             self._loop.call_later(wait_s, self._step)
 
-    def _report(self, fates: list[Fate], numbers: Numbers) -> None:
+    def _sprung(self, batch: list[Entry]) -> Trap | None:
+        trap = self._trap
+        if trap is None or not any(record.type == trap.kind for entry in batch for record in entry.records):
+            return None
+        self._left -= 1
+        return trap if self._left == 0 else None
+
+    def _die(self) -> None:
+        self.crash()
+        if self._died is not None:
+            self._died()
+
+    def _report(self) -> None:
+        """Tell of the oldest commit: fates are told in the order of their entries."""
         if not self._crashed:
-            self._tell(fates, numbers)
+            self._tell(*self._untold.popleft())
 
     async def close(self) -> None:
         await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bollard.host.errors import HostError, StorageFull, StorageUnavailable
+from bollard.trust import make_folder
 
 __all__ = ["Folder", "disk_errors", "write_all"]
 
@@ -45,7 +46,7 @@ class Folder:
 
     @classmethod
     def root(cls, path: Path) -> "Folder":
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path, 0o700)
         return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
 
     def folder(self, name: str, *, make: bool) -> "Folder":

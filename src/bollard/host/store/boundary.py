@@ -50,7 +50,8 @@ class RunQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptQuery:
-    """A page of one conversation and thread. `before` and `after` are transcript seqs, both exclusive."""
+    """A page of one conversation and thread. `before` and `after` are transcript seqs, both exclusive, and so are the
+    times."""
 
     workspace: str
     bot: str | None
@@ -60,6 +61,9 @@ class TranscriptQuery:
     before: int | None = None
     after: int | None = None
     forward: bool = False
+    role: str | None = None
+    before_ms: int | None = None
+    after_ms: int | None = None
 
 
 class WriteTransaction(Protocol):
@@ -92,7 +96,7 @@ class WriteTransaction(Protocol):
     def add_deltas(self, rows: Sequence[DeltaRow]) -> None: ...
 
     def merge_deltas(self, run_id: str) -> None:
-        """Make one row of all delta rows of a run (one for each epoch that left any)."""
+        """Make few rows of the delta rows of a run: one for each epoch that left any, or some of a limited size."""
         ...
 
     def apply(self, changes: Iterable[Change]) -> None:
@@ -192,8 +196,24 @@ class Store(Protocol):
         """Newest first."""
         ...
 
+    def events_in(
+        self,
+        workspace: str,
+        bot: str | None,
+        conversation: str,
+        thread: str | None,
+        before_record: int | None,
+        limit: int,
+    ) -> list[EventRow]:
+        """Those of one conversation and thread, newest first."""
+        ...
+
     def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
         """Events of every workspace that wait for a run, in the order of arrival, those after `after_record`."""
+        ...
+
+    def threads(self, workspace: str, bot: str | None, conversation: str, runs: int) -> list[str | None]:
+        """The threads that the newest runs of a conversation were in, the last one first; of so many runs."""
         ...
 
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]: ...

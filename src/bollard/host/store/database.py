@@ -84,7 +84,7 @@ class Database(Protocol):
         ...
 
     search: ClassVar[str]
-    """Best first, then newest. Takes: expression, place, after, before, limit."""
+    """Best first, then newest. Takes: expression, place, after, before, what stands for `{narrowed}`, limit."""
 
     def search_expression(self, place: str, terms: Sequence[str]) -> str: ...
 

@@ -13,8 +13,14 @@ from typing import Final
 
 from bollard.host.store.rows import DeltaRow
 
-__all__ = ["merge", "pack", "split", "split_by_time", "unpack"]
+__all__ = ["MERGED_BYTES", "UNMERGED_BYTES", "Extent", "merge", "pack", "pieces", "split", "split_by_time", "unpack"]
 
+MERGED_BYTES: Final = 4 << 20
+"""A row that others were merged into: so much of a run is in memory at once when it ends."""
+UNMERGED_BYTES: Final = 256 << 10
+"""A row that is large enough as it is: to write it again would gain nothing."""
+
+_NO_EPOCH: Final = -1
 _MARK: Final = 0xFFFF_FFFF
 _PAIR: Final = struct.Struct("<II")
 _TIME: Final = struct.Struct("<IQ")
@@ -55,6 +61,28 @@ def split_by_time(row: DeltaRow, after_seq: int) -> list[tuple[int, list[tuple[i
     groups = [(at_ms, list(islice(deltas, count))) for count, at_ms in _times(row)]
     kept = [(at_ms, [delta for delta in group if delta[0] > after_seq]) for at_ms, group in groups]
     return [(at_ms, group) for at_ms, group in kept if group]
+
+
+Extent = tuple[int, int, int]
+"""Of a stored row: its epoch, its first seq, and the bytes of its spans and payloads."""
+
+
+def pieces(rows: Iterable[Extent]) -> list[tuple[int, int]]:
+    """Which neighbours, in order, become one row each: the first seqs of the first and the last of them."""
+    found: list[list[Extent]] = []
+    room, epoch = 0, _NO_EPOCH
+    for row in rows:
+        row_epoch, _, size = row
+        size += _TIME.size  # a merged row says when each of them came
+        if size >= UNMERGED_BYTES:
+            epoch = _NO_EPOCH  # nothing is merged across it
+            continue
+        if row_epoch != epoch or size > room:
+            found.append([])
+            room, epoch = MERGED_BYTES - _PAIR.size, row_epoch
+        found[-1].append(row)
+        room -= size
+    return [(piece[0][1], piece[-1][1]) for piece in found if len(piece) > 1]
 
 
 def merge(rows: Sequence[DeltaRow]) -> DeltaRow:

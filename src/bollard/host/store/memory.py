@@ -130,11 +130,32 @@ class MemoryStore:
             found = [row for row in rows if row.workspace == workspace and row.record_id < before]
         return sorted(found, key=lambda row: row.record_id, reverse=True)[:limit]
 
+    def events_in(
+        self,
+        workspace: str,
+        bot: str | None,
+        conversation: str,
+        thread: str | None,
+        before_record: int | None,
+        limit: int,
+    ) -> list[EventRow]:
+        place = (bot, conversation, thread)
+        rows = self.events(workspace, before_record, _EVERYTHING)
+        return [row for row in rows if (row.bot, row.conversation, row.thread) == place][:limit]
+
     def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
         with self._lock:
             rows = self._tables.events.rows.values()
             found = [row for row in rows if row.dispatch == "pending" and row.record_id > after_record]
         return sorted(found, key=lambda row: row.record_id)[:limit]
+
+    def threads(self, workspace: str, bot: str | None, conversation: str, runs: int) -> list[str | None]:
+        newest = self.runs(RunQuery(workspace=workspace, conversation=conversation, limit=runs))
+        last: dict[str | None, int] = {}
+        for row in newest:
+            if row.bot == bot:
+                last.setdefault(row.thread, row.created_ms)
+        return sorted(last, key=lambda thread: (-last[thread], thread or ""))
 
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
         rows = self._window(query)
@@ -208,7 +229,8 @@ class MemoryStore:
         before = _EVERYTHING if query.before is None else query.before
         place = place_of(query.workspace, query.bot, query.conversation, query.thread)
         with self._lock:
-            return [row for row in self._tables.in_place(place) if after < row.seq < before]
+            rows = [row for row in self._tables.in_place(place) if after < row.seq < before]
+        return [row for row in rows if _admits(query, row)]
 
 
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -223,6 +245,14 @@ def _dump(rows: Iterable[_Row], order: Callable[[_Row], Any]) -> list[tuple[obje
 
 def _alive(row: StateRow, now_ms: int) -> bool:
     return row.expires_ms is None or row.expires_ms > now_ms
+
+
+def _admits(query: TranscriptQuery, row: TranscriptRow) -> bool:
+    return (
+        query.role in (None, row.role)
+        and (query.before_ms is None or row.created_ms < query.before_ms)
+        and (query.after_ms is None or row.created_ms > query.after_ms)
+    )
 
 
 def _wanted(query: RunQuery, row: RunRow) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 
 from bollard.host.errors import Conflict
 from bollard.host.store.boundary import Lease
-from bollard.host.store.delta_spans import merge
+from bollard.host.store.delta_spans import merge, pieces
 from bollard.host.store.memory_tables import MemoryTables
 from bollard.host.store.rows import (
     ArtifactRow,
@@ -77,11 +77,12 @@ class MemoryTransaction:
             self._tables.deltas.put(row.run_id, (*before, row))
 
     def merge_deltas(self, run_id: str) -> None:
-        by_epoch: dict[int, list[DeltaRow]] = {}
-        for row in self._tables.deltas.get(run_id) or ():
-            by_epoch.setdefault(row.epoch, []).append(row)
-        if by_epoch:
-            self._tables.deltas.put(run_id, tuple(merge(same_epoch) for same_epoch in by_epoch.values()))
+        rows = sorted(self._tables.deltas.get(run_id) or (), key=lambda row: row.first_seq)
+        merged = {row.first_seq: row for row in rows}
+        for first, last in pieces((row.epoch, row.first_seq, len(row.spans) + len(row.body)) for row in rows):
+            merged[first] = merge([merged.pop(row.first_seq) for row in rows if first <= row.first_seq <= last])
+        if merged:
+            self._tables.deltas.put(run_id, tuple(merged.values()))
 
     def apply(self, changes: Iterable[Change]) -> None:
         tables = self._tables
@@ -102,7 +103,9 @@ class MemoryTransaction:
                 case PutTranscript(row):
                     tables.transcript.put(row.seq, row)
                 case PutArtifact(row):
-                    tables.artifacts.put((row.workspace, row.artifact_id), row)
+                    key = (row.workspace, row.artifact_id)
+                    if row.sha256 is not None or tables.artifacts.get(key) is None:
+                        tables.artifacts.put(key, row)
                 case _:
                     self._keep(change)
 

@@ -49,7 +49,7 @@ _Connection = psycopg.Connection[tuple[Any, ...]]
 _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place", "vector")
 _SEARCH: Final = (
     f"SELECT {statements.columns(TranscriptRow)} FROM transcript, CAST(? AS tsquery) AS wanted "  # noqa: S608 -- our own names
-    "WHERE vector @@ wanted AND place = ? AND seq > ? AND seq < ? "
+    "WHERE vector @@ wanted AND place = ? AND conversation IS NOT NULL AND seq > ? AND seq < ?{narrowed} "
     "ORDER BY ts_rank(vector, wanted, 1) DESC, seq DESC LIMIT ?"
 )
 

@@ -294,7 +294,7 @@ class DropPolicy(msgspec.Struct, frozen=True):
 
 
 class PutArtifact(msgspec.Struct, frozen=True):
-    """An artifact, new or again."""
+    """An artifact, new or again. One without content changes nothing where there is one already."""
 
     row: ArtifactRow
 

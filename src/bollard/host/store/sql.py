@@ -151,19 +151,38 @@ class SqlStore:
         before = _BIGGEST if before_record is None else before_record
         return read_events(self._database.read(statements.EVENTS, (workspace, before, limit)))
 
+    def events_in(
+        self,
+        workspace: str,
+        bot: str | None,
+        conversation: str,
+        thread: str | None,
+        before_record: int | None,
+        limit: int,
+    ) -> list[EventRow]:
+        before = _BIGGEST if before_record is None else before_record
+        place = place_of(workspace, bot, conversation, thread)
+        return read_events(self._database.read(statements.EVENTS_IN, (place, before, limit)))
+
     def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
         return read_events(self._database.read(statements.PENDING_EVENTS, (after_record, limit)))
 
+    def threads(self, workspace: str, bot: str | None, conversation: str, runs: int) -> list[str | None]:
+        rows = self._database.read(statements.THREADS, (workspace, conversation, runs, bot or ""))
+        return [cast("str | None", row[0]) for row in rows]
+
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
-        statement = statements.TRANSCRIPT + ("ASC LIMIT ?" if query.forward else "DESC LIMIT ?")
-        return read_transcript(self._database.read(statement, (_place(query), *_window(query), query.limit)))
+        narrowed, more = _narrowed(query)
+        statement = statements.TRANSCRIPT.format(narrowed=narrowed, way="ASC" if query.forward else "DESC")
+        values = (_place(query), *_window(query), *more, query.limit)
+        return read_transcript(self._database.read(statement, values))
 
     def search(self, query: TranscriptQuery, terms: Sequence[str]) -> list[TranscriptRow]:
         if not terms:
             return []
-        place = _place(query)
-        values = (self._database.search_expression(place, terms), place, *_window(query), query.limit)
-        return read_transcript(self._database.read(self._database.search, values))
+        place, (narrowed, more) = _place(query), _narrowed(query)
+        values = (self._database.search_expression(place, terms), place, *_window(query), *more, query.limit)
+        return read_transcript(self._database.read(self._database.search.format(narrowed=narrowed), values))
 
     def state(self, scope_key: str, key: str, now_ms: int | None = None) -> StateRow | None:
         now = self.now_ms() if now_ms is None else now_ms
@@ -206,6 +225,13 @@ class SqlStore:
 
 def _place(query: TranscriptQuery) -> str:
     return place_of(query.workspace, query.bot, query.conversation, query.thread)
+
+
+def _narrowed(query: TranscriptQuery) -> tuple[str, list[object]]:
+    """The conditions that the query adds, and their values."""
+    wanted = {name: getattr(query, name) for name in statements.NARROWED}
+    conditions = [statements.NARROWED[name] for name, value in wanted.items() if value is not None]
+    return "".join(f" AND {condition}" for condition in conditions), [v for v in wanted.values() if v is not None]
 
 
 def _window(query: TranscriptQuery) -> tuple[int, int]:

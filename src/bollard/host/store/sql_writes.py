@@ -9,7 +9,8 @@ from bollard.host.errors import Conflict
 from bollard.host.store import statements
 from bollard.host.store.boundary import Lease
 from bollard.host.store.database import Database, Values
-from bollard.host.store.delta_spans import merge
+from bollard.host.store.delta_spans import Extent, merge, pieces
+from bollard.host.store.places import place_of
 from bollard.host.store.row_reading import read_deltas, read_events, read_states
 from bollard.host.store.rows import (
     Change,
@@ -37,6 +38,8 @@ from bollard.host.store.rows import (
 
 __all__ = ["SqlTransaction"]
 
+EXTENTS_AT_ONCE: Final = 4096
+"""Delta rows that are looked at at once to see which become one."""
 _Patch = dict[str, str | int | None]
 _Key = tuple[str, ...]
 _Row = TypeVar("_Row", RunRow, EventRow)
@@ -86,14 +89,18 @@ class SqlTransaction:
         self._database.run_many(statements.ADD_DELTA, map(_values, rows))
 
     def merge_deltas(self, run_id: str) -> None:
-        rows = read_deltas(self._database.fetch(statements.DELTAS, (run_id, -1)))
-        by_epoch: dict[int, list[DeltaRow]] = {}
-        for row in rows:
-            by_epoch.setdefault(row.epoch, []).append(row)
-        if len(by_epoch) == len(rows):
-            return
-        self._database.run(statements.DROP_DELTAS_OF_RUN, (run_id,))
-        self.add_deltas([merge(same_epoch) for same_epoch in by_epoch.values()])
+        database, after = self._database, -1
+        while rows := database.fetch(statements.DELTA_EXTENTS, (run_id, after, EXTENTS_AT_ONCE)):
+            extents = cast("list[Extent]", rows)
+            for first, last in pieces(extents):
+                self._merge_piece(run_id, first, last)
+            after = extents[-1][1]
+
+    def _merge_piece(self, run_id: str, first: int, last: int) -> None:
+        values = (run_id, first, last)
+        merged = merge(read_deltas(self._database.fetch(statements.DELTAS_BETWEEN, values)))
+        self._database.run(statements.DROP_DELTAS_BETWEEN, values)
+        self._database.run(statements.ADD_DELTA, _values(merged))
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Rows of one kind go in one statement, and what happens to one row in this commit is one change of it."""
@@ -116,10 +123,13 @@ class SqlTransaction:
                     values = self._database.transcript_values(said)
                     rows.setdefault(self._database.put_transcript, []).append(values)
                 case PutArtifact(artifact):
-                    rows.setdefault(statements.PUT_ARTIFACT, []).append(_values(artifact))
+                    put = statements.ADD_ARTIFACT if artifact.sha256 is None else statements.PUT_ARTIFACT
+                    rows.setdefault(put, []).append(_values(artifact))
                 case _:
                     self._keep(change)
-        rows[statements.PUT_EVENT] = [_patched(row, patched_events.pop(key, None)) for key, row in events.items()]
+        rows[statements.PUT_EVENT] = [
+            (*_patched(row, patched_events.pop(key, None)), _place(row)) for key, row in events.items()
+        ]
         rows[statements.PUT_RUN] = [_patched(row, patched_runs.pop(key, None)) for key, row in runs.items()]
         for statement, many in rows.items():
             if many:
@@ -196,6 +206,12 @@ def _add(rows: dict[_Key, _Row], key: _Key, row: _Row) -> None:
     """A row that must be new in this commit too."""
     if rows.setdefault(key, row) is not row:
         raise Conflict(f"a row is there already: {', '.join(key)}", hint="read it and decide again")
+
+
+def _place(event: EventRow) -> str | None:
+    if event.conversation is None:
+        return None
+    return place_of(event.workspace, event.bot, event.conversation, event.thread)
 
 
 def _patched(row: RunRow | EventRow, patch: _Patch | None) -> Values:

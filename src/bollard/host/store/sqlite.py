@@ -32,8 +32,6 @@ READERS: Final = 4
 READ_WAIT_S: Final = 5.0
 CACHE_KIB: Final = 8192
 """Pages that the writer keeps in memory."""
-PAGE_BYTES: Final = 1024
-"""A commit writes whole pages, one at least for each table and index it touches: small ones make it a third."""
 CHECKPOINT_BYTES: Final = 8 << 20
 """Write-ahead log after which it is copied into the database."""
 WAL_PAUSE_S: Final = 0.01
@@ -45,7 +43,7 @@ _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place")
 _SEARCH: Final = (
     f"SELECT {statements.columns(TranscriptRow, 'said.')} FROM transcript_search "  # noqa: S608 -- our own names
     "JOIN transcript said ON said.seq = transcript_search.rowid "
-    "WHERE transcript_search MATCH ? AND said.place = ? AND said.seq > ? AND said.seq < ? "
+    "WHERE transcript_search MATCH ? AND said.place = ? AND said.seq > ? AND said.seq < ?{narrowed} "
     "ORDER BY bm25(transcript_search, 0.0, 1.0), said.seq DESC LIMIT ?"
 )
 
@@ -220,7 +218,6 @@ class SqliteDatabase:
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
         try:
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file; another keeps what it has
             mode = self._log_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")

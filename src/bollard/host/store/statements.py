@@ -115,11 +115,12 @@ def drop_data(among: str) -> str:
 ADD_RECORD: Final = insert("records", RecordRow)
 ADD_DELTA: Final = insert("deltas", DeltaRow)
 ADD_HEAD: Final = insert("heads", HeadRow)
-PUT_EVENT: Final = insert("events", EventRow)
+PUT_EVENT: Final = insert("events", EventRow, "place")
 PUT_RUN: Final = insert("runs", RunRow)
 PUT_ARTIFACT: Final = upsert(
     insert("artifacts", ArtifactRow), ("workspace", "artifact_id"), ArtifactRow.__struct_fields__
 )
+ADD_ARTIFACT: Final = f"{insert('artifacts', ArtifactRow)} ON CONFLICT (workspace, artifact_id) DO NOTHING"
 PUT_STATE: Final = upsert(insert("state", StateRow), ("scope_key", "key"), StateRow.__struct_fields__)
 COUNT_STATE: Final = PUT_STATE.replace(
     "version = excluded.version",
@@ -132,7 +133,12 @@ PUT_META: Final = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key)
 
 FIND_EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND source = ? AND source_id = ?")
 DELTAS: Final = select("deltas", DeltaRow, "WHERE run_id = ? AND last_seq > ? ORDER BY first_seq")
-DROP_DELTAS_OF_RUN: Final = "DELETE FROM deltas WHERE run_id = ?"
+DELTAS_BETWEEN: Final = select("deltas", DeltaRow, "WHERE run_id = ? AND first_seq BETWEEN ? AND ? ORDER BY first_seq")
+DELTA_EXTENTS: Final = (
+    "SELECT epoch, first_seq, length(spans) + length(body) FROM deltas "
+    "WHERE run_id = ? AND first_seq > ? ORDER BY first_seq LIMIT ?"
+)
+DROP_DELTAS_BETWEEN: Final = "DELETE FROM deltas WHERE run_id = ? AND first_seq BETWEEN ? AND ?"
 TAKE_LEASE: Final = (
     "UPDATE runs SET epoch = ?, owner = ?, lease_until_ms = ? "
     "WHERE run_id = ? AND epoch = ? AND ended = 0 RETURNING run_id"
@@ -158,6 +164,11 @@ RUN: Final = select("runs", RunRow, "WHERE run_id = ?")
 UNFINISHED_RUNS: Final = select("runs", RunRow, "WHERE ended = 0 AND run_id > ? ORDER BY run_id LIMIT ?")
 CHILDREN: Final = select("runs", RunRow, "WHERE parent_run_id = ? ORDER BY created_ms, run_id")
 COUNT_RUNS: Final = "SELECT count(*) FROM runs WHERE workspace = ? AND agent_id = ? AND created_ms >= ?"
+THREADS: Final = (
+    "SELECT thread FROM (SELECT bot, thread, created_ms FROM runs WHERE workspace = ? AND conversation = ? "
+    "ORDER BY created_ms DESC, run_id DESC LIMIT ?) newest WHERE coalesce(bot, '') = ? "
+    "GROUP BY thread ORDER BY max(created_ms) DESC, coalesce(thread, '')"
+)
 RECORDS_OF_RUN: Final = select("records", RecordRow, "WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?")
 LAST_SEQ: Final = (
     "SELECT max(seq) FROM (SELECT max(seq) AS seq FROM records WHERE run_id = ? "
@@ -174,6 +185,7 @@ CHAIN: Final = select(
 HEADS: Final = select("heads", HeadRow, "WHERE workspace = ? ORDER BY chain, position")
 EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND event_id = ?")
 EVENTS: Final = select("events", EventRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
+EVENTS_IN: Final = select("events", EventRow, "WHERE place = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
 PENDING_EVENTS: Final = select(
     "events", EventRow, "WHERE dispatch = 'pending' AND record_id > ? ORDER BY record_id LIMIT ?"
 )
@@ -192,5 +204,11 @@ DIGESTS: Final = (
     "ORDER BY sha256 LIMIT ?"
 )
 META: Final = "SELECT value FROM meta WHERE key = ?"
-TRANSCRIPT: Final = select("transcript", TranscriptRow, "WHERE place = ? AND seq > ? AND seq < ? ORDER BY seq ")
+TRANSCRIPT: Final = select(
+    "transcript",
+    TranscriptRow,
+    "WHERE place = ? AND conversation IS NOT NULL AND seq > ? AND seq < ?{narrowed} ORDER BY seq {way} LIMIT ?",
+)
+NARROWED: Final = {"role": "role = ?", "before_ms": "created_ms < ?", "after_ms": "created_ms > ?"}
+"""What a read of the transcript may be narrowed by, field of the query by field."""
 REVISION: Final = "SELECT version_num FROM alembic_version"

@@ -3,11 +3,11 @@
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
-from bollard.protocol import ACTIONS, JsonObject, JsonValue, Shape, Strict, first_problem, limits
+from bollard.protocol import ACTIONS, RANGED_READS, JsonObject, JsonValue, Shape, Strict, first_problem, limits
 from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.grant import Denials
 from bollard.sdk.testing.handlers import handlers_of, streamed_reply
@@ -17,9 +17,6 @@ from bollard.sdk.testing.stores import json_size
 from bollard.sdk.testing.world import World
 
 __all__ = ["Answers"]
-
-RANGED: Final = frozenset({"artifacts.read", "storage.get", "files.get"})
-"""Answers that may be larger than other calls': one ranged read is 1 MiB before it is encoded."""
 
 
 class Answers:
@@ -117,7 +114,7 @@ def _checked(action: str, params: JsonObject) -> Strict:
 
 def _bounded(action: str, answer: Shape) -> JsonObject:
     wire = answer.to_wire()
-    if action not in RANGED and json_size(wire) > limits.CALL_BYTES:
+    if action not in RANGED_READS and json_size(wire) > limits.CALL_BYTES:
         raise api_failure("payload_too_large", f"the answer to {action} exceeds {limits.CALL_BYTES} bytes")
     return wire
 

@@ -47,7 +47,7 @@ _LOG: Final = (
         spans {bytes} NOT NULL,
         body {bytes} NOT NULL,
         PRIMARY KEY (run_id, first_seq)
-    )""",
+    ){small}""",
     """CREATE TABLE heads (
         workspace {text} NOT NULL,
         chain {text} NOT NULL,
@@ -62,7 +62,7 @@ _LOG: Final = (
 
 _EVENTS_AND_RUNS: Final = (
     """CREATE TABLE events (
-        record_id {id} NOT NULL PRIMARY KEY,
+        record_id BIGINT NOT NULL,
         event_id {text} NOT NULL,
         workspace {text} NOT NULL,
         source {text} NOT NULL,
@@ -82,11 +82,14 @@ _EVENTS_AND_RUNS: Final = (
         created_ms BIGINT NOT NULL,
         dispatch {text} NOT NULL,
         steering {text},
-        steering_ms BIGINT
-    )""",
+        steering_ms BIGINT,
+        place {text},
+        PRIMARY KEY (workspace, record_id)
+    ){small}""",
     "CREATE UNIQUE INDEX events_by_id ON events (workspace, event_id)",
     "CREATE UNIQUE INDEX events_by_source ON events (workspace, source, source_id)",
-    "CREATE INDEX events_in_order ON events (workspace, record_id)",
+    # An event without a conversation has no place, and costs this index nothing.
+    "CREATE INDEX events_in_place ON events (place, record_id) WHERE place IS NOT NULL",
     "CREATE INDEX events_pending ON events (record_id) WHERE dispatch = 'pending'",
     # `ended` is what the small index of unfinished runs is about. Not the status itself: PostgreSQL would then touch
     # every index each time a run takes a step.
@@ -118,7 +121,7 @@ _EVENTS_AND_RUNS: Final = (
         ended SMALLINT NOT NULL GENERATED ALWAYS AS (
             CASE WHEN status IN ('completed', 'failed', 'cancelled', 'timeout') THEN 1 ELSE 0 END
         ) STORED
-    )""",
+    ){small}""",
     "CREATE INDEX runs_unfinished ON runs (run_id) WHERE ended = 0",
     "CREATE INDEX runs_in_order ON runs (workspace, created_ms, run_id)",
     "CREATE INDEX runs_of_agent ON runs (workspace, agent_id, created_ms, run_id)",
@@ -144,7 +147,8 @@ _TRANSCRIPT: Final = (
         search {text} NOT NULL,
         created_ms BIGINT NOT NULL{vector}
     )""",
-    "CREATE INDEX transcript_in_place ON transcript (place, seq)",
+    # What was said in no conversation is in no history, and nobody can search it.
+    "CREATE INDEX transcript_in_place ON transcript (place, seq) WHERE conversation IS NOT NULL",
 )
 
 _KEPT: Final = (
@@ -217,14 +221,14 @@ _LEARN: Final = "INSERT INTO transcript_search (rowid, place, search) VALUES (ne
 _SQLITE_SEARCH: Final = (
     "CREATE VIRTUAL TABLE transcript_search USING fts5(place, search, content = 'transcript', "
     "content_rowid = 'seq', columnsize = 0, tokenize = 'unicode61 remove_diacritics 0')",
-    # A leaf of the search index fits a page of the database.
-    "INSERT INTO transcript_search (transcript_search, rank) VALUES ('pgsz', 960)",
-    f"CREATE TRIGGER transcript_said AFTER INSERT ON transcript BEGIN {_LEARN} END",
-    f"CREATE TRIGGER transcript_changed AFTER UPDATE ON transcript BEGIN {_FORGET} {_LEARN} END",
-    f"CREATE TRIGGER transcript_forgotten AFTER DELETE ON transcript BEGIN {_FORGET} END",
+    f"CREATE TRIGGER transcript_said AFTER INSERT ON transcript WHEN new.conversation IS NOT NULL BEGIN {_LEARN} END",
+    f"CREATE TRIGGER transcript_changed AFTER UPDATE ON transcript "
+    f"WHEN new.conversation IS NOT NULL BEGIN {_FORGET} {_LEARN} END",
+    f"CREATE TRIGGER transcript_forgotten AFTER DELETE ON transcript "
+    f"WHEN old.conversation IS NOT NULL BEGIN {_FORGET} END",
 )
 _POSTGRES_SEARCH: Final = (
-    "CREATE INDEX transcript_search ON transcript USING gin (vector)",
+    "CREATE INDEX transcript_search ON transcript USING gin (vector) WHERE conversation IS NOT NULL",
     "CREATE SEQUENCE record_ids AS BIGINT",
     *(f"CREATE INDEX {index}" for index in RETENTION_INDICES.values()),
 )

@@ -1,0 +1,230 @@
+"""Keeps what people save: agents and bindings. A change is one record, on disk before anybody goes by it.
+
+Whether a body fits is decided elsewhere (`saving`, `binding_wire`); here it is held against what else is there.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+
+import msgspec
+
+from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.binding import Binding
+from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.binding_wire import binding_from_wire, binding_to_wire
+from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
+from bollard.host.agents.saving import agent_from_store, agent_from_wire, agent_to_wire, runner_named
+from bollard.host.clock import Clock
+from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound, SettingsError, StorageFull
+from bollard.host.log.entries import Committed, Entry, Outcome
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import PolicyKind, PolicyRow
+from bollard.protocol import AgentRunnerDiscovery, JsonObject
+
+__all__ = ["Keeper"]
+
+_DEFAULT: Final = "default"
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class Keeper:
+    """One per host. Changes are made one after the other, so that each is held against all before it."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        store: Store,
+        agents: AgentBook,
+        bindings: BindingBook,
+        clock: Clock,
+        gates: FrontGates,
+        runners: Mapping[str, AgentRunnerDiscovery],
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._agents = agents
+        self._bindings = bindings
+        self._clock = clock
+        self._gates = gates
+        self._runners = runners
+        """What plugins offer now, by the runner's id."""
+        self._binding_revisions: dict[tuple[str, str], int] = {}
+        self._changing = asyncio.Lock()
+
+    async def load(self, workspace: str = _DEFAULT) -> None:
+        """Fill the books from the store. What cannot be read stops the start: without it others would get more."""
+        agents, bindings = await asyncio.to_thread(self._stored, workspace)
+        for row in agents:
+            try:
+                agent = agent_from_store(_decode(row.body), workspace, row.revision)
+            except HostError as error:
+                raise _unreadable("agent", row, error) from error
+            await self._seed(agent)
+            self._agents.save(agent)
+        for row in bindings:
+            try:
+                self._bindings.put(binding_from_wire(_decode(row.body), workspace))
+            except HostError as error:
+                raise _unreadable("binding", row, error) from error
+            self._binding_revisions[workspace, row.id] = row.revision
+
+    def _stored(self, workspace: str) -> tuple[list[PolicyRow], list[PolicyRow]]:
+        return self._store.policies("agent", workspace), self._store.policies("binding", workspace)
+
+    # --- agents ---
+
+    def saved_agent(self, agent_id: str, workspace: str = _DEFAULT) -> Agent | None:
+        """The agent as it was saved, also where its runner is not there."""
+        return next((each for each in self._agents.saved(workspace) if each.agent_id == agent_id), None)
+
+    async def save_agent(self, body: JsonObject, workspace: str, by: str) -> Agent:
+        """Take an agent, or a new version of one; raises where it cannot work, and then nothing changed."""
+        async with self._changing:
+            runner = self._runners.get(runner_named(body))
+            agent_id = cast("str", body["agent_id"])
+            before = self.saved_agent(agent_id, workspace)
+            revision = 1 if before is None else before.revision + 1
+            agent = agent_from_wire(body, runner, workspace, revision, known=self._runners, before=before)
+            await self._seed(agent)
+            data = _change("agent", agent_id, revision, by, agent_to_wire(agent, masked=False))
+            await self._write(data, workspace, lambda: self._agents.save(agent))
+            return agent
+
+    async def delete_agent(self, agent_id: str, workspace: str, by: str, revision: int | None = None) -> None:
+        """Forget a saved agent. A runner's own of that id is back then."""
+        async with self._changing:
+            before = self.saved_agent(agent_id, workspace)
+            if before is None:
+                raise self._not_saved(agent_id, workspace)
+            _check_revision("agent", agent_id, before.revision, revision)
+            if named := [each.binding_id for each in self._bindings.all(workspace) if each.agent_id == agent_id]:
+                raise Conflict(
+                    f"agent {agent_id} gets the events of {', '.join(named)}",
+                    hint="delete these bindings first, or bind them to another agent",
+                    bindings=", ".join(named),
+                )
+            data = _change("agent", agent_id, before.revision + 1, by)
+            await self._write(data, workspace, lambda: self._forget_agent(agent_id, workspace))
+
+    def _not_saved(self, agent_id: str, workspace: str) -> HostError:
+        if self._agents.own(agent_id, workspace) is None:
+            return NotFound("there is no such agent", hint="`bollard agents` lists them")
+        return Conflict(
+            f"agent {agent_id} is its runner's own and goes with its plugin",
+            hint="save an agent of the same id to change what it may do",
+        )
+
+    def _forget_agent(self, agent_id: str, workspace: str) -> None:
+        self._agents.remove(agent_id, workspace)
+        self._agents.stir()  # what is offered to others goes by the book's changes
+        self._gates.forget(agent_id, workspace=workspace)
+
+    async def _seed(self, agent: Agent) -> None:
+        """A budget of the day counts the runs that the agent has had today, also before it had the budget."""
+        if agent.policy.budget.runs_per_day is None:
+            return
+        agent_id, workspace, day = agent.agent_id, agent.workspace, utc_day(self._clock.now_ms())
+        known = self._gates.runs_of_day(agent_id, day, workspace=workspace)
+        counted = await asyncio.to_thread(self._store.count_runs, workspace, agent_id, day * DAY_MS)
+        meanwhile = self._gates.runs_of_day(agent_id, day, workspace=workspace) - known
+        self._gates.seed(agent_id, day, counted + meanwhile, workspace=workspace)
+
+    # --- bindings ---
+
+    def binding_revision(self, binding_id: str, workspace: str = _DEFAULT) -> int:
+        """How often the binding was saved; 0 where there is none."""
+        return self._binding_revisions.get((workspace, binding_id), 0)
+
+    async def save_binding(self, body: JsonObject, workspace: str, by: str) -> Binding:
+        """Take a binding, or a new version of one. `revision` in its body is the revision that was edited."""
+        async with self._changing:
+            binding = binding_from_wire(_without_revision(body), workspace)
+            binding_id = binding.binding_id
+            before = self.binding_revision(binding_id, workspace)
+            _check_revision("binding", binding_id, before, _edited(body))
+            self._refuse_unknown_agent(binding.agent_id, workspace)
+            self._bindings.check(binding)
+            data = _change("binding", binding_id, before + 1, by, binding_to_wire(binding))
+            await self._write(data, workspace, lambda: self._take_binding(binding, before + 1))
+            return binding
+
+    def _take_binding(self, binding: Binding, revision: int) -> None:
+        self._bindings.put(binding)
+        self._binding_revisions[binding.workspace, binding.binding_id] = revision
+
+    async def delete_binding(self, binding_id: str, workspace: str, by: str, revision: int | None = None) -> None:
+        """Forget a binding; what it took goes to whatever matches next."""
+        async with self._changing:
+            if self._bindings.get(binding_id, workspace) is None:
+                raise NotFound("there is no such binding", hint="`bollard bindings` lists them")
+            before = self.binding_revision(binding_id, workspace)
+            _check_revision("binding", binding_id, before, revision)
+            data = _change("binding", binding_id, before + 1, by)
+            await self._write(data, workspace, lambda: self._forget_binding(binding_id, workspace))
+
+    def _forget_binding(self, binding_id: str, workspace: str) -> None:
+        self._bindings.remove(binding_id, workspace)
+        self._binding_revisions.pop((workspace, binding_id), None)
+
+    def _refuse_unknown_agent(self, agent_id: str, workspace: str) -> None:
+        there = self._agents.get(agent_id, workspace) or self.saved_agent(agent_id, workspace)
+        if there is None:
+            raise InvalidRequest(
+                f"binding.agent_id: there is no agent {agent_id}",
+                hint="`bollard agents` lists them; save the agent first",
+                field="binding.agent_id",
+            )
+
+    # --- writing ---
+
+    async def _write(self, data: JsonObject, workspace: str, settled: Callable[[], None]) -> None:
+        """On disk first, then in the book, then the answer. A caller who goes away meanwhile changes nothing."""
+        if self._journal.full:
+            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+
+        def told(outcome: Outcome | HostError) -> None:
+            if isinstance(outcome, Committed):
+                settled()
+
+        record = NewRecord(
+            workspace=workspace, type="policy.changed", data=encode_data(data), created_ms=self._clock.now_ms()
+        )
+        await self._journal.commit(Entry(records=[record], size=len(record.data)), told)
+
+
+def _change(kind: PolicyKind, thing: str, revision: int, by: str, body: JsonObject | None = None) -> JsonObject:
+    data: JsonObject = {"kind": kind, "id": thing, "action": "deleted", "revision": revision, "by": by}
+    return data if body is None else {**data, "action": "saved", "body": body}
+
+
+def _check_revision(kind: PolicyKind, thing: str, now: int, edited: int | None) -> None:
+    if edited is not None and edited != now:
+        raise Conflict(
+            f"{kind} {thing} is at revision {now}, but revision {edited} was edited",
+            hint=f"read the {kind} again and repeat the change",
+            revision=now,
+        )
+
+
+def _without_revision(body: JsonObject) -> JsonObject:
+    return {name: value for name, value in body.items() if name != "revision"}
+
+
+def _edited(body: JsonObject) -> int | None:
+    revision = body.get("revision")
+    if revision is None or (isinstance(revision, int) and not isinstance(revision, bool) and revision >= 0):
+        return revision
+    raise InvalidRequest(
+        "binding.revision: should be a whole number from 0", hint="send the one you read", field="binding.revision"
+    )
+
+
+def _unreadable(kind: PolicyKind, row: PolicyRow, error: HostError) -> SettingsError:
+    return SettingsError(
+        f"the saved {kind} {row.id} cannot be read: {error.message}",
+        hint="start the version of Bollard that saved it, and correct or delete it there",
+    )

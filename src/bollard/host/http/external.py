@@ -1,0 +1,151 @@
+"""Runs that a program outside executes: its token, its results, its last word. Judged elsewhere, like a worker's."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import Conflict, Forbidden, HostError
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.guard import Check, Unauthenticated, bearer_of
+from bollard.host.http.requests import AppendResults, parsed
+from bollard.host.http.run_rows import RunRows, no_run
+from bollard.host.http.token import AdminToken
+from bollard.host.intake.accepted import Accepted
+from bollard.host.limits import REPLAY_PAGE
+from bollard.host.log.records import data_of
+from bollard.host.recovery import facts_of
+from bollard.host.runs.external import ExternalResult, ExternalRuns
+from bollard.host.runs.live import LiveRun
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import RecordRow, RunRow
+from bollard.protocol import TERMINAL_STATUSES, TERMINAL_TYPES, JsonObject, RunCompleted, RunFailed
+from bollard.wire import encode
+
+__all__ = ["ExternalExecution", "run_token_check"]
+
+_FAILURE_FIELDS: Final = frozenset({"code", "error", "retryable"})
+_FINISH_REASON: Final = "end"
+
+
+def run_token_check(token: AdminToken, runs: ExternalRuns) -> Check:
+    """Lets in who holds the admin token, or the token of the run that the path names. To others it is not there."""
+
+    def check(request: Request) -> HostError | None:
+        if token.allows(request.headers.get("authorization")):
+            return None
+        given = bearer_of(request)
+        if given is None:
+            return Unauthenticated()
+        return None if runs.allows(given, request.path_params["run_id"]) else no_run()
+
+    return check
+
+
+class ExternalExecution:
+    """The executor's side of `/runs/{id}`."""
+
+    def __init__(self, *, runs: ExternalRuns, live: Mapping[str, LiveRun], store: Store, rows: RunRows) -> None:
+        self._runs = runs
+        self._live = live
+        self._store = store
+        self._rows = rows
+        self._watched: set[str] = set()
+
+    async def token_of(self, accepted: Accepted) -> JsonObject:
+        """The token for a run that has begun; nothing for one that waits or has ended. Issued anew each time."""
+        run = self._live.get(accepted.run_id or "")
+        if run is None or run.ending or not run.facts.external:
+            return {}
+        self._watch(run)
+        token = self._runs.issue(run)
+        return {"run_token": token} if await run.written() else {}
+
+    async def append(self, request: Request) -> Response:
+        body = parsed(AppendResults, await read_body(request))
+        run = await self._active(request)
+        self._watch(run)
+        results = [
+            ExternalResult(sequence=each.sequence, type=each.type, data=each.data, size_bytes=len(encode(each.data)))
+            for each in body.results
+        ]
+        last = await self._runs.append(run, results)
+        return JsonAnswer({"run_id": run.facts.run_id, "last_sequence": last})
+
+    async def finalize(self, request: Request) -> Response:
+        kind, data = _last_word(await read_body(request))
+        run = self._live.get(request.path_params["run_id"])
+        if run is not None and not run.ending:
+            self._watch(run)
+            await self._runs.finalize(run, kind, data)
+        elif run is not None:
+            await asyncio.shield(run.done)  # somebody else was quicker: what counts is what is on disk
+        return JsonAnswer(await self._ended(request, kind, data))
+
+    async def _active(self, request: Request) -> LiveRun:
+        run = self._live.get(request.path_params["run_id"])
+        if run is not None:
+            return run
+        row = await self._row(request)
+        if row.status in TERMINAL_STATUSES:
+            raise Conflict(f"the run has ended: {row.status}", hint="read its records", status=row.status)
+        raise _not_begun(row.status)
+
+    async def _row(self, request: Request) -> RunRow:
+        row = await self._rows.of(request)
+        if not facts_of(row).external:
+            raise Forbidden(
+                "a worker executed this run", hint="only a run created for an outside program takes results"
+            )
+        return row
+
+    async def _ended(self, request: Request, kind: str, data: JsonObject) -> JsonObject:
+        """How the run ended, if it was with these words; raises `Conflict` when it ended in another way."""
+        row = await self._row(request)
+        if row.status not in TERMINAL_STATUSES:
+            raise _not_begun(row.status)
+        said, ending = await asyncio.to_thread(self._last_records, row.run_id)
+        if said is None or (said.type, data_of(said)) != (kind, data):
+            raise Conflict(f"the run has ended otherwise: {row.status}", hint="read its records", status=row.status)
+        return {"run_id": row.run_id, **ending}
+
+    def _last_records(self, run_id: str) -> tuple[RecordRow | None, JsonObject]:
+        """The terminal result of a run, and the data of its `run.ended`."""
+        said: RecordRow | None = None
+        ending: JsonObject = {}
+        after = 0
+        while rows := self._store.records_of_run(run_id, after, REPLAY_PAGE):
+            for row in rows:
+                if row.type in TERMINAL_TYPES:
+                    said = row
+                elif row.type == "run.ended":
+                    ending = data_of(row)
+            after = rows[-1].seq or 0
+        return said, ending
+
+    def _watch(self, run: LiveRun) -> None:
+        """What is kept of a run's results goes when the run does."""
+        run_id = run.facts.run_id
+        if run_id not in self._watched:
+            self._watched.add(run_id)
+            run.done.add_done_callback(lambda _: self._forget(run_id))
+
+    def _forget(self, run_id: str) -> None:
+        self._watched.discard(run_id)
+        self._runs.forget(run_id)
+
+
+def _last_word(body: JsonObject) -> tuple[str, JsonObject]:
+    """The terminal result that a body means: a failure where it names one, else the end."""
+    if _FAILURE_FIELDS & body.keys():
+        parsed(RunFailed, body)
+        return "run.failed", body
+    data: JsonObject = {"finish_reason": _FINISH_REASON, **body}
+    parsed(RunCompleted, data)
+    return "run.completed", data
+
+
+def _not_begun(status: str) -> Conflict:
+    return Conflict("the run has not begun", hint="it waits for its turn; try again in a moment", status=status)

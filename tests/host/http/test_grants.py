@@ -1,0 +1,103 @@
+"""What a run may do, over HTTP: its grant, the reasons, and taking something away while it runs."""
+
+import hashlib
+import time
+from typing import Any
+
+import pytest
+
+from bollard.trust import canonical_json
+
+
+@pytest.fixture
+def reading(shop: Any) -> Any:
+    """A run that reads its history again and again until it may not, and its stream."""
+    run_id = shop.tell("workshop.reader", "read", conversation="grants").json["run_id"]
+    stream = shop.stream(run_id)
+    stream.until("message.delta")
+    yield run_id, stream
+    shop.post(f"/api/v1/runs/{run_id}/cancel")
+    stream.close()
+    shop.read(run_id)
+
+
+def test_a_grant_is_shown_with_its_digest_while_it_runs_and_afterwards(shop: Any, reading: Any) -> None:
+    run_id, _ = reading
+    live = shop.get(f"/api/v1/runs/{run_id}/grant").json
+    assert live["grant"]["run_id"] == run_id
+    assert live["grant"]["access"]["operations"]["history"] == ["page"]
+    assert live["revoked"] == {}
+    digest = shop.get(f"/api/v1/runs/{run_id}").json["grant_sha256"]
+    assert live["grant_sha256"] == digest == hashlib.sha256(canonical_json(live["grant"])).hexdigest()
+    revoked = shop.post(f"/api/v1/runs/{run_id}/revoke", {"operations": ["history.page"]}).json["revoked"]
+    shop.read(run_id)
+    assert shop.get(f"/api/v1/runs/{run_id}/grant").json == {**live, "revoked": revoked}
+
+
+def test_explaining_names_who_decided_in_the_words_of_a_language(shop: Any, reading: Any) -> None:
+    path = f"/api/v1/runs/{reading[0]}/explain"
+    (page,) = shop.get(f"{path}?action=history.page").json["items"]
+    assert (page["allowed"], "code" in page, "thing" in page) == (True, False, False)
+    assert [reason["layer"] for reason in page["reasons"]] == ["manifest", "policy", "scope", "revocation"]
+    (search,) = shop.get(f"{path}?action=history.search").json["items"]
+    assert (search["allowed"], search["code"]) == (False, "capability_denied")
+    assert search["reasons"] == [
+        {"layer": "manifest", "text": "The runner's manifest does not ask for history.search."}
+    ]
+    (chinese,) = shop.get(f"{path}?action=models.invoke&thing=m1&locale=zh_Hans").json["items"]
+    assert (chinese["thing"], chinese["code"]) == ("m1", "unauthorized")
+    assert "清单" in chinese["reasons"][0]["text"]
+    everything = shop.get(path).json["items"]
+    assert {"history.page", "models.invoke", "state.set", "host.info"} <= {item["action"] for item in everything}
+    (unknown,) = shop.get(f"{path}?action=no.such").json["items"]
+    assert unknown["allowed"] is False
+
+
+@pytest.mark.parametrize(("query", "field"), [("thing=x", "action"), ("locale=de_DE", "locale")])
+def test_a_question_that_does_not_fit_is_refused(shop: Any, reading: Any, query: str, field: str) -> None:
+    answer = shop.get(f"/api/v1/runs/{reading[0]}/explain?{query}")
+    assert (answer.status, answer.error["details"]["field"]) == (400, field)
+    assert answer.error["hint"]
+
+
+def test_the_next_call_after_a_revocation_is_refused_within_a_second(shop: Any, reading: Any) -> None:
+    run_id, stream = reading
+    answer = shop.post(f"/api/v1/runs/{run_id}/revoke", {"operations": ["history.page"]})
+    answered_at = time.monotonic()
+    assert (answer.status, answer.json) == (200, {"run_id": run_id, "revoked": {"operations": ["history.page"]}})
+    message = stream.until("message.completed")
+    assert time.monotonic() - answered_at < 1
+    assert message.data["data"]["message"]["content"] == "revoked"
+    record = next(event for event in stream.seen if event.type == "grant.revoked")
+    assert record.data["data"] == {"operations": ["history.page"], "by": "admin"}
+    (explained,) = shop.get(f"/api/v1/runs/{run_id}/explain?action=history.page").json["items"]
+    assert (explained["code"], explained["reasons"][0]["layer"]) == ("revoked", "revocation")
+
+
+def test_taking_everything_stops_the_run(shop: Any, reading: Any) -> None:
+    run_id, _ = reading
+    assert shop.post(f"/api/v1/runs/{run_id}/revoke", {"everything": True}).json["revoked"] == {"all": True}
+    run = shop.ended(run_id)
+    assert (run["status"], run["status_reason"]) == ("cancelled", "revoked")
+    late = shop.post(f"/api/v1/runs/{run_id}/revoke", {"everything": True})
+    assert (late.status, late.error["code"], late.error["details"]["status"]) == (409, "conflict", "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, None),
+        ({"operations": []}, None),
+        ({"operations": ["models.invoke"]}, "operations"),
+        ({"operations": "history.page"}, "operations"),
+        ({"resources": {"models": ["m1"]}}, "resources.models"),
+        ({"resources": {"nothing": ["x"]}}, "resources.nothing"),
+        ({"everything": 1}, "everything"),
+        ({"all": True}, "all"),
+    ],
+)
+def test_taking_away_what_was_never_given_is_refused(shop: Any, reading: Any, body: Any, field: str | None) -> None:
+    answer = shop.post(f"/api/v1/runs/{reading[0]}/revoke", body)
+    assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
+    assert answer.error["details"].get("field") == field
+    assert shop.get(f"/api/v1/runs/{reading[0]}/grant").json["revoked"] == {}

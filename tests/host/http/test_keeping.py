@@ -1,0 +1,203 @@
+"""The keeper of agents and bindings: on disk first, then in the book; one change after the other."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from bollard.host.agents.agent import AgentBook, agent_of
+from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.gates import FrontGates, utc_day
+from bollard.host.agents.keeping import Keeper
+from bollard.host.clock import ManualClock
+from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsError, StorageFull
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.store.boundary import Store
+from bollard.host.store.memory import MemoryStore
+from bollard.protocol import AgentRunnerDiscovery
+
+RUNNER = AgentRunnerDiscovery.from_wire(
+    {
+        "plugin_author": "acme",
+        "plugin_name": "parrot",
+        "runner_name": "default",
+        "manifest": {
+            "id": "plugin:acme/parrot/default",
+            "name": "default",
+            "label": {"en_US": "Parrot"},
+            "config_schema": [{"name": "key", "type": "secret", "label": {"en_US": "Key"}}],
+        },
+    }
+)
+BODY = {"agent_id": "polly", "runner_id": RUNNER.manifest.id}
+
+
+@dataclass
+class Desk:
+    """A keeper with books of its own."""
+
+    journal: Journal
+    store: Store
+    clock: ManualClock
+    agents: AgentBook = field(default_factory=AgentBook)
+    bindings: BindingBook = field(default_factory=BindingBook)
+    gates: FrontGates = field(default_factory=FrontGates)
+
+    def __post_init__(self) -> None:
+        self.agents.put(agent_of(RUNNER))
+        self.keeper = Keeper(
+            journal=self.journal,
+            store=self.store,
+            agents=self.agents,
+            bindings=self.bindings,
+            clock=self.clock,
+            gates=self.gates,
+            runners={RUNNER.manifest.id: RUNNER},
+        )
+
+    async def save(self, **more: Any) -> Any:
+        return await self.keeper.save_agent({**BODY, **more}, "default", "admin")
+
+    async def bind(self, binding_id: str, **more: Any) -> Any:
+        body = {"binding_id": binding_id, "agent_id": "polly", **more}
+        return await self.keeper.save_binding(body, "default", "admin")
+
+
+@pytest.fixture
+async def make_desk(open_journal: Callable[..., Journal], clock: ManualClock) -> Callable[[Store], Desk]:
+    return lambda store: Desk(open_journal(store), store, clock)
+
+
+async def test_an_agent_is_in_the_book_only_when_it_is_on_disk(make_desk: Any, gate: Any) -> None:
+    desk = make_desk(gate.store)
+    gate.shut()
+    saving = asyncio.create_task(desk.save())
+    await gate.arrival()
+    assert (desk.agents.get("polly"), saving.done()) == (None, False)
+    gate.lift()
+    agent = await saving
+    assert desk.agents.get("polly") == agent
+    (row,) = gate.store.policies("agent", "default")
+    assert (row.id, row.revision) == ("polly", 1)
+
+
+async def test_a_change_whose_caller_went_away_is_in_the_book_when_it_is_on_disk(make_desk: Any, gate: Any) -> None:
+    desk = make_desk(gate.store)
+    gate.shut()
+    saving = asyncio.create_task(desk.save())
+    await gate.arrival()
+    saving.cancel()
+    await asyncio.gather(saving, return_exceptions=True)
+    gate.lift()
+    await desk.bind("all", agent_id="parrot")  # behind the first in the journal
+    assert desk.agents.get("polly") is not None
+
+
+async def test_what_the_store_refuses_changes_no_book(make_desk: Any, gate: Any) -> None:
+    desk = make_desk(gate.store)
+    before = await desk.save()
+    await desk.bind("all")
+    gate.broken = StorageFull("the disk is full", hint="free some")
+    for change in (
+        desk.save(deadline_s=1.0),
+        desk.bind("all", priority=1),
+        desk.keeper.delete_binding("all", "default", "admin"),
+    ):
+        with pytest.raises(StorageFull):
+            await change
+    assert desk.keeper.saved_agent("polly") == before
+    assert (desk.keeper.binding_revision("all"), desk.bindings.get("all").priority) == (1, 0)
+
+
+async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, memory_store: MemoryStore) -> None:
+    desk = make_desk(memory_store)
+    await desk.save()
+    outcomes = await asyncio.gather(desk.save(revision=1), desk.save(revision=1), return_exceptions=True)
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Agent", "Conflict"]
+    outcomes = await asyncio.gather(desk.bind("one"), desk.bind("two"), return_exceptions=True)
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Binding", "Conflict"]
+    outcomes = await asyncio.gather(
+        desk.keeper.delete_agent("polly", "default", "admin"), desk.bind("three", priority=1), return_exceptions=True
+    )
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Conflict", "Binding"]
+
+
+async def test_what_was_saved_is_loaded_again_and_what_was_deleted_is_not(make_desk: Any, store: Any) -> None:
+    desk = make_desk(store)
+    agent = await desk.save(config={"key": "s3cret"}, policy={"budget": {"runs_per_day": 5}})
+    await desk.save(agent_id="gone")
+    await desk.keeper.delete_agent("gone", "default", "admin")
+    await desk.bind("all", scope={"conversation": "room"}, filters=[{"field": "event_type", "values": ["x"]}])
+    binding = await desk.bind("all", scope={"conversation": "room"})
+    await desk.bind("gone")
+    await desk.keeper.delete_binding("gone", "default", "admin")
+    again = Desk(desk.journal, store, desk.clock)
+    await again.keeper.load()
+    assert again.agents.get("polly") == agent
+    assert again.agents.saved() == [again.keeper.saved_agent("polly")]
+    assert again.bindings.all() == [binding]
+    assert again.keeper.binding_revision("all") == 2
+    assert again.keeper.saved_agent("polly").config == {"key": "s3cret"}
+
+
+async def test_a_loaded_budget_knows_the_runs_of_the_day_alone(
+    make_desk: Any, memory_store: MemoryStore, scribe: Any, clock: ManualClock
+) -> None:
+    desk = make_desk(memory_store)
+    await desk.save(policy={"budget": {"runs_per_day": 5}})
+    today, yesterday = clock.now_ms(), clock.now_ms() - 24 * 3600 * 1000
+    for number, created_ms in enumerate((yesterday, today, today)):
+        entry = scribe.first(scribe.facts(f"run_{number}", agent_id="polly"))
+        records = [msgspec.structs.replace(record, created_ms=created_ms) for record in entry.records]
+        await desk.journal.commit(Entry(records=records, dedupe=entry.dedupe))
+    again = Desk(desk.journal, memory_store, clock)
+    await again.keeper.load()
+    assert again.gates.runs_of_day("polly", utc_day(today), workspace="default") == 2
+
+
+@pytest.mark.parametrize(("kind", "body"), [("agent", {"agent_id": "polly"}), ("binding", {"binding_id": "polly"})])
+async def test_what_cannot_be_read_stops_the_start_and_is_named(
+    make_desk: Any, memory_store: MemoryStore, kind: str, body: Any
+) -> None:
+    desk = make_desk(memory_store)
+    data = encode_data({"kind": kind, "id": "polly", "action": "saved", "revision": 1, "body": body})
+    changed = NewRecord(workspace="default", type="policy.changed", data=data, created_ms=desk.clock.now_ms())
+    await desk.journal.commit(Entry(records=[changed]))
+    with pytest.raises(SettingsError, match=f"the saved {kind} polly cannot be read") as refused:
+        await Desk(desk.journal, memory_store, desk.clock).keeper.load()
+    assert refused.value.hint
+
+
+async def test_deleting_an_agent_tells_whoever_goes_by_the_book(make_desk: Any, memory_store: MemoryStore) -> None:
+    desk = make_desk(memory_store)
+    await desk.save()
+    before = desk.agents.changes
+    await desk.keeper.delete_agent("polly", "default", "admin")
+    assert desk.agents.changes > before
+    with pytest.raises(NotFound):
+        await desk.keeper.delete_agent("polly", "default", "admin")
+    with pytest.raises(Conflict):
+        await desk.keeper.delete_agent("parrot", "default", "admin")
+    with pytest.raises(InvalidRequest):
+        await desk.bind("late")
+
+
+async def test_a_record_says_who_changed_what(make_desk: Any, memory_store: MemoryStore) -> None:
+    desk = make_desk(memory_store)
+    await desk.save(config={"key": "s3cret"})
+    await desk.keeper.delete_agent("polly", "default", "ada")
+    saved, deleted = (msgspec.json.decode(row.data) for row in memory_store.records(0, 10))
+    assert (saved["kind"], saved["id"], saved["action"], saved["revision"], saved["by"]) == (
+        "agent",
+        "polly",
+        "saved",
+        1,
+        "admin",
+    )
+    assert saved["body"]["config"] == {"key": "s3cret"}
+    assert deleted == {"kind": "agent", "id": "polly", "action": "deleted", "revision": 2, "by": "ada"}
