@@ -56,14 +56,22 @@ class Recovery:
         self._incarnation = incarnation
 
     def unfinished(self) -> Iterator[RunRow]:
+        """Runs of earlier incarnations that have not ended."""
         after = ""
         while rows := self._store.unfinished_runs(after, REPLAY_PAGE):
-            yield from rows
+            yield from (row for row in rows if not self._is_ours(row))
             after = rows[-1].run_id
+
+    def _is_ours(self, row: RunRow) -> bool:
+        """Whether it came since the start. A run that waits has no owner, but the one who wrote it down is known."""
+        if row.owner is not None:
+            return row.owner == self._incarnation
+        first = self._store.records_of_run(row.run_id, 0, 1)
+        return bool(first) and first[0].chain == self._incarnation
 
     def queued(self, row: RunRow) -> QueuedRun | None:
         """A run that never started, ready to go on; `None` when its agent or event is gone."""
-        agent = self._agents.get(row.agent_id)
+        agent = self._agents.get(row.agent_id, row.workspace)
         event_row = self._store.event(row.workspace, row.event_id)
         if agent is None or event_row is None:
             return None
@@ -100,9 +108,10 @@ class Recovery:
         while rows := self._store.pending_events(after, REPLAY_PAGE):
             after = rows[-1].record_id
             for row in rows:
-                data = next((record.data for record in self._store.records(row.record_id - 1, 1)), None)
+                record = next(iter(self._store.records(row.record_id - 1, 1)), None)
+                data = None if record is None or record.chain == self._incarnation else record.data
                 if data is None:
-                    continue
+                    continue  # it came since the start, or retention dropped it
                 event_id, event = NewEvent.from_record(data)
                 agent_id = msgspec.json.decode(data).get("agent_id", "")
                 found.append(Waiting(workspace=row.workspace, event_id=event_id, event=event, agent_id=agent_id))

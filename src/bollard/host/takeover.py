@@ -51,35 +51,38 @@ class Takeover:
 
     async def run(self) -> None:
         """Runs that were running end at once; those that waited go on when their agent is there."""
-        rows = await self._insist(lambda: asyncio.to_thread(lambda: list(self._recovery.unfinished())))
-        left = [row for row in rows if row.owner != self._incarnation]
+        returning = self._intake.returning
+        returning.begin()
+        left = await self._insist(lambda: asyncio.to_thread(lambda: list(self._recovery.unfinished())))
         lost = [row for row in left if row.status != "queued"]
         for first in range(0, len(lost), _RECOVERED_AT_ONCE):
             await asyncio.gather(*(self._end_lost(row) for row in lost[first : first + _RECOVERED_AT_ONCE]))
         self.lost_are_ended.set()
-        waiting: dict[str, list[RunRow]] = {}
+        rows: dict[tuple[str, str], list[RunRow]] = {}
         for row in left:
             if row.status == "queued":
-                waiting.setdefault(row.agent_id, []).append(row)
-        messages: dict[str, list[Waiting]] = {}
+                rows.setdefault((row.workspace, row.agent_id), []).append(row)
+        messages: dict[tuple[str, str], list[Waiting]] = {}
         for message in await self._insist(lambda: asyncio.to_thread(self._recovery.pending)):
-            messages.setdefault(message.agent_id, []).append(message)
+            messages.setdefault((message.workspace, message.agent_id), []).append(message)
+        agents = dict.fromkeys([*rows, *messages])
+        returning.known(agents)
         # An agent that does not come must not hold up the runs of another.
-        agents = dict.fromkeys([*waiting, *messages])
-        await asyncio.gather(*(self._go_on(each, waiting.get(each, []), messages.get(each, [])) for each in agents))
+        await asyncio.gather(*(self._go_on(*each, rows.get(each, []), messages.get(each, [])) for each in agents))
 
-    async def _go_on(self, agent_id: str, rows: list[RunRow], messages: list[Waiting]) -> None:
-        """Runs that waited first, in the order they came: what a lost run gave back came before nobody."""
-        await self._agents.wait_for(agent_id, WORKER_START_S, hopeful=lambda: True)
+    async def _go_on(self, workspace: str, agent_id: str, rows: list[RunRow], messages: list[Waiting]) -> None:
+        """Runs that waited first, in the order they came, then what lost runs gave back."""
+        await self._agents.wait_for(agent_id, WORKER_START_S, workspace=workspace, hopeful=lambda: True)
         for row in sorted(rows, key=lambda row: (row.created_ms, row.run_id)):
             await self._queue_again(row)
         for message in messages:
             await self._dispatch(message)
+        self._intake.returning.done(workspace, agent_id)
 
     async def _dispatch(self, message: Waiting) -> None:
         agent = self._agents.get(message.agent_id, message.workspace)
         if agent is None:
-            _log.warning("a message waits for an agent that is gone", event=message.event_id, agent=message.agent_id)
+            _log.warning("a message waits for an agent that is gone", event_id=message.event_id, agent=message.agent_id)
             return
         await self._insist(lambda: self._intake.redispatch(message.event, message.event_id, agent))
 

@@ -22,6 +22,7 @@ from bollard.host.errors import BudgetExceeded, Conflict, Forbidden, HostError, 
 from bollard.host.intake.accepted import Accepted, Preview, first_outcome
 from bollard.host.intake.giving import Giving
 from bollard.host.intake.places import Places, Way, actor_of
+from bollard.host.intake.returning import Returning
 from bollard.host.intake.steering import Claims, SteeringItem
 from bollard.host.limits import QUEUED_RUNS, WORKER_START_S
 from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
@@ -75,6 +76,7 @@ class Intake:
         self._starting = starting
         self._queued_runs = queued_runs
         self._places = Places()
+        self._returning = Returning()
         self._giving = Giving(
             journal=journal,
             clock=clock,
@@ -105,6 +107,8 @@ class Intake:
         """
         agent, binding_id = await self._route(event, workspace, agent_id)
         lane = lane_of(workspace, agent.agent_id, event)
+        if lane is not None:
+            await self._returning.wait(workspace, agent.agent_id)
         decision = self._decide(agent, event, lane)
         # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
         while lane is not None and self._giving.busy(lane) and not isinstance(decision, Steer):
@@ -231,6 +235,8 @@ class Intake:
             self._places.counted(facts)
             if isinstance(outcome, Committed):
                 self._created(run, records, turn=turn)
+                if isinstance(way.decision, Interrupt):
+                    self._task(self._stop(*way.decision.run_ids))
             else:
                 self._leave(facts)
 
@@ -250,8 +256,6 @@ class Intake:
             return first_outcome(outcome.first)
         if not isinstance(outcome, Committed):  # somebody else was quicker to dispatch a message that waited
             return Accepted(event_id=facts.event_id, run_id=None, first=False)
-        if isinstance(way.decision, Interrupt):
-            await self._stop(*way.decision.run_ids)
         return _new(facts, subscription)
 
     def _created(self, run: QueuedRun, records: list[NewRecord], *, turn: bool) -> None:
@@ -282,7 +286,7 @@ class Intake:
         try:
             return await self.redispatch(item.event, item.event_id, agent)
         except HostError as error:
-            _log.warning("a message could not be dispatched yet", event=item.event_id, problem=error.message)
+            _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)
             self._task(self._insist(item, agent.agent_id, agent.workspace))
             return Accepted(event_id=item.event_id, run_id=None, first=True)
 
@@ -347,12 +351,12 @@ class Intake:
         while not self._dispatcher.closing:
             agent = self._agents.get(agent_id, workspace)
             if agent is None:
-                _log.warning("a message waits for an agent that is gone", event=item.event_id, agent=agent_id)
+                _log.warning("a message waits for an agent that is gone", event_id=item.event_id, agent=agent_id)
                 return  # the next start tries again
             try:
                 await self.redispatch(item.event, item.event_id, agent)
             except HostError as error:
-                _log.warning("a message could not be dispatched yet", event=item.event_id, problem=error.message)
+                _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
@@ -361,6 +365,11 @@ class Intake:
         following = self._places.leave(facts)
         if following is not None and not self._dispatcher.turn_of(following):
             self._places.not_yet(following)
+
+    @property
+    def returning(self) -> Returning:
+        """Whose runs of an earlier incarnation have not taken their places yet."""
+        return self._returning
 
     @property
     def giving(self) -> Giving:

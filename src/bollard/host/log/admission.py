@@ -32,15 +32,16 @@ class Admission:
         fenced_runs = {entry.fence[0] for entry in batch if entry.fence is not None}
         self._transaction = transaction
         self._epochs = transaction.lock_epochs(fenced_runs) if fenced_runs else {}
+        # No two entries of a batch are about one event, so that all can be looked for at once.
+        deliveries = [entry.dedupe for entry in batch if entry.dedupe is not None]
+        self._known = transaction.find_events(deliveries) if deliveries else {}
 
     def admit(self, entry: Entry) -> Outcome:
         transaction = self._transaction
         if entry.fence is not None and self._epochs.get(entry.fence[0]) != entry.fence[1]:
             return FencedOff()
-        if entry.dedupe is not None:
-            first = transaction.find_event(*entry.dedupe)
-            if first is not None:
-                return Duplicate(first)
+        if entry.dedupe is not None and (first := self._known.get(entry.dedupe)) is not None:
+            return Duplicate(first)
         if entry.adopt is not None and transaction.event_dispatch(*entry.adopt) != "pending":
             return Missed()
         if entry.lease is not None and not transaction.take_lease(*entry.lease):

@@ -6,6 +6,7 @@ so is one that was accepted a moment ago: nothing here is lost by a crash.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -38,6 +39,15 @@ Left = Callable[[RunFacts, RunState | None], None]
 """Told when a run is over here: how it stood, or `None` when it never began."""
 
 
+@dataclass(slots=True)
+class _Claiming:
+    """A queued run that is being claimed."""
+
+    stop: str | None = None
+    """The reason why it must stop as soon as it is this host's."""
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Dispatcher:
     """One per host."""
 
@@ -65,6 +75,8 @@ class Dispatcher:
         self._queue: dict[str, QueuedRun] = {}
         self._held: dict[str, QueuedRun] = {}
         """On disk, and not their turn in their conversation."""
+        self._claiming: dict[str, _Claiming] = {}
+        """On their way from the queue into this host's hands."""
         self._coming = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._left: Left | None = None
@@ -191,7 +203,9 @@ class Dispatcher:
     def _fill(self) -> None:
         while self._queue and self.has_room and not self.closing:
             self._coming += 1
-            self._task(self._claim(self._queue.pop(next(iter(self._queue)))))
+            run_id = next(iter(self._queue))
+            self._claiming[run_id] = _Claiming()
+            self._task(self._claim(self._queue.pop(run_id)))
 
     async def _claim(self, queued: QueuedRun) -> None:
         won, mine = False, claimed(queued)
@@ -202,14 +216,22 @@ class Dispatcher:
             _log.warning("a queued run could not be claimed", run=queued.facts.run_id, problem=error.message)
             self._queue[queued.facts.run_id] = queued
             asyncio.get_running_loop().call_later(_RETRY_S, self._fill)  # nothing else may come that would
+            claiming = self._claiming.pop(queued.facts.run_id)
+            claiming.settled.set()
+            if claiming.stop is not None:
+                self._task(self._stop_again(queued.facts.run_id, claiming.stop))
             return
         finally:
             self._coming -= 1
+        claiming = self._claiming.pop(queued.facts.run_id)
         if won:
             self._hub.publish(queued.facts.run_id, [stream_record(one) for one in record])
             self.begin(mine)
+            if claiming.stop is not None:
+                self._live[queued.facts.run_id].cancel(claiming.stop)
         else:
             self._tell_left(queued.facts, None)
+        claiming.settled.set()
 
     def _records(self, queued: QueuedRun, bodies: list[tuple[str, JsonObject]]) -> list[NewRecord]:
         """Records of a run that nobody executes: the first has the number that `queued` names."""
@@ -236,12 +258,24 @@ class Dispatcher:
 
     async def cancel(self, run_id: str, reason: str) -> bool:
         """Stop a run that is live or waits; false when it is neither here."""
+        if run_id in self._claiming:
+            claiming = self._claiming[run_id]
+            claiming.stop = claiming.stop or reason
+            await claiming.settled.wait()
+            return True
         queued = self._queue.pop(run_id, None) or self._held.get(run_id)
         if queued is None:
             return self._engine.signal(run_id, Cancel(reason))
         held = self._held.pop(run_id, None) is not None
         await asyncio.shield(self._task(self._cancel_queued(queued, reason, held=held)))
         return True
+
+    async def _stop_again(self, run_id: str, reason: str) -> None:
+        """A stop that was promised while the run was being claimed, and the store did not take the claim."""
+        try:
+            await self.cancel(run_id, reason)
+        except HostError as error:
+            _log.warning("a queued run could not be stopped", run=run_id, problem=error.message)
 
     async def _cancel_queued(self, queued: QueuedRun, reason: str, *, held: bool) -> None:
         """A run that never started ends under an epoch of its own, so that nobody can start it any more."""

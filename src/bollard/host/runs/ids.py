@@ -1,4 +1,5 @@
-"""Ids that sort by time and cannot be guessed. Randomness is drawn for many at once: a system call each is dear."""
+"""Ids that sort by the order they were made in and cannot be guessed. Randomness is drawn for many at once: a system
+call each is dear."""
 
 import os
 from typing import Final
@@ -7,20 +8,35 @@ __all__ = ["IdMaker"]
 
 _RANDOM_BYTES: Final = 8
 _AT_ONCE: Final = 512
+_TOP: Final = 1 << (8 * _RANDOM_BYTES)
+_STEP_BITS: Final = 40
+"""How far apart two ids of one millisecond are, at most."""
 
 
 class IdMaker:
     """Makes the part of an id behind its prefix."""
 
     def __init__(self) -> None:
-        self._pool = ""
+        self._pool = b""
         self._used = 0
+        self._last_ms = 0
+        self._last = 0
 
     def next(self, now_ms: int) -> str:
-        """Eleven digits of time, sixteen of randomness, all hexadecimal."""
+        """Eleven digits of time, sixteen of randomness, all hexadecimal; larger than every one before."""
+        drawn = self._draw()
+        if now_ms > self._last_ms:
+            self._last_ms, self._last = now_ms, drawn >> 1  # room above it for more of this millisecond
+        else:  # the same millisecond, or a clock that was set back
+            self._last += 1 + (drawn & ((1 << _STEP_BITS) - 1))
+            if self._last >= _TOP:
+                self._last_ms, self._last = self._last_ms + 1, drawn >> 1
+        return f"{self._last_ms:011x}{self._last:016x}"
+
+    def _draw(self) -> int:
         if self._used >= len(self._pool):
-            self._pool = os.urandom(_RANDOM_BYTES * _AT_ONCE).hex()
+            self._pool = os.urandom(_RANDOM_BYTES * _AT_ONCE)
             self._used = 0
-        drawn = self._pool[self._used : self._used + 2 * _RANDOM_BYTES]
-        self._used += 2 * _RANDOM_BYTES
-        return f"{now_ms:011x}{drawn}"
+        drawn = self._pool[self._used : self._used + _RANDOM_BYTES]
+        self._used += _RANDOM_BYTES
+        return int.from_bytes(drawn)

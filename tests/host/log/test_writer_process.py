@@ -1,0 +1,171 @@
+"""The journal's writer as a process: what a thread promises, and what happens when that process is gone."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bollard.host.errors import HostError, StorageUnavailable
+from bollard.host.limits import JOURNAL_QUEUE_BYTES
+from bollard.host.log.entries import Chore, Committed, Duplicate, Entry, FencedOff, Renewed, StateExpectation
+from bollard.host.log.facts import scope_key
+from bollard.host.log.journal import Journal
+from bollard.host.log.writer_process import WriterProcess
+from bollard.host.store.boundary import Store
+from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
+from bollard.trust import load_or_make_signing_key
+
+PATIENCE_S = 20.0
+
+
+class Desk:
+    """A journal whose writer is a process, and the store that reads what it wrote."""
+
+    def __init__(self, data: Path, incarnation: str = "i1") -> None:
+        self.lost = asyncio.Event()
+        key_file = data / "heads.ed25519"
+        load_or_make_signing_key(key_file)
+        self.store: Store = make_sqlite_store(data / "bollard.db")
+        self.store.open()
+        self.process = WriterProcess(
+            database="", data=data, incarnation=incarnation, key_file=key_file, lost=self.lost.set
+        )
+        self.journal = Journal(self.process)
+
+
+@pytest.fixture
+async def desks(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+    opened: list[Desk] = []
+
+    async def open_desk(incarnation: str = "i1") -> Desk:
+        desk = Desk(tmp_path, incarnation)
+        opened.append(desk)
+        async with asyncio.timeout(PATIENCE_S):
+            await desk.journal.start()
+        return desk
+
+    yield open_desk
+    for desk in opened:
+        await desk.journal.close()
+        desk.store.close()
+
+
+async def test_what_is_told_is_on_disk_in_order_and_chained(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    waits = [desk.journal.commit(Entry(records=[scribe.note(n=n)])) for n in range(200)]
+    assert await asyncio.gather(*waits) == [Committed()] * 200
+    rows = desk.store.records(0, 1000)
+    assert [row.data for row in rows] == [scribe.note(n=n).data for n in range(200)]
+    assert [row.position for row in rows] == list(range(1, 201))
+    assert desk.journal.numbers.records == 200
+    assert desk.journal.numbers.commits < 200, "what queued up shared commits"
+
+
+async def test_every_kind_of_outcome_comes_back(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    facts = scribe.facts()
+    assert await desk.journal.commit(scribe.first(facts)) == Committed()
+    again = await desk.journal.commit(scribe.first(facts))
+    assert isinstance(again, Duplicate)
+    assert again.first.run_id == facts.run_id
+    late = Entry(records=[scribe.record(facts, "run.started", {}, 3, epoch=7)], fence=(facts.run_id, 7))
+    assert await desk.journal.commit(late) == FencedOff()
+    renewed = await desk.journal.commit(Entry(renew=("i1", (facts.run_id, "run_x"), 9_999_999_999_999)))
+    assert renewed == Renewed(frozenset({facts.run_id}))
+    assert await desk.journal.housekeep(Chore(kind="drop_expired", before_ms=1, limit=10)) == 0
+    senseless = Entry(records=[scribe.note()], blobs=[b"x"], expects=[])
+    assert await desk.journal.commit(senseless) == Committed()
+
+
+async def test_an_expectation_that_is_not_met_is_told_and_leaves_its_other_record(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    facts = scribe.facts()
+    await desk.journal.commit(scribe.first(facts))
+
+    def setting(seq: int, version: int) -> Entry:
+        data = {"scope": "conversation", "key": "k", "value": seq}
+        record = scribe.record(facts, "state.updated", data, seq)
+        expects = StateExpectation(
+            record=0, otherwise=("state.refused", b"{}"), scope_key=scope_key(facts, "conversation"),
+            key="k", now_ms=record.created_ms, version=version, size=10, quota=1000,
+        )  # fmt: skip
+        return Entry(records=[record], expects=[expects], fence=(facts.run_id, 1))
+
+    first = await desk.journal.commit(setting(3, 0))
+    second = await desk.journal.commit(setting(4, 0))
+    assert isinstance(first, Committed)
+    assert isinstance(second, Committed)
+    assert [(each.version, each.unmet) for each in (*first.judged, *second.judged)] == [(1, ""), (1, "version")]
+    types = [row.type for row in desk.store.records_of_run(facts.run_id, 2, 10)]
+    assert types == ["state.updated", "state.refused"]
+
+
+async def test_errors_come_back_as_what_they_are(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    facts = scribe.facts()
+    await desk.journal.commit(scribe.first(facts))
+    with pytest.raises(HostError) as refused:
+        await desk.journal.commit(Entry(records=scribe.first(facts).records))
+    assert refused.value.code == "conflict"
+    assert refused.value.hint
+
+
+async def test_an_entry_larger_than_the_socket_takes_passes_whole(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    large = scribe.note(text="x" * (3 << 20))
+    entries = [Entry(records=[large], size=3 << 20) for _ in range(5)]
+    assert await asyncio.gather(*(desk.journal.commit(entry) for entry in entries)) == [Committed()] * 5
+    assert [len(row.data or b"") for row in desk.store.records(0, 10)] == [len(large.data)] * 5
+    with pytest.raises(HostError):
+        desk.journal.append(Entry(size=JOURNAL_QUEUE_BYTES + 1))
+
+
+async def test_closing_writes_everything_that_was_taken_and_signs_the_head(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    fates: list[Any] = []
+    for n in range(1000):
+        desk.journal.append(Entry(records=[scribe.note(n=n)], urgent=False), fates.append)
+    await desk.journal.close()
+    assert fates == [Committed()] * 1000
+    assert len(desk.store.records(0, 2000)) == 1000
+    assert [head.position for head in desk.store.heads("default")][-1] == 1000
+    with pytest.raises(StorageUnavailable):
+        desk.journal.append(Entry())
+
+
+async def test_a_killed_writer_refuses_everything_and_says_so(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    await desk.journal.commit(Entry(records=[scribe.note(n=0)]))
+    os.kill(desk.process.pid, signal.SIGSTOP)
+    waits = [asyncio.ensure_future(desk.journal.commit(Entry(records=[scribe.note(n=n)]))) for n in range(1, 20)]
+    await asyncio.sleep(0)
+    os.kill(desk.process.pid, signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE_S):
+        fates = await asyncio.gather(*waits, return_exceptions=True)
+        await desk.lost.wait()
+    assert {type(fate) for fate in fates} == {StorageUnavailable}
+    assert fates[0].details["outcome"] == "unknown"
+    with pytest.raises(StorageUnavailable):
+        await desk.journal.commit(Entry(records=[scribe.note()]))
+    assert len(desk.store.records(0, 100)) == 1, "what was told before is there, and nothing was told since"
+
+
+async def test_a_second_journal_of_one_directory_is_refused(desks: Any) -> None:
+    await desks()
+    with pytest.raises(StorageUnavailable, match="another journal"):
+        await desks("i2")
+
+
+async def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.store.close()
+    (tmp_path / "bollard.db").write_bytes(b"this is not a database, whatever its name says" * 100)
+    with pytest.raises(StorageUnavailable) as refused:
+        async with asyncio.timeout(PATIENCE_S):
+            await desk.journal.start()
+    assert refused.value.hint
+    await desk.journal.close()
