@@ -16,9 +16,12 @@ HostError
 └── SettingsError       the configuration cannot work
 """
 
-from typing import ClassVar
+from __future__ import annotations
 
-from bollard.protocol import JsonObject
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = [
     "BudgetExceeded",

@@ -1,8 +1,13 @@
-"""Limits of the host, each with its unit. Those of the protocol are in `bollard.protocol.limits`."""
+"""Limits of the host, each with its unit. Those of the protocol are in `bollard.protocol.limits`.
+
+Imports nothing: the journal process reads it, and is small.
+"""
 
 from typing import Final
 
-from bollard.protocol.limits import KIB, MIB
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
 
 JOURNAL_BATCH_RECORDS: Final = 512
 """Records and delta rows of one commit."""

@@ -1,17 +1,23 @@
 """Canonical JSON (RFC 8785): one byte string per value, so that digests of equal values are equal."""
 
+from __future__ import annotations
+
 import hashlib
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from bollard.protocol import JsonValue, limits
 from bollard.trust.errors import NotCanonical
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonValue
 
 __all__ = ["canonical_json", "canonical_sha256"]
 
 _string: Final = msgspec.json.Encoder().encode
+_INTEGER_MAX: Final = 2**53
+"""Beyond it a double does not hold every integer."""
 _SHORTEST_EXPONENT: Final = 21
 _SMALLEST_EXPONENT: Final = -6
 
@@ -34,7 +40,7 @@ def _write(value: JsonValue, parts: list[bytes]) -> None:
     elif value is None or isinstance(value, bool):
         parts.append(b"null" if value is None else b"true" if value else b"false")
     elif isinstance(value, int):
-        if abs(value) > limits.INTEGER_MAX:
+        if abs(value) > _INTEGER_MAX:
             raise NotCanonical("an integer is beyond ±2^53")
         parts.append(b"%d" % value)
     elif isinstance(value, float):

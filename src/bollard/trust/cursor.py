@@ -1,15 +1,19 @@
 """Opaque cursors: signed against tampering, valid for one call and one scope only. Pure."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 import hashlib
 import hmac
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
-from bollard.protocol import JsonValue
 from bollard.trust.errors import BadCursor
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonValue
 
 __all__ = ["CURSOR_CHARACTERS", "open_cursor", "seal_cursor"]
 

@@ -1,10 +1,15 @@
 """Signed chain heads: what makes a chain evidence. Pure."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-from bollard.protocol import JsonObject
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from bollard.trust.canonical import canonical_json
 from bollard.trust.keys import SigningKey, VerifyKey
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["Head", "SignedHead", "sign_head", "verify_head"]
 

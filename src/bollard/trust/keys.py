@@ -79,6 +79,7 @@ def _load_or_make(path: Path, fresh: bytes) -> bytes:
             file.flush()
             os.fsync(file.fileno())
         os.link(unfinished, path)
+        unfinished.unlink()
         sync_folder(path.parent)
     except FileExistsError:
         return _load(path)

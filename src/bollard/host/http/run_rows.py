@@ -10,10 +10,10 @@ from bollard.host.intake.accepted import Accepted
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.records import data_of
 from bollard.host.store.boundary import Store
-from bollard.host.store.rows import RunRow
-from bollard.protocol import AgentRun, JsonObject
+from bollard.host.store.rows import RecordRow, RunRow
+from bollard.protocol import AgentRun, AgentRunRecord, JsonObject
 
-__all__ = ["WORKSPACE", "RunRows", "accepted_body", "no_run", "run_of"]
+__all__ = ["WORKSPACE", "RunRows", "accepted_body", "no_run", "record_of", "run_of"]
 
 WORKSPACE: Final = "default"
 _RUN_ID_CHARACTERS: Final = 64
@@ -94,4 +94,19 @@ def run_of(row: RunRow, steering: list[JsonObject] | None = None) -> AgentRun:
         updated_at=row.updated_ms / 1000,
         cancel_requested_at=seconds(row.cancel_requested_ms),
         metadata={"steering": [*steering]} if steering else {},
+    )
+
+
+def record_of(row: RecordRow) -> AgentRunRecord:
+    """A record of a run as programs read it."""
+    return AgentRunRecord(
+        run_id=row.run_id or "",
+        seq=row.seq or 0,
+        epoch=row.epoch or 0,
+        source_seq=row.source_seq,
+        type=row.type,
+        data=data_of(row),
+        observed=row.observed,
+        created_at=row.created_ms / 1000,
+        metadata={} if row.data is not None else {"data_dropped": True},
     )

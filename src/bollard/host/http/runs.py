@@ -12,11 +12,10 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.external import ExternalExecution
 from bollard.host.http.requests import CreateRun, chosen_id, message_of, page_limit, parsed, whole_number
-from bollard.host.http.run_rows import WORKSPACE, RunRows, accepted_body, run_of
+from bollard.host.http.run_rows import WORKSPACE, RunRows, accepted_body, record_of, run_of
 from bollard.host.http.sse import EventStream
 from bollard.host.intake.accepted import Accepted
 from bollard.host.limits import GATHER_S
-from bollard.host.log.records import record_from_row
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.reading import Place, parse_place
 from bollard.host.store.boundary import RunQuery, Store
@@ -113,7 +112,7 @@ class Runs:
         limit = page_limit(request)
         after = whole_number(request, "after", "use the seq of the last record you got") or 0
         rows = await asyncio.to_thread(self._store.records_of_run, row.run_id, after, limit + 1)
-        items = [record_from_row(found).to_wire() for found in rows[:limit]]
+        items = [record_of(found).to_wire() for found in rows[:limit]]
         return JsonAnswer({"items": items, "has_more": len(rows) > limit})
 
     async def stream(self, request: Request) -> Response:

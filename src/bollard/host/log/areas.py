@@ -1,7 +1,13 @@
 """Whose stored values they are: the digest that a storage area is kept under. Pure."""
 
-from bollard.protocol import JsonValue, StorageArea
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from bollard.trust import canonical_sha256
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonValue, StorageArea
 
 __all__ = ["area_key"]
 

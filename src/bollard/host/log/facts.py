@@ -1,9 +1,15 @@
 """What is fixed about a run when it is created: enough to project each of its records without looking anything up."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from bollard.protocol import StateScope
 from bollard.trust import canonical_sha256
+
+if TYPE_CHECKING:
+    from bollard.protocol import StateScope
 
 __all__ = ["RunFacts", "scope_key"]
 

@@ -3,8 +3,10 @@
 A projector remembers the facts of the runs it has met that have not ended, because a run's records do not repeat them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -40,7 +42,9 @@ from bollard.host.store.rows import (
     TranscriptRow,
 )
 from bollard.host.store.search_text import segment
-from bollard.protocol import JsonObject, JsonValue, StateScope, StorageArea
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject, JsonValue, StateScope, StorageArea
 
 __all__ = ["Projector"]
 

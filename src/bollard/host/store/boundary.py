@@ -75,6 +75,10 @@ class WriteTransaction(Protocol):
 
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None: ...
 
+    def find_events(self, keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
+        """Those of these workspaces, sources and ids that are there already."""
+        ...
+
     def event_dispatch(self, workspace: str, event_id: str) -> str | None:
         """What became of the event so far, locked until the commit; nothing where there is no such event."""
         ...

@@ -13,6 +13,7 @@ from bollard.host.store.memory_tables import MemoryTables
 from bollard.host.store.memory_writes import MemoryTransaction
 from bollard.host.store.places import place_of
 from bollard.host.store.rows import (
+    ENDED,
     ArtifactRow,
     DeltaRow,
     EventRow,
@@ -26,7 +27,6 @@ from bollard.host.store.rows import (
     TranscriptRow,
 )
 from bollard.host.store.search_text import is_prefix
-from bollard.protocol import TERMINAL_STATUSES
 
 __all__ = ["MemoryStore"]
 
@@ -76,7 +76,7 @@ class MemoryStore:
     def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
         with self._lock:
             rows = self._tables.runs.rows.values()
-            found = [row for row in rows if row.status not in TERMINAL_STATUSES and row.run_id > after]
+            found = [row for row in rows if row.status not in ENDED and row.run_id > after]
         return sorted(found, key=lambda row: row.run_id)[:limit]
 
     def children(self, run_id: str) -> list[RunRow]:

@@ -10,6 +10,7 @@ from bollard.host.store.boundary import Lease
 from bollard.host.store.delta_spans import merge, pieces
 from bollard.host.store.memory_tables import MemoryTables
 from bollard.host.store.rows import (
+    ENDED,
     ArtifactRow,
     Change,
     DeltaRow,
@@ -31,7 +32,6 @@ from bollard.host.store.rows import (
     RunRow,
     StateRow,
 )
-from bollard.protocol import TERMINAL_STATUSES
 
 __all__ = ["MemoryTransaction"]
 
@@ -48,6 +48,9 @@ class MemoryTransaction:
 
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None:
         return self._tables.events_by_source.get((workspace, source, source_id))
+
+    def find_events(self, keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
+        return {key: row for key in keys if (row := self._tables.events_by_source.get(key)) is not None}
 
     def event_dispatch(self, workspace: str, event_id: str) -> str | None:
         event = self._tables.events.get((workspace, event_id))
@@ -199,11 +202,11 @@ class MemoryTransaction:
 
     def _unfinished(self, run_id: str) -> RunRow | None:
         run = self._tables.runs.get(run_id)
-        return None if run is None or run.status in TERMINAL_STATUSES else run
+        return None if run is None or run.status in ENDED else run
 
     def _ended(self, run_id: str) -> bool:
         run = self._tables.runs.get(run_id)
-        return run is not None and run.status in TERMINAL_STATUSES
+        return run is not None and run.status in ENDED
 
 
 _Expiring = TypeVar("_Expiring", StateRow, ArtifactRow)

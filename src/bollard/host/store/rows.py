@@ -1,10 +1,11 @@
 """The rows of the store. Times are whole milliseconds of the epoch; `data` and `value` are JSON as UTF-8 bytes."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 __all__ = [
+    "ENDED",
     "ArtifactRow",
     "Change",
     "DeltaRow",
@@ -34,6 +35,11 @@ __all__ = [
     "StorageRow",
     "TranscriptRow",
 ]
+
+
+ENDED: Final = frozenset({"completed", "failed", "cancelled", "timeout"})
+"""The statuses of a run that is over. The protocol's own, written again because the schema spells them out too, and
+because the journal process does without the protocol's shapes; a test compares them."""
 
 
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -23,6 +23,7 @@ from bollard.host.store.row_reading import (
     read_transcript,
 )
 from bollard.host.store.rows import (
+    ENDED,
     ArtifactRow,
     DeltaRow,
     EventRow,
@@ -36,7 +37,6 @@ from bollard.host.store.rows import (
     TranscriptRow,
 )
 from bollard.host.store.sql_writes import SqlTransaction
-from bollard.protocol.runs import TERMINAL_STATUSES
 
 __all__ = ["SqlStore"]
 
@@ -96,7 +96,7 @@ class SqlStore:
         if query.statuses is not None:
             conditions.append(database.among("status"))
             values.append(database.listed(sorted(query.statuses)))
-            if query.statuses.isdisjoint(TERMINAL_STATUSES):
+            if query.statuses.isdisjoint(ENDED):
                 conditions.append("ended = 0")
                 table = database.from_unfinished
         if query.agent_id is not None:

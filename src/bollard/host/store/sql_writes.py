@@ -65,6 +65,17 @@ class SqlTransaction:
         found = read_events(self._database.fetch(statements.FIND_EVENT, (workspace, source, source_id)))
         return found[0] if found else None
 
+    def find_events(self, keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
+        database = self._database
+        ids: dict[tuple[str, str], list[str]] = {}
+        for workspace, source, source_id in keys:
+            ids.setdefault((workspace, source), []).append(source_id)
+        statement = statements.find_events(database.among("source_id"))
+        found: list[EventRow] = []
+        for (workspace, source), wanted in ids.items():
+            found += read_events(database.fetch(statement, (workspace, source, database.listed(wanted))))
+        return {(row.workspace, row.source, row.source_id): row for row in found}
+
     def event_dispatch(self, workspace: str, event_id: str) -> str | None:
         database = self._database
         rows = database.fetch(statements.event_dispatch(database.row_lock), (workspace, event_id))

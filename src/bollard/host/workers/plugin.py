@@ -13,6 +13,5 @@ class PluginSource:
     name: str
     path: Path
     workers: int = 1
-    env: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     """The command that starts a worker; empty for the Python runtime."""

@@ -24,6 +24,7 @@ from bollard.wire import (
     watch_heartbeat,
     worker_environment,
 )
+from bollard.wire.manifest_text import declared_environment
 
 __all__ = ["Flushable", "WorkerSlot"]
 
@@ -77,8 +78,9 @@ class WorkerSlot:
     async def start(self) -> RunnerCatalogue:
         """Spawn, introduce, discover. Raises `WireError`, `TimeoutError` or `OSError`; the process is gone then."""
         argv = self._source.command or (sys.executable, "-P", "-m", "bollard.runtime", str(self._source.path))
+        declared = await asyncio.to_thread(declared_environment, self._source.path)
         self._process = await spawn_worker(
-            argv, environment=worker_environment(os.environ, self._source.env), output=self._printed
+            argv, environment=worker_environment(os.environ, declared), output=self._printed
         )
         _limit(self._process.pid)
         end = HostEnd(self._process.transport, self)
