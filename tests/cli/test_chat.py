@@ -191,6 +191,30 @@ def test_stopping_a_run_drops_what_was_sent_into_it(terminal, bollard, steady_ho
     assert [run["status"] for run in runs if run["conversation_id"] == "stopped"] == ["cancelled"]
 
 
+def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(terminal, bollard, steady_host) -> None:
+    shell = terminal("chat", "--agent", "deaf", "--conversation", "behind", **steady_host.variables)
+    shell.expect("› ")
+    shell.send("wait\n")
+    shell.expect("I do not listen: wait")
+    for _ in range(2):
+        shell.send("stay\n")
+        shell.expect("sent into the run")
+    shell.expect("› stay")  # the first has its own run now, and the second waits for it
+    shell.expect("I do not listen: stay")
+    shell.send("stay\n")
+    shell.expect("waits for the end of this run")
+    shell.send(CTRL_C)
+    shell.expect("cancelled")
+    shell.expect("2 waiting messages were dropped with the run")
+    shell.expect("› ")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+    runs = bollard("runs", "list", "--agent", "deaf", **steady_host.variables).json["items"]
+    behind = [run["run_id"] for run in runs if run["conversation_id"] == "behind"]
+    ends = [bollard("runs", "watch", run, **steady_host.variables).lines[-1]["data"]["status"] for run in behind]
+    assert ends == ["cancelled", "cancelled", "cancelled", "completed"]
+
+
 def test_what_is_taken_from_a_run_is_told_where_it_is_watched(terminal, bollard, ada, steady_host) -> None:
     run = ada("watched")
     shell = terminal("runs", "watch", run.run_id, **steady_host.variables)

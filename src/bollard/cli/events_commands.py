@@ -60,5 +60,7 @@ def post(
         shell.print_json(answer)
     else:
         key = "events.accepted" if answer["first"] else "events.known"
-        shell.print(shell.text(key, event=answer["event_id"], run=answer["run_id"]))
+        key = "events.steered" if "steering" in answer and answer["first"] else key
+        # An event that was known may wait for its run still; then its own id is all there is to name.
+        shell.print(shell.text(key, event=answer["event_id"], run=answer["run_id"] or answer["event_id"]))
     return 0

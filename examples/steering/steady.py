@@ -1,0 +1,90 @@
+"""A runner that takes its time: small steps, and between two of them it listens to what it is told.
+
+It shows the three moments at which a runner pulls what people send into its run: after a step, before the next one,
+and once more before it would end. Each step reads the history and keeps a number in the state, so that taking a right
+away has something to refuse.
+"""
+
+import asyncio
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field
+
+from bollard.sdk import AgentAPIException, Form, RunContext, runner
+
+ENOUGH: Final = frozenset({"enough", "够了"})
+"""What ends the work early, when somebody says it."""
+
+
+class SteadyConfig(BaseModel):
+    """What an agent can set."""
+
+    steps: Annotated[
+        int,
+        Field(ge=1, le=1000),
+        Form(
+            label={"en_US": "Steps", "zh_Hans": "步数"},
+            description={"en_US": "How many steps the work takes.", "zh_Hans": "工作分成多少步。"},
+        ),
+    ] = 150
+    pause_s: Annotated[
+        float,
+        Field(ge=0, le=10),
+        Form(
+            label={"en_US": "Pause", "zh_Hans": "停顿"},
+            description={"en_US": "Seconds between two steps.", "zh_Hans": "两步之间的秒数。"},
+        ),
+    ] = 0.2
+
+
+@runner(
+    name="default",
+    label={"en_US": "Steady", "zh_Hans": "稳步"},
+    description={
+        "en_US": "Works in small steps and listens between them; “enough” ends it.",
+        "zh_Hans": "一小步一小步地做，每步之间听你说话；说“够了”就结束。",
+    },
+    capabilities=["streaming", "interrupt", "steering"],
+    permissions={"history": ["page"]},
+)
+async def steady(ctx: RunContext[SteadyConfig]):
+    """One line for each step, one for each message that came meanwhile."""
+    for step in range(1, ctx.config.steps + 1):
+        yield ctx.delta(f"step {step}: {await read(ctx)}, {await keep(ctx, step)}\n")
+        await asyncio.sleep(ctx.config.pause_s)
+        told = await listen(ctx)
+        for words in told:
+            yield ctx.delta(f"told: {words}\n")
+        if ENOUGH & {words.strip().lower() for words in told}:
+            break
+    # Whatever came during the last words is read too: a run that ends with unread messages gives them back.
+    for words in await listen(ctx):
+        yield ctx.delta(f"told: {words}\n")
+    yield ctx.delta("done\n")
+
+
+async def listen(ctx: RunContext[SteadyConfig]) -> list[str]:
+    """What was sent into the run since it last listened. Who may not be told anything works on."""
+    try:
+        pulled = await ctx.api.steering.pull()
+    except AgentAPIException:
+        return []
+    return [item.input.text or item.event.event_type for item in pulled.items]
+
+
+async def read(ctx: RunContext[SteadyConfig]) -> str:
+    """Read the newest messages of the conversation, or say why that is not possible."""
+    try:
+        await ctx.api.history.page(limit=10)
+    except AgentAPIException as error:
+        return f"history {error.code}"
+    return "history read"
+
+
+async def keep(ctx: RunContext[SteadyConfig], step: int) -> str:
+    """Keep the step in the conversation's state, or say why that is not possible."""
+    try:
+        await ctx.api.state.set("conversation", "step", step)
+    except AgentAPIException as error:
+        return f"state {error.code}"
+    return "state kept"

@@ -1,0 +1,51 @@
+"""Agents and bindings as JSON documents that people keep at a host: fetched, saved, deleted. Shows nothing itself."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+from urllib.parse import quote
+
+import typer
+
+from bollard.cli.errors import UsageProblem
+from bollard.cli.host_client import HostClient
+from bollard.cli.json_option import read_json_document
+from bollard.protocol import JsonObject
+
+__all__ = ["AGENTS", "BINDINGS", "DocumentFile", "DocumentKind"]
+
+DocumentFile = Annotated[str, typer.Argument(metavar="FILE.json|-", help="documents.file")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentKind:
+    """One kind of document: where the host has it, and which field names one."""
+
+    path: str
+    key: str
+
+    async def all(self, client: HostClient) -> list[dict[str, Any]]:
+        """Every one of them. Raises `HostProblem`."""
+        return cast("list[dict[str, Any]]", (await client.get(self.path))["items"])
+
+    async def get(self, client: HostClient, name: str) -> JsonObject:
+        """One of them. Raises `HostProblem`."""
+        return await client.get(self._one(name))
+
+    async def save(self, client: HostClient, given: str) -> JsonObject:
+        """Save the document of a file under the name that it has itself. Raises `CliError`."""
+        document = read_json_document(given)
+        name = document.get(self.key)
+        if not isinstance(name, str) or not name:
+            raise UsageProblem("error.unnamed", "hint.unnamed", path=given, field=self.key)
+        return await client.put(self._one(name), document)
+
+    async def delete(self, client: HostClient, name: str) -> JsonObject:
+        """Delete one. Raises `HostProblem`."""
+        return await client.delete(self._one(name))
+
+    def _one(self, name: str) -> str:
+        return f"{self.path}/{quote(name, safe='')}"
+
+
+AGENTS = DocumentKind(path="/api/v1/agents", key="agent_id")
+BINDINGS = DocumentKind(path="/api/v1/bindings", key="binding_id")
