@@ -139,7 +139,7 @@ def test_who_does_not_say_who_they_are_share_one_rate(door: Door) -> None:
     assert door.knock(limited, event()) == Passed()
 
 
-@pytest.mark.parametrize("length", [10, 100_000])
+@pytest.mark.parametrize("length", [10, 500])
 def test_long_ids_have_rates_of_their_own(door: Door, length: int) -> None:
     limited = agent(GatePolicy(messages_per_minute=1))
     long = "x" * length

@@ -115,7 +115,7 @@ def _check_settled(state: RunState) -> None:
             after, _ = step(after, Fact(kind, data, 9))
         if not state.over:
             assert after.claims == {}
-            dropped = tuple(data["event_id"] for kind, data in records if data.get("redispatch") is True)
+            dropped = tuple(data["event_id"] for _, data in records if data.get("redispatch") is True)
             assert after.redispatched == state.redispatched + dropped
 
 

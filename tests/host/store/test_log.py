@@ -126,11 +126,14 @@ def test_no_merged_row_is_larger_than_its_limit_and_large_ones_stay_as_they_are(
     rows += [make.deltas("r", 50, [b"x" * large]), make.deltas("r", 51, [b""]), make.deltas("r", 52, [b"y"])]
     with store.write() as transaction:
         transaction.add_deltas(rows)
-    before = [record for row in rows for record in split_by_time(row, 0)]
+
+    def told(rows):
+        return [(at_ms, delta) for row in rows for at_ms, group in split_by_time(row, 0) for delta in group]
+
     with store.write() as transaction:
         transaction.merge_deltas("r")
     merged = store.deltas_of_run("r", 0)
-    assert [record for row in merged for record in split_by_time(row, 0)] == before
+    assert told(merged) == told(rows)
     assert max(len(row.body) + len(row.spans) for row in merged) <= MERGED_BYTES
     assert [len(row.body) for row in merged] == [31 * small, 9 * small, large, 1]
     with store.write() as transaction:

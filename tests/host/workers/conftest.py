@@ -46,6 +46,17 @@ PARROT = """
 """
 
 
+MANIFEST = """
+apiVersion: bollard/v1
+kind: Plugin
+metadata: {{author: local, name: {name}, version: 1.0.0, label: {{en_US: Parrot}}}}
+spec:
+  env: {env}
+  runners:
+    - {{name: default, label: {{en_US: Parrot}}, entry: "runner:parrot"}}
+"""
+
+
 class Sink:
     """A run's owner that keeps what it is told."""
 
@@ -100,9 +111,22 @@ class Pools:
         path.write_text(textwrap.dedent(code), encoding="utf-8")
         return path
 
+    def write_folder(self, name: str, code: str, env: list[str]) -> Path:
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "runner.py").write_text(textwrap.dedent(code), encoding="utf-8")
+        (folder / "manifest.yaml").write_text(MANIFEST.format(name=name, env=env), encoding="utf-8")
+        return folder
+
     def open(self, name: str = "parrot", code: str = PARROT, **more: Any) -> PluginPool:
+        return self._open(name, self.write(name, code), **more)
+
+    def open_folder(self, name: str = "parrot", code: str = PARROT, *, env: list[str]) -> PluginPool:
+        return self._open(name, self.write_folder(name, code, env))
+
+    def _open(self, name: str, path: Path, **more: Any) -> PluginPool:
         limits = {key: more.pop(key) for key in ("start_s", "restart_s") if key in more}
-        source = PluginSource(name=name, path=self.write(name, code), **more)
+        source = PluginSource(name=name, path=path, **more)
         pool = PluginPool(
             source, self.clock, host_version="test", discovered=self._discovered, **{"restart_s": 0.01, **limits}
         )

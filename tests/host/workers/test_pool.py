@@ -166,23 +166,31 @@ async def test_a_failed_discovery_keeps_the_last_good_catalogue(pools: Any) -> N
     assert len(pools.catalogues) == 1
 
 
-async def test_a_worker_sees_the_allow_list_and_what_its_plugin_declares(
+async def test_a_worker_sees_the_allow_list_and_what_its_manifest_names(
     pools: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PARROT_KEY", "HOST_SECRET", "BOLLARD_DATABASE"):
         monkeypatch.setenv(name, "here")
-    pool = pools.open(env=("PARROT_KEY", "BOLLARD_DATABASE"))
+    pool = pools.open_folder(env=["PARROT_KEY", "PARROT_HAT", "BOLLARD_DATABASE"])
     slot = await pool.wait_ready(READY_S)
     seen = {
         name: await pools.run(slot, f"env {name}").spoke()
-        for name in ("PARROT_KEY", "HOST_SECRET", "BOLLARD_DATABASE", "PATH")
+        for name in ("PARROT_KEY", "PARROT_HAT", "HOST_SECRET", "BOLLARD_DATABASE", "PATH")
     }
     assert seen == {
         "PARROT_KEY": "here",
+        "PARROT_HAT": "absent",
         "HOST_SECRET": "absent",
         "BOLLARD_DATABASE": "absent",
         "PATH": os.environ["PATH"],
     }
+
+
+async def test_a_plugin_of_one_file_gets_the_allow_list_alone(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARROT_KEY", "here")
+    slot = await pools.open().wait_ready(READY_S)
+    assert await pools.run(slot, "env PARROT_KEY").spoke() == "absent"
+    assert await pools.run(slot, "env PATH").spoke() == os.environ["PATH"]
 
 
 @pytest.mark.requirement("P11-55")

@@ -1,0 +1,175 @@
+"""After a restart every message that was accepted is where it was, or gets its one run, in its turn."""
+
+import asyncio
+from typing import Any
+
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
+from bollard.host.log.entries import Committed, Entry
+from bollard.host.log.records import NewRecord
+from bollard.host.simulator.conversations import conversation_problems
+from bollard.host.store.boundary import Store
+
+
+async def leave_waiting(room: Any, *texts: str) -> list[str]:
+    """Messages that are on disk without a run, as a host leaves them that dies behind `intake.after_event`."""
+    events: list[str] = []
+    for number, text in enumerate(texts):
+        event_id, event = f"evt_left{number}", room.event(text)
+        data = event.record(event_id, None, waits_for="parrot")
+        record = NewRecord(workspace="default", type="event.received", data=data, created_ms=1_700_000_000_000)
+        entry = Entry(records=[record], dedupe=("default", event.source, event.source_id))
+        assert await room.stage.journal.commit(entry) == Committed()
+        events.append(event_id)
+    return events
+
+
+async def test_messages_that_had_no_run_yet_get_one_each_in_order(store: Store, rooms: Any) -> None:
+    events = await leave_waiting(await rooms(store, incarnation="dead"), "first", "second", "third")
+    room = await rooms(store, incarnation="next")
+    await room.stage.core.takeover.run()
+    assert await room.answer_all() == ["first", "second", "third"]
+    for event_id, run in zip(events, room.worker.runs, strict=True):
+        row = store.event("default", event_id)
+        assert row is not None
+        assert (row.dispatch, row.run_id) == ("run", run.run_id)
+    await room.stage.core.takeover.run()
+    assert len(room.worker.runs) == 3, "a second look finds nothing"
+    room.check()
+
+
+async def test_a_message_that_two_hosts_find_waiting_gets_one_run(store: Store, rooms: Any) -> None:
+    await leave_waiting(await rooms(store, incarnation="dead"), "only once")
+    one, other = await rooms(store, incarnation="one"), await rooms(store, incarnation="other")
+    await asyncio.gather(one.stage.core.takeover.run(), other.stage.core.takeover.run())
+    await one.until(lambda: one.worker.runs or other.worker.runs)
+    winner, loser = (one, other) if one.worker.runs else (other, one)
+    assert await winner.answer_all() == ["only once"]
+    assert not loser.worker.runs
+    winner.check()
+
+
+async def test_messages_of_a_run_that_is_lost_get_their_own_after_the_restart(store: Store, rooms: Any) -> None:
+    before = await rooms(store, incarnation="dead")
+    run = await before.begin()
+    await before.say("pulled")
+    assert await before.pull(run) == ["pulled"]
+    await before.say("not pulled")
+    before.die()
+    room = await rooms(store, incarnation="next")
+    await room.stage.core.takeover.run()
+    assert await room.answer_all() == ["pulled", "not pulled"]
+    assert room.stage.row(run.run_id).reason == "host.lost"
+    dropped = [data for kind, data in room.steering(run.run_id) if kind == "steering.dropped"]
+    assert [(data["reason"], data["redispatch"]) for data in dropped] == [("host.lost", True)] * 2
+    room.check()
+
+
+async def test_runs_that_waited_go_on_in_the_order_in_which_they_came(store: Store, rooms: Any) -> None:
+    before = await rooms(store, "queue", incarnation="dead")
+    await before.begin()
+    texts = [f"message {number}" for number in range(6)]  # all within one millisecond: the clock stands
+    for text in texts:
+        await before.say(text)
+    before.die()
+    room = await rooms(store, "queue", incarnation="next")
+    await room.stage.core.takeover.run()
+    assert await room.answer_all() == texts
+    assert conversation_problems(store, {"parrot": "queue"}) == []
+
+
+async def test_a_message_that_comes_right_after_the_start_overtakes_nobody(store: Store, rooms: Any) -> None:
+    before = await rooms(store, "queue", incarnation="dead")
+    await before.begin()
+    await before.say("waited")
+    before.die()
+    room = await rooms(store, "queue", incarnation="next")
+    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    await asyncio.sleep(0)  # it has begun
+    saying = room.saying("new")
+    await takeover
+    await saying
+    assert await room.answer_all() == ["waited", "new"]
+
+
+async def test_recovery_leaves_alone_what_has_come_since_the_start(store: Store, rooms: Any) -> None:
+    before = await rooms(store, "queue", incarnation="dead", runs_at_once=1)
+    await before.begin()
+    await before.say("waited", conversation="hall")
+    before.die()
+    room = await rooms(store, "queue", incarnation="next", runs_at_once=1)
+    run = await room.begin("new")
+    behind = await room.say("behind it")
+    assert room.stage.row(behind.run_id).status == "queued"
+    await room.stage.core.takeover.run()
+    await room.answer(run)
+    assert sorted(await room.answer_all(after=1)) == ["behind it", "waited"]
+    room.check()
+
+
+async def test_a_message_on_its_way_into_a_run_is_not_taken_for_one_that_was_left(store: Store, rooms: Any) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    room.turnstile.lock()
+    saying = room.saying("on its way")
+    await room.turnstile.arrival()
+    room.turnstile.let()  # the event is on disk
+    await room.turnstile.arrival()  # and its claim waits
+    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    await room.until(lambda: takeover.done() or room.stage.journal.waiting > 1)
+    room.turnstile.unlock()
+    await takeover
+    assert (await saying).steered
+    assert await room.pull(run) == ["on its way"]
+    await room.answer(run)
+    assert await room.answer_all(after=1) == []
+    room.check()
+
+
+async def test_a_queued_run_of_another_workspace_goes_on(store: Store, rooms: Any) -> None:
+    def save(room: Any) -> Agent:
+        policy = AgentPolicy(concurrency=ConcurrencyPolicy(mode="queue"))
+        agent = Agent(
+            agent_id="elsewhere",
+            workspace="second",
+            runner_id="plugin:acme/parrot/default",
+            runner_name="default",
+            plugin="parrot",
+            label={"en_US": "Elsewhere"},
+            policy=policy,
+        )
+        room.stage.agents.save(agent)
+        return agent
+
+    before = await rooms(store, "queue", incarnation="dead")
+    save(before)
+    for text in ("lost", "waits"):
+        await before.stage.intake.accept(before.event(text), "second", "elsewhere")
+    before.die()
+    room = await rooms(store, "queue", incarnation="next")
+    save(room)
+    async with asyncio.timeout(10):
+        await room.stage.core.takeover.run()
+    assert await room.answer_all() == ["waits"]
+
+
+async def test_a_message_for_an_agent_that_is_gone_waits_and_holds_up_nobody(
+    store: Store, rooms: Any, loop_time: Any
+) -> None:
+    before = await rooms(store, incarnation="dead")
+    await leave_waiting(before, "for parrot")
+    gone = before.event("for nobody")
+    data = gone.record("evt_gone", None, waits_for="gone")
+    record = NewRecord(workspace="default", type="event.received", data=data, created_ms=1_700_000_000_000)
+    await before.stage.journal.commit(Entry(records=[record]))
+    room = await rooms(store, incarnation="next")
+    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    run = await room.nth_run(1)
+    assert run.request["context"]["input"]["text"] == "for parrot"
+    await room.until(lambda: room.stage.store.pending_events(0, 10)[-1].event_id == "evt_gone")
+    loop_time.advance(20.0)
+    await takeover
+    row = store.event("default", "evt_gone")
+    assert row is not None
+    assert row.dispatch == "pending", "it is there when its agent comes back"
+    await room.answer(run)

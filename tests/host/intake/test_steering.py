@@ -1,0 +1,251 @@
+"""A message for a busy conversation: it goes into the run, or it gets its own in its turn (§9)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bollard.host.store.boundary import Store
+from bollard.host.store.memory import MemoryStore
+from bollard.protocol.limits import STEERING_QUEUE
+
+
+async def test_a_message_that_is_pulled_by_a_run_that_completes_is_acknowledged_there(store: Store, rooms: Any) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    accepted = await room.say("and this")
+    assert (accepted.first, accepted.steered, accepted.run_id) == (True, True, run.run_id)
+    epoch, seq = accepted.place
+    assert [(row.type, row.epoch) for row in room.stage.records(run.run_id) if row.seq == seq] == [
+        ("steering.queued", epoch)
+    ]
+    assert (room.row(accepted).dispatch, room.row(accepted).steering) == ("steering", "queued")
+    assert await room.pull(run) == ["and this"]
+    assert await room.pull(run) == [], "it is given once"
+    assert room.row(accepted).steering == "injected"
+    await room.answer(run)
+    moves = [kind for kind, data in room.steering(run.run_id) if data["event_id"] == accepted.event_id]
+    assert moves == ["steering.queued", "steering.injected", "steering.acknowledged"]
+    row = room.row(accepted)
+    assert (row.dispatch, row.steering, row.run_id) == ("steering", "acknowledged", run.run_id)
+    assert len(room.worker.runs) == 1
+    room.check()
+
+
+async def test_a_message_that_was_never_pulled_gets_a_run_of_its_own(store: Store, rooms: Any) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    accepted = await room.say("too late")
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["too late"]
+    [_, (kind, dropped)] = room.steering(run.run_id)
+    assert (kind, dropped["reason"], dropped["redispatch"]) == ("steering.dropped", "not_pulled", True)
+    row = room.row(accepted)
+    assert (row.dispatch, row.run_id) == ("run", room.worker.runs[1].run_id)
+    assert room.stage.row(row.run_id).event_id == accepted.event_id
+    room.check()
+
+
+@pytest.mark.parametrize("code", ["runner.error", "runner.no_output"])
+async def test_a_message_that_was_pulled_by_a_run_that_failed_gets_a_run_of_its_own(
+    store: Store, rooms: Any, code: str
+) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    await room.say("and this")
+    assert await room.pull(run) == ["and this"]
+    if code == "runner.error":
+        await run.emit("run.failed", {"code": code, "error": "no", "retryable": False})
+        room.worker.end.finish_run(run)
+    else:
+        await room.worker.complete(run)
+    assert await room.answer_all(after=1) == ["and this"]
+    assert room.steering(run.run_id)[-1][1]["reason"] == code
+    room.check()
+
+
+async def test_what_a_run_gives_back_is_dispatched_in_the_order_it_came_one_at_a_time(store: Store, rooms: Any) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    texts = [f"message {number}" for number in range(5)]
+    for text in texts:
+        assert (await room.say(text)).steered
+    await room.answer(run)
+    second = await room.nth_run(2)
+    assert [row.status for row in room.store.unfinished_runs("", 10)].count("queued") == 4, "one at a time"
+    assert second.request["context"]["input"]["text"] == texts[0]
+    assert await room.answer_all(after=1) == texts
+    room.check()
+
+
+async def test_a_runner_that_pulls_one_at_a_time_gets_the_oldest_first(memory_store: MemoryStore, rooms: Any) -> None:
+    room = await rooms(memory_store)
+    run = await room.begin()
+    for text in ("a", "b", "c"):
+        await room.say(text)
+    pulled: list[str] = []
+    for _ in range(3):
+        found: Any = await run.call("steering.pull", {"mode": "one-at-a-time"})
+        pulled += [item["input"]["text"] for item in found["items"]]
+    assert pulled == ["a", "b", "c"]
+
+
+async def test_a_pulled_item_says_who_sent_it_and_which_run_has_it(memory_store: MemoryStore, rooms: Any) -> None:
+    room = await rooms(memory_store, steer_from="conversation")
+    run = await room.begin()
+    accepted = await room.say("from bob", "bob", data={"n": 1})
+    found: Any = await run.call("steering.pull", {"mode": "all"})
+    [item] = found["items"]
+    assert (item["claimed_run_id"], item["runner_id"]) == (run.run_id, "plugin:acme/parrot/default")
+    assert (item["event"]["event_id"], item["event"]["data"]) == (accepted.event_id, {"n": 1})
+    assert (item["actor"]["actor_type"], item["actor"]["actor_id"]) == ("user", "bob")
+    assert item["conversation"]["conversation_id"] == "room"
+
+
+# --- who may steer ---
+
+
+@pytest.mark.parametrize("actor", ["bob", None])
+async def test_by_default_nobody_elses_message_enters_a_run(store: Store, rooms: Any, actor: str | None) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    accepted = await room.say("from somebody else", actor)
+    assert not accepted.steered
+    assert room.stage.row(accepted.run_id).status == "queued"
+    assert await room.pull(run) == []
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["from somebody else"]
+    room.check()
+
+
+async def test_a_run_that_nobody_known_started_is_steered_by_nobody(memory_store: MemoryStore, rooms: Any) -> None:
+    room = await rooms(memory_store)
+    await room.begin(actor=None)
+    assert not (await room.say("who is this", None)).steered
+    assert not (await room.say("it is me")).steered
+
+
+async def test_an_agent_may_let_the_whole_conversation_steer(store: Store, rooms: Any) -> None:
+    room = await rooms(store, steer_from="conversation")
+    run = await room.begin()
+    for actor in ("bob", None, "ann"):
+        assert (await room.say(f"from {actor}", actor)).steered
+    assert await room.pull(run) == ["from bob", "from None", "from ann"]
+    await room.answer(run)
+    assert not room.store.unfinished_runs("", 1)
+    room.check()
+
+
+async def test_a_message_steers_past_somebody_elses_waiting_run_but_not_past_its_own(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    room = await rooms(memory_store)
+    run = await room.begin()
+    assert not (await room.say("bob waits", "bob")).steered
+    assert (await room.say("ann corrects herself")).steered
+    await room.answer(run)
+    bobs = await room.nth_run(2)
+    assert bobs.request["context"]["input"]["text"] == "bob waits"
+    behind = await room.say("ann again")
+    assert not behind.steered, "a run of hers waits already"
+    await room.answer(bobs)
+    assert await room.answer_all(after=2) == ["ann corrects herself", "ann again"]
+    room.check()
+
+
+async def test_other_conversations_threads_and_bots_are_other_lanes(memory_store: MemoryStore, rooms: Any) -> None:
+    room = await rooms(memory_store)
+    await room.begin()
+    for place in ({"conversation": "hall"}, {"thread": "t"}, {"bot": "b"}, {"conversation": None}):
+        accepted = await room.say("elsewhere", **place)
+        assert not accepted.steered
+        assert (await room.run_of(accepted)).run_id == accepted.run_id, "it starts at once"
+
+
+async def test_a_runner_that_does_not_declare_steering_gets_its_messages_in_turn(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    room = await rooms(memory_store)
+    room.stage.agent(policy=room.stage.agents.get("parrot").policy, capabilities=frozenset())
+    run = await room.begin()
+    accepted = await room.say("next")
+    assert not accepted.steered
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["next"]
+
+
+# --- limits ---
+
+
+async def test_a_full_queue_falls_to_a_run_of_its_own_until_the_runner_pulls(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    room = await rooms(memory_store)
+    run = await room.begin()
+    steered = [await room.say(str(number)) for number in range(STEERING_QUEUE)]
+    assert all(accepted.steered for accepted in steered)
+    over = await room.say("one too many")
+    assert not over.steered
+    assert room.stage.row(over.run_id).status == "queued"
+    assert len(await room.pull(run)) == STEERING_QUEUE
+    assert not (await room.say("behind it")).steered, "a run of hers waits: nothing overtakes it"
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["one too many", "behind it"]
+    room.check()
+
+
+async def test_messages_that_come_twice_do_not_fill_the_queue(memory_store: MemoryStore, rooms: Any) -> None:
+    room = await rooms(memory_store)
+    await room.begin()
+    event = room.event("again and again")
+    for _ in range(STEERING_QUEUE + 5):
+        assert (await room.accept(event)).steered
+    assert (await room.say("another")).steered
+
+
+# --- the same message again ---
+
+
+async def test_a_steered_message_that_is_delivered_again_gets_its_first_answer(store: Store, rooms: Any) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    event = room.event("once")
+    outcomes = await asyncio.gather(*(room.accept(event) for _ in range(20)))
+    assert sum(outcome.first for outcome in outcomes) == 1
+    assert {outcome.event_id for outcome in outcomes} == {outcomes[0].event_id}
+    again = await room.accept(event)
+    assert (again.first, again.steered, again.run_id) == (False, True, run.run_id)
+    assert await room.pull(run) == ["once"]
+    await room.answer(run)
+    after = await room.accept(event)
+    assert (after.first, after.steered, after.run_id) == (False, True, run.run_id)
+    assert len(room.worker.runs) == 1
+    room.check()
+
+
+async def test_a_message_that_a_run_gave_back_is_known_by_its_own_run_when_it_comes_again(
+    store: Store, rooms: Any
+) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    event = room.event("given back")
+    first = await room.accept(event)
+    await room.answer(run)
+    second = await room.nth_run(2)
+    again = await room.accept(event)
+    assert (again.event_id, again.run_id, again.steered) == (first.event_id, second.run_id, False)
+    await room.answer(second)
+    assert len(room.worker.runs) == 2
+    room.check()
+
+
+async def test_an_event_that_has_its_own_run_is_not_given_to_another_when_it_comes_again(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    room = await rooms(memory_store)
+    event = room.event("begin")
+    accepted = await room.accept(event)
+    run = await room.run_of(accepted)
+    again = await room.accept(event)
+    assert (again.run_id, again.steered) == (accepted.run_id, False)
+    assert await room.pull(run) == []

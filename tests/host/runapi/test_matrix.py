@@ -1,0 +1,132 @@
+"""Every id of somebody else is worth nothing: the answer is, byte for byte, that to an id which never was."""
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bollard.protocol import ACTIONS
+
+SOMEBODY_ELSE: dict[str, dict[str, Any]] = {
+    "a run of another conversation": {"conversation": "other"},
+    "a run of another bot": {"bot": "second"},
+    "a run without a conversation": {"conversation": None},
+    "another plugin elsewhere": {"conversation": "other", "agent": {"plugin": "evil/parrot"}},
+    "another workspace": {"agent": {"workspace": "second"}},
+    "a run that has ended": {"conversation": "other", "ends": True},
+}
+ASKING: dict[str, Callable[[str], dict[str, Any]]] = {
+    "events.get": lambda name: {"event_id": name},
+    "history.page": lambda name: {"conversation_id": name},
+    "artifacts.metadata": lambda name: {"artifact_id": name},
+    "artifacts.read": lambda name: {"artifact_id": name},
+    "artifacts.append": lambda name: {"upload_id": name, "offset": 0, "content_base64": ""},
+    "artifacts.finish": lambda name: {"upload_id": name, "sha256": hashlib.sha256(b"").hexdigest()},
+    "files.get": lambda name: {"file_id": name},
+    "state.get": lambda name: {"scope": "conversation", "key": name},
+    "storage.get": lambda name: {"area": "plugin", "key": name},
+}
+NEVER = {"history.page": "never-a-room", "events.get": "evt_never"}
+
+
+async def _belongings(house: Any, run: Any) -> dict[str, str]:
+    """By action, something that a run has and that the action could name."""
+    begun = await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain")
+    upload = await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain")
+    content = base64.b64encode(b"secret").decode()
+    await house.ask(run, "artifacts.append", upload_id=begun["upload_id"], offset=0, content_base64=content)
+    made = await house.ask(
+        run, "artifacts.finish", upload_id=begun["upload_id"], sha256=hashlib.sha256(b"secret").hexdigest()
+    )
+    await house.ask(run, "state.set", scope="runner", key="theirs", value="secret")
+    if run.facts.conversation is not None:
+        await house.ask(run, "state.set", scope="conversation", key="theirs", value="secret")
+    house.put_artifact("theirs", b"secret", workspace=run.facts.workspace)
+    return {
+        "events.get": run.facts.event_id,
+        "history.page": run.facts.conversation or "",
+        "artifacts.metadata": made["artifact_id"],
+        "artifacts.read": made["artifact_id"],
+        "artifacts.append": upload["upload_id"],
+        "artifacts.finish": upload["upload_id"],
+        "files.get": "theirs",
+        "state.get": "theirs",
+    }
+
+
+@pytest.mark.parametrize("who", SOMEBODY_ELSE)
+async def test_what_somebody_else_has_looks_as_if_it_never_was(house: Any, make_agent: Any, who: str) -> None:
+    somebody = dict(SOMEBODY_ELSE[who])
+    of, ends = somebody.pop("agent", None), somebody.pop("ends", False)
+    other = await house.begin(None if of is None else make_agent(**of), **somebody)
+    theirs = await _belongings(house, other)
+    if ends:
+        await house.end(other)
+    run = await house.begin()
+
+    for action, name in theirs.items():
+        if name == run.facts.conversation:
+            continue  # it has a room of that name too: what is in there, the history tests look at
+        refused = await house.refusal(run, action, **ASKING[action](name))
+        never = await house.refusal(run, action, **ASKING[action](NEVER.get(action, "never")))
+        assert refused.bytes == never.bytes, action
+        assert refused.code == "not_found", action
+
+
+async def test_what_another_plugin_stored_looks_as_if_it_never_was(house: Any, make_agent: Any) -> None:
+    other = await house.begin(make_agent(plugin="evil/parrot"))
+    await house.ask(other, "storage.set", area="plugin", key="theirs", content_base64="")
+    run = await house.begin()
+
+    refused = await house.refusal(run, "storage.get", area="plugin", key="theirs")
+
+    assert refused.bytes == (await house.refusal(run, "storage.get", area="plugin", key="never")).bytes
+
+
+@pytest.mark.parametrize("name", ["", "\0", "a\0b", "'; --", "%", "x" * 10_000, "../../etc/passwd", "🦜"])
+async def test_ids_that_nobody_makes_are_ids_that_never_were(house: Any, name: str) -> None:
+    run = await house.begin()
+
+    for action, asking in ASKING.items():
+        if action in ("state.get", "storage.get"):
+            continue  # a key is no id: what it may be is said there
+        refused = await house.refusal(run, action, **asking(name))
+        never = await house.refusal(run, action, **asking(NEVER.get(action, "never")))
+        assert refused.bytes == never.bytes, action
+
+
+async def test_a_run_that_has_ended_gets_one_answer_whatever_it_asks(memory_house: Any) -> None:
+    run = await memory_house.begin()
+    theirs = await _belongings(memory_house, run)
+    await memory_house.end(run)
+
+    refusals = [await memory_house.refusal(run, action, **ASKING[action](name)) for action, name in theirs.items()]
+
+    assert {refused.message for refused in refusals} == {"there is no such run"}
+
+
+async def test_every_action_but_those_of_models_tools_and_platforms_is_answered(memory_house: Any) -> None:
+    answered = {name for name in ACTIONS if name.partition(".")[0] not in ("models", "tools", "knowledge", "platform")}
+
+    assert set(memory_house.handlers) == answered
+
+
+async def test_the_host_says_what_it_is(memory_house: Any) -> None:
+    run = await memory_house.begin()
+
+    info = await memory_house.ask(run, "host.info")
+
+    assert (info["host_version"], info["protocol"]) == ("1.2.3", 1)
+    assert info["limits"]["calls_in_flight"] == run.grant.limits.calls_in_flight
+    assert info["limits"]["state_scope_bytes"] == 4 * 1024 * 1024
+
+
+def test_the_matrix_names_every_action_that_names_a_thing_of_this_store() -> None:
+    """An action that is added must be looked at here too."""
+    named = {"event_id", "conversation_id", "artifact_id", "upload_id", "file_id", "key"}
+    writes = {"state.set", "state.delete", "storage.set", "storage.delete"}
+    wanted = {name for name, action in ACTIONS.items() if named & set(action.params.model_fields)} - writes
+
+    assert set(ASKING) == wanted
