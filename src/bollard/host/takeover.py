@@ -10,7 +10,7 @@ from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import HostError
 from bollard.host.intake.intake import Intake
 from bollard.host.limits import WORKER_START_S
-from bollard.host.log.entries import Committed
+from bollard.host.log.entries import Committed, Entry, Outcome
 from bollard.host.log.journal import Journal
 from bollard.host.recovery import Recovery, Waiting, facts_of
 from bollard.host.runs.hub import Hub
@@ -94,12 +94,16 @@ class Takeover:
             self._intake.enter_again(queued)
 
     async def _end_lost(self, row: RunRow) -> None:
-        entry = await self._insist(lambda: asyncio.to_thread(self._recovery.lost_entry, row, "host.lost"))
         self._journal.remember(facts_of(row))
-        outcome = await self._insist(lambda: self._journal.commit(entry))
+        entry, outcome = await self._insist(lambda: self._try_to_end(row))
         if isinstance(outcome, Committed):
             self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
         self._hub.end(row.run_id)
+
+    async def _try_to_end(self, row: RunRow) -> tuple[Entry, Outcome]:
+        """Read anew each time: an owner that is not quite gone may have written once more before it lost the run."""
+        entry = await asyncio.to_thread(self._recovery.lost_entry, row, "host.lost")
+        return entry, await self._journal.commit(entry)
 
     async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """Recovery is not given up: a run that nobody ends would stay open until the next start."""

@@ -150,9 +150,11 @@ class Room:
             while not condition():  # noqa: ASYNC110 -- whatever it is about tells nobody
                 await asyncio.sleep(0)
 
-    def die(self) -> None:
-        """It begins nothing more; what it has in memory is what a dead host had."""
+    async def die(self) -> None:
+        """It begins nothing more and has nothing left to write: what it has in memory is what a dead host had."""
         self.stage.dispatcher.closing = True
+        live = self.stage.dispatcher.live.values()
+        await self.until(lambda: not self.stage.journal.waiting and not any(run.uncommitted() for run in live))
 
     def row(self, accepted: Accepted) -> Any:
         row = self.store.event("default", accepted.event_id)

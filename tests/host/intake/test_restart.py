@@ -9,6 +9,7 @@ from bollard.host.log.entries import Committed, Entry
 from bollard.host.log.records import NewRecord
 from bollard.host.simulator.conversations import conversation_problems
 from bollard.host.store.boundary import Store
+from bollard.host.store.memory import MemoryStore
 
 
 async def leave_waiting(room: Any, *texts: str) -> list[str]:
@@ -55,7 +56,7 @@ async def test_messages_of_a_run_that_is_lost_get_their_own_after_the_restart(st
     await before.say("pulled")
     assert await before.pull(run) == ["pulled"]
     await before.say("not pulled")
-    before.die()
+    await before.die()
     room = await rooms(store, incarnation="next")
     await room.stage.core.takeover.run()
     assert await room.answer_all() == ["pulled", "not pulled"]
@@ -71,7 +72,7 @@ async def test_runs_that_waited_go_on_in_the_order_in_which_they_came(store: Sto
     texts = [f"message {number}" for number in range(6)]  # all within one millisecond: the clock stands
     for text in texts:
         await before.say(text)
-    before.die()
+    await before.die()
     room = await rooms(store, "queue", incarnation="next")
     await room.stage.core.takeover.run()
     assert await room.answer_all() == texts
@@ -82,7 +83,7 @@ async def test_a_message_that_comes_right_after_the_start_overtakes_nobody(store
     before = await rooms(store, "queue", incarnation="dead")
     await before.begin()
     await before.say("waited")
-    before.die()
+    await before.die()
     room = await rooms(store, "queue", incarnation="next")
     takeover = asyncio.create_task(room.stage.core.takeover.run())
     await asyncio.sleep(0)  # it has begun
@@ -96,7 +97,7 @@ async def test_recovery_leaves_alone_what_has_come_since_the_start(store: Store,
     before = await rooms(store, "queue", incarnation="dead", runs_at_once=1)
     await before.begin()
     await before.say("waited", conversation="hall")
-    before.die()
+    await before.die()
     room = await rooms(store, "queue", incarnation="next", runs_at_once=1)
     run = await room.begin("new")
     behind = await room.say("behind it")
@@ -145,7 +146,7 @@ async def test_a_queued_run_of_another_workspace_goes_on(store: Store, rooms: An
     save(before)
     for text in ("lost", "waits"):
         await before.stage.intake.accept(before.event(text), "second", "elsewhere")
-    before.die()
+    await before.die()
     room = await rooms(store, "queue", incarnation="next")
     save(room)
     async with asyncio.timeout(10):
@@ -173,3 +174,22 @@ async def test_a_message_for_an_agent_that_is_gone_waits_and_holds_up_nobody(
     assert row is not None
     assert row.dispatch == "pending", "it is there when its agent comes back"
     await room.answer(run)
+
+
+async def test_a_lost_run_gets_its_end_although_its_old_owner_wrote_once_more_meanwhile(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    before = await rooms(memory_store, incarnation="old")
+    run = await before.begin()
+    await before.die()
+    room = await rooms(memory_store, incarnation="next")
+    room.turnstile.lock()
+    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    await room.turnstile.arrival()  # the end is decided, and not written yet
+    await run.emit("message.completed", {"message": {"role": "assistant", "content": "one more"}})
+    await before.until(lambda: "message.completed" in before.stage.types(run.run_id))
+    room.turnstile.unlock()
+    async with asyncio.timeout(5):
+        await takeover
+    assert room.stage.types(run.run_id)[-2:] == ["message.completed", "run.ended"]
+    assert room.stage.row(run.run_id).reason == "host.lost"

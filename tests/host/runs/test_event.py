@@ -38,6 +38,13 @@ def test_what_names_the_event_is_not_empty(name: str) -> None:
         event(**{name: ""})
 
 
+@pytest.mark.parametrize("name", ["source", "source_id", "event_type"])
+def test_what_names_the_event_can_be_found_again_in_every_store(name: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        event(**{name: "a\0b"})
+    assert caught.value.details["field"] == name
+
+
 def test_an_event_is_read_back_from_its_record() -> None:
     said = event(bot="b", conversation="room", thread="", actor_type="user", actor_id="u", text="hello")
     assert NewEvent.from_record(said.record("evt_1", None)) == ("evt_1", said)

@@ -7,6 +7,7 @@ import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import EVENT_DATA_BYTES, EVENT_NAME_CHARACTERS, INPUT_TEXT_BYTES
+from bollard.host.store.keys import key_problem
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
 __all__ = ["NewEvent"]
@@ -42,6 +43,8 @@ class NewEvent:
             if not value or len(value) > EVENT_NAME_CHARACTERS:
                 problem = f"{name} is empty or longer than {EVENT_NAME_CHARACTERS} characters"
                 raise InvalidRequest(problem, hint="name the event", field=name)
+            if (problem := key_problem(value)) is not None:  # the same event again could not be told from a new one
+                raise InvalidRequest(f"{name} {problem}", hint="name the event without it", field=name)
         for name in _WHERE_AND_WHO:
             value = getattr(self, name)
             if value is not None and len(value) > EVENT_NAME_CHARACTERS:

@@ -48,13 +48,12 @@ _encode: Final = msgspec.json.Encoder().encode
 _ANSWER_WAIT_S: Final = 1.0
 """Time between a terminal result and the answer to `run/start`; then the run ends without it."""
 _GRACE_MARGIN_S: Final = 0.5
-_STARTED_WAIT_S: Final = 0.02
+_HOLD_S: Final = 0.02
+"""Time that what nobody waits for may wait for what the worker sends next: a short run takes two commits, not three."""
 _URGENT_RECORDS: Final = limits.WINDOW_RESULTS // 4
 """Deltas in one entry above which the worker will soon wait for its credit, so that the commit must not linger."""
 _LIVE_TYPES: Final = frozenset({"message.delta", "run.started", "tool.call.started", "tool.call.completed"})
 """What readers may see before it is on disk: it has no effect and ends nothing."""
-_QUIET_S: Final = 0.05
-"""Time that a record nobody waits for may wait for company."""
 _RETRY_S: Final = 1.0
 """Time between two tries to write the end of a run that the store refused."""
 
@@ -115,6 +114,7 @@ class LiveRun:
         self._delta_rows = 0
         self._active_at = ports.clock.monotonic()
         self._awake = False
+        self._held: asyncio.TimerHandle | None = None
         self._timers = RunTimers(facts.deadline_s, facts.idle_s, overdue=self._overdue)
         self._ending = False
         self.done: asyncio.Future[None] = self._loop.create_future()
@@ -153,9 +153,8 @@ class LiveRun:
         if self._ending:
             return
         start(self)
-        self._record("run.started", {})
-        # What the worker answers at once shares this record's commit; a slow one does not delay it for long.
-        self._loop.call_later(_STARTED_WAIT_S, self.flush)
+        self._record("run.started", {}, pressing=False)
+        self.flush()
 
     def attach(self, worker_run: HostRun, touched: Callable[["LiveRun"], None]) -> None:
         self._worker_run = worker_run
@@ -215,10 +214,7 @@ class LiveRun:
             turn.size += len(blob)
         if landed is not None:
             turn.waiters.append((landed, None if expects is None else len(turn.expects) - 1))
-        if pressing:
-            self.flush()
-        else:
-            self._loop.call_later(_QUIET_S, self.flush)
+        self.flush()
         return True
 
     async def written(self) -> bool:
@@ -228,6 +224,7 @@ class LiveRun:
             return not self.done.done()
         landed: asyncio.Future[Judgement | None] = self._loop.create_future()
         turn.waiters.append((into(landed), None))
+        turn.pressing = True
         self.flush()
         self._ports.journal.hurry()
         return await landed is not None
@@ -305,11 +302,11 @@ class LiveRun:
                 self._touched(self)
         return self._turn
 
-    def _record(self, kind: str, data: JsonObject) -> None:
+    def _record(self, kind: str, data: JsonObject, *, pressing: bool = True) -> None:
         if self._state.over:
             return
         self._touch()
-        self._add(Judged(kind, encode_data(data), fact=data, observed=True), None)
+        self._add(Judged(kind, encode_data(data), fact=data, observed=True), None, pressing=pressing)
 
     def _add(
         self,
@@ -355,10 +352,7 @@ class LiveRun:
         self._awake = False
         self._close_deltas()
         self._show_live()
-        if self._in_flight is None:
-            self._write()
-        elif _presses(self._turn):
-            self._ports.journal.hurry()
+        self._write_soon()
 
     def _show_live(self) -> None:
         """Readers see deltas at once, unless something before them must be on disk first."""
@@ -372,8 +366,21 @@ class LiveRun:
             self._ports.hub.publish(self.facts.run_id, turn.stream[start : turn.shown])
             kill_point("run.after_publish")
 
+    def _write_soon(self) -> None:
+        """Write what somebody waits for; what nobody waits for is held for a moment, for what comes next."""
+        if self._in_flight is not None:
+            if _presses(self._turn):
+                self._ports.journal.hurry()
+        elif _presses(self._turn):
+            self._write()
+        elif self._held is None and not self._turn.empty:
+            self._held = self._loop.call_later(_HOLD_S, self._write)
+
     def _write(self) -> None:
-        if not self._turn.empty:
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
+        if self._in_flight is None and not self._turn.empty:
             self._in_flight, self._turn = self._turn, Turn()
             self._append()
 
@@ -409,7 +416,7 @@ class LiveRun:
         if turn.source_seq and self._worker_run is not None and not self._worker_run.ended.done():
             self._worker_run.credit(turn.source_seq)
         self._show_live()
-        self._write()
+        self._write_soon()
 
     def _not_written(self, error: HostError) -> None:
         """The store refused: the run is stopped, and what it knows is written as soon as the store takes it again."""
@@ -470,6 +477,8 @@ class LiveRun:
 
     def _release(self) -> None:
         self._timers.stop()
+        if self._held is not None:
+            self._held.cancel()
         if not self.done.done():
             self.done.set_result(None)
             self._ports.hub.end(self.facts.run_id)

@@ -1,4 +1,4 @@
-"""Keys of state and storage: what every store can keep as it is. Pure."""
+"""Keys of state, of storage and of events: what every store can keep and find as it is. Pure."""
 
 __all__ = ["key_problem"]
 
