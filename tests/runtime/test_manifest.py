@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bollard.runtime import PluginLoadError, digest_of, read_manifest
-from bollard.runtime.manifest_file import MANIFEST_BYTES, fits_python
+from bollard.runtime.manifest_file import fits_python
+from bollard.wire.manifest_text import MANIFEST_BYTES
 
 HEAD = b"""apiVersion: bollard/v1
 kind: Plugin

@@ -127,3 +127,16 @@ def test_a_key_file_that_cannot_be_read_or_made_says_so(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError) as refusal:
         load_or_make_signing_key(tmp_path / "heads")
     assert "hint:" in str(refusal.value)
+
+
+def test_a_folder_for_keys_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("a file")
+    with pytest.raises(KeyFileError) as caught:
+        load_or_make_secret(tmp_path / "keys" / "deeper" / "cursors.secret")
+    assert caught.value.hint
+
+
+def test_a_key_is_alone_in_folders_that_were_made_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "keys" / "cursors.secret"
+    assert load_or_make_secret(path) == load_or_make_secret(path)
+    assert list(path.parent.iterdir()) == [path]

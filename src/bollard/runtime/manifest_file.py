@@ -1,10 +1,10 @@
-"""Reads `manifest.yaml`: the plugin's part is strict, each runner and tool stands for itself. Runs no plugin code."""
+"""Judges `manifest.yaml`: the plugin's part is strict, each runner and tool stands for itself. Runs no plugin code."""
 
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,14 +19,10 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.protocol.limits import KIB
-from bollard.runtime.plain_yaml import YamlError, load_plain_yaml
 from bollard.runtime.problems import PluginLoadError, Problem
+from bollard.wire.manifest_text import MANIFEST_NAME, ManifestError, load_manifest
 
-__all__ = ["MANIFEST_BYTES", "MANIFEST_NAME", "ManifestReading", "fits_python", "read_manifest"]
-
-MANIFEST_NAME: Final = "manifest.yaml"
-MANIFEST_BYTES: Final = 256 * KIB
+__all__ = ["ManifestReading", "fits_python", "read_manifest"]
 
 S = TypeVar("S", bound=Shape)
 
@@ -46,29 +42,16 @@ def _fatal(rule: str, field: str, problem: str, hint: str) -> PluginLoadError:
     return PluginLoadError(Problem(rule=rule, where=MANIFEST_NAME, field=field, problem=problem, hint=hint))
 
 
-def _load_yaml(path: Path) -> JsonObject:
-    hint = "write one, or let `bollard plugin new` make one"
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise _fatal("PL02", MANIFEST_NAME, "is not a file", hint)
+def _load(folder: Path) -> JsonObject:
     try:
-        with path.open("rb") as file:
-            data = file.read(MANIFEST_BYTES + 1)
-    except OSError as error:
-        raise _fatal("PL02", MANIFEST_NAME, f"cannot be read: {error.strerror}", hint) from error
-    if len(data) > MANIFEST_BYTES:
-        raise _fatal("PL03", MANIFEST_NAME, f"is larger than {MANIFEST_BYTES} bytes", "make it smaller")
-    try:
-        value = load_plain_yaml(data)
-    except YamlError as error:
-        raise _fatal("PL03", error.place, error.problem, "correct it; write plain YAML in UTF-8") from error
-    if not isinstance(value, dict):
-        raise _fatal("PL03", MANIFEST_NAME, "is not a mapping", "start with apiVersion: bollard/v1")
-    return cast("JsonObject", value)
+        return load_manifest(folder)
+    except ManifestError as error:
+        raise _fatal("PL03" if error.was_read else "PL02", error.place, error.problem, error.hint) from error
 
 
 def read_manifest(folder: Path) -> ManifestReading:
     """Read and judge the manifest of a plugin folder. Raises `PluginLoadError` when nothing of it can be used."""
-    raw = _load_yaml(folder / MANIFEST_NAME)
+    raw = _load(folder)
     spec = raw.get("spec")
     entries: JsonObject = spec if isinstance(spec, dict) else {}
     lists = {key: entries.get(key, []) for key in ("runners", "tools")}

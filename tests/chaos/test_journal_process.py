@@ -1,0 +1,86 @@
+"""F01: the process that writes the log is killed. The host stops by itself, and what was acknowledged stays true."""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+MODULE = "bollard.host.log.journal_process"
+STOPS_WITHIN_S = 5.0
+BROKEN = (OSError, EOFError)
+
+
+@pytest.fixture
+def make_up(host_class, scripted, tmp_path):
+    """A host as an operator starts it: `bollard up`."""
+
+    class Up(host_class):
+        def command(self):
+            program = str(Path(sys.executable).parent / "bollard")
+            return [program, "up", "--data", str(self.data), "--port", str(self.port), "--plugins", str(scripted)]
+
+        def listens(self, line):
+            said = json.loads(line) if line.startswith(b"{") else {}
+            if said.get("event") == "token":
+                (self.data / "token").write_text(said["token"])
+            return said.get("event") == "agent.ready"
+
+    return lambda: Up(tmp_path / "data", [], environment={"HOME": str(tmp_path), "BOLLARD_BUILTIN_PLUGINS": "false"})
+
+
+def _journal_of(host):
+    children = psutil.Process(host.pid).children(recursive=True)
+    found = [child for child in children if MODULE in child.cmdline()]
+    if not found:
+        pytest.skip(f"a process of its own for the journal is missing: no child of the host runs {MODULE}")
+    return found[0]
+
+
+async def _kill_later(process, seconds):
+    """Kill it at an instant that the seed chose; when that was."""
+    await asyncio.sleep(seconds)
+    process.kill()
+    return time.monotonic()
+
+
+async def _storm(chaos, clients):
+    """Several clients until the host is gone, or says that it cannot write."""
+    tasks = [asyncio.create_task(chaos.busy()) for _ in range(clients)]
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(outcome, BROKEN) or "storage_unavailable" in str(outcome), repr(outcome)
+
+
+async def test_a_host_whose_journal_is_killed_stops_and_loses_nothing_it_acknowledged(make_up, make_chaos, rounds):
+    host = make_up()
+    chaos = make_chaos(host)
+    try:
+        for _ in range(max(1, rounds // 2)):
+            await host.start()
+            await host.ready("scripted")
+            nemesis = asyncio.create_task(_kill_later(_journal_of(host), chaos.random.uniform(0.02, 0.8)))
+            await _storm(chaos, clients=6)
+            killed_at = await nemesis
+            assert await host.died() > 0, "it ends by itself, and not as if all were well"
+            assert time.monotonic() - killed_at < STOPS_WITHIN_S
+        await host.start()
+        await host.ready("scripted")
+        await chaos.settle(within_s=20)
+        assert len(chaos.history.accepted) >= rounds
+    finally:
+        await host.kill()
+    assert not (found := chaos.problems()), "\n".join(found[:10])
+
+
+async def test_a_journal_does_not_outlive_its_host(make_up):
+    host = make_up()
+    await host.start()
+    try:
+        journal = _journal_of(host)
+    finally:
+        await host.kill()
+    await asyncio.to_thread(psutil.wait_procs, [journal], timeout=STOPS_WITHIN_S)
+    assert not journal.is_running() or journal.status() == psutil.STATUS_ZOMBIE
