@@ -98,7 +98,11 @@ class Room:
         """A message that gets a run; the run at its worker."""
         accepted = await self.say(text, actor)
         assert not accepted.steered
-        return await self.run_of(accepted)
+        run = await self.run_of(accepted)
+        live = self.stage.dispatcher.live[run.run_id]
+        live.flush()  # its beginning is on disk before anything else happens
+        await self.until(lambda: not live.uncommitted() and not self.stage.journal.waiting)
+        return run
 
     async def run_of(self, accepted: Accepted) -> WorkerRun:
         await self.worker.until(lambda: any(run.run_id == accepted.run_id for run in self.worker.runs))
@@ -136,7 +140,8 @@ class Room:
         """Answer whatever comes to the worker behind its first runs, until nothing is left; their texts, in order."""
         texts: list[str] = []
         store = self.stage.store
-        while after < len(self.worker.runs) or store.unfinished_runs("", 1) or store.pending_events(0, 1):
+        # In this order: a message that stops waiting between the two looks has its run by the second.
+        while after < len(self.worker.runs) or store.pending_events(0, 1) or store.unfinished_runs("", 1):
             run = await self.nth_run(after + 1)
             request: Any = run.request
             texts.append(request["context"]["input"]["text"])

@@ -65,20 +65,21 @@ async def test_a_queued_run_that_could_not_be_stopped_starts_although_its_turn_c
     room = await rooms(store, "queue")
     run = await room.begin()
     waits = await room.say("not stopped")
-    room.turnstile.lock()
     await room.last_word(run)
+    await room.until(lambda: "run.completed" in room.stage.types(run.run_id) and not room.stage.journal.waiting)
+    room.turnstile.lock()
     room.worker.end.finish_run(run)
     await room.turnstile.arrival()  # the end of the first run is being written
     stopping = asyncio.create_task(room.stage.dispatcher.cancel(waits.run_id, "cancelled"))
-    await asyncio.sleep(0)  # behind it, in a commit of its own, the end of the second
+    await room.until(lambda: room.stage.journal.waiting == 2)  # behind it the end of the second
     room.turnstile.let()
     await room.turnstile.arrival()
+    await room.until(lambda: run.run_id not in room.stage.dispatcher.live)  # now it is the second one's turn
     room.turnstile.broken = True
-    room.turnstile.let()
+    room.turnstile.unlock()
     with pytest.raises(StorageUnavailable):
         await stopping
     room.turnstile.broken = False
-    room.turnstile.unlock()
     assert (await room.run_of(waits)).run_id == waits.run_id
     assert await room.answer_all(after=1) == ["not stopped"]
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -9,23 +11,26 @@ from bollard.host.agents.agent import Agent
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import Access, Rights, seal
 from bollard.host.log.facts import RunFacts, scope_key
-from bollard.protocol import JsonObject, StateScope, limits
+from bollard.protocol import StateScope, limits
 from bollard.trust import NotCanonical, canonical_json, sha256_of
 
 __all__ = ["Grant", "GrantLimits", "GrantParent", "GrantScope", "issue_grant", "limits_of"]
 
 
-class GrantScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the event happened, who caused it and what it is about."""
+_encode: Final = msgspec.json.Encoder().encode
 
-    workspace: str
+
+class GrantScope(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the event happened, who caused it and what it is about. In the order of canonical JSON."""
+
+    actor_id: str | None = None
+    actor_type: str | None = None
     bot: str | None = None
     conversation: str | None = None
-    thread: str | None = None
-    actor_type: str | None = None
-    actor_id: str | None = None
-    subject_type: str | None = None
     subject_id: str | None = None
+    subject_type: str | None = None
+    thread: str | None = None
+    workspace: str
 
     def has(self, scope: StateScope) -> bool:
         """Whether the event has what the scope is named for. A type without an id would be shared by all of it."""
@@ -124,6 +129,11 @@ def limits_of(agent: Agent) -> GrantLimits:
     )
 
 
+@lru_cache(maxsize=256)
+def _limits_json(limits: GrantLimits) -> bytes:
+    return canonical_json(msgspec.to_builtins(limits))
+
+
 def issue_grant(
     *,
     run_id: str,
@@ -135,16 +145,16 @@ def issue_grant(
 ) -> Grant:
     """What this run may do. Costs little: everything that does not differ from run to run is in `access` already."""
     state_keys = _state_keys(access.rights, run_id, scope)
-    rest: JsonObject = {
-        "graph_sha256": graph_sha256,
-        "limits": msgspec.to_builtins(limits),
-        "parent": msgspec.to_builtins(parent),
-        "run_id": run_id,
-        "scope": msgspec.to_builtins(scope),
-        "state_keys": {**state_keys},
-    }
-    # Canonical JSON sorts keys and "access" comes first, so the cached bytes are put before the rest.
-    text = b'{"access":' + access.json + b"," + canonical_json(rest)[1:]
+    # Canonical JSON sorts keys. Everything here is text, or made once and kept, so that it can be joined as it is.
+    text = b'{"access":%b,"graph_sha256":%b,"limits":%b,"parent":%b,"run_id":%b,"scope":%b,"state_keys":%b}' % (
+        access.json,
+        _encode(graph_sha256),
+        _limits_json(limits),
+        canonical_json(msgspec.to_builtins(parent)) if parent is not None else b"null",
+        _encode(run_id),
+        _encode(scope),
+        _encode(state_keys),
+    )
     return Grant(
         run_id=run_id,
         access=access,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
@@ -68,15 +68,17 @@ async def read_body(request: Request) -> JsonObject:
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > BODY_BYTES:
         raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > BODY_BYTES:
+    body, more = b"", True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > BODY_BYTES:
             raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
-        parts.append(part)
     try:
-        value = decode(b"".join(parts) or b"{}")
+        value = decode(body or b"{}")
     except FrameError as error:
         raise InvalidRequest(
             f"the body is not JSON: {error.detail}", hint="send one JSON object", field="body", fault=error.fault

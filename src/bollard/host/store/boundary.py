@@ -75,7 +75,7 @@ class WriteTransaction(Protocol):
 
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None: ...
 
-    def find_events(self, keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
+    def find_events(self, keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
         """Those of these workspaces, sources and ids that are there already."""
         ...
 

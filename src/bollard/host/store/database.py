@@ -88,5 +88,8 @@ class Database(Protocol):
 
     def search_expression(self, place: str, terms: Sequence[str]) -> str: ...
 
+    from_events_by_source: ClassVar[str]
+    """The `events` table for a query by source and ids: without statistics a planner may read the whole workspace."""
+
     from_unfinished: ClassVar[str]
     """The `runs` table for a query that only wants runs that have not ended."""

@@ -49,7 +49,7 @@ class MemoryTransaction:
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None:
         return self._tables.events_by_source.get((workspace, source, source_id))
 
-    def find_events(self, keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
+    def find_events(self, keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
         return {key: row for key in keys if (row := self._tables.events_by_source.get(key)) is not None}
 
     def event_dispatch(self, workspace: str, event_id: str) -> str | None:

@@ -203,6 +203,7 @@ class PostgresDatabase:
     def search_expression(self, place: str, terms: Sequence[str]) -> str:
         return expression_of(place, terms)
 
+    from_events_by_source: ClassVar[str] = "events"
     from_unfinished: ClassVar[str] = "runs"
 
     # --- connections ---

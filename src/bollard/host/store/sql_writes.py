@@ -57,24 +57,31 @@ class SqlTransaction:
 
     def lock_epochs(self, run_ids: Iterable[str]) -> dict[str, int]:
         database = self._database
-        statement = statements.lock_epochs(database.among("run_id"), database.row_lock)
-        rows = database.fetch(statement, (database.listed(sorted(run_ids)),))
+        wanted = sorted(run_ids)
+        if len(wanted) == 1:
+            rows = database.fetch(statements.lock_epochs("run_id = ?", database.row_lock), (wanted[0],))
+        else:
+            statement = statements.lock_epochs(database.among("run_id"), database.row_lock)
+            rows = database.fetch(statement, (database.listed(wanted),))
         return dict(cast("list[tuple[str, int]]", rows))
 
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None:
         found = read_events(self._database.fetch(statements.FIND_EVENT, (workspace, source, source_id)))
         return found[0] if found else None
 
-    def find_events(self, keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
+    def find_events(self, keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
         database = self._database
+        if len(keys) == 1:  # a statement without a list is quicker, and one client at a time is common
+            found = self.find_event(*keys[0])
+            return {} if found is None else {keys[0]: found}
         ids: dict[tuple[str, str], list[str]] = {}
         for workspace, source, source_id in keys:
             ids.setdefault((workspace, source), []).append(source_id)
-        statement = statements.find_events(database.among("source_id"))
-        found: list[EventRow] = []
+        statement = statements.find_events(database.from_events_by_source, database.among("source_id"))
+        rows: list[EventRow] = []
         for (workspace, source), wanted in ids.items():
-            found += read_events(database.fetch(statement, (workspace, source, database.listed(wanted))))
-        return {(row.workspace, row.source, row.source_id): row for row in found}
+            rows += read_events(database.fetch(statement, (workspace, source, database.listed(wanted))))
+        return {(row.workspace, row.source, row.source_id): row for row in rows}
 
     def event_dispatch(self, workspace: str, event_id: str) -> str | None:
         database = self._database

@@ -189,6 +189,7 @@ class SqliteDatabase:
         wanted = " AND ".join(_quoted(term) + (" *" if is_prefix(term) else "") for term in terms)
         return f"(place : {_quoted(place)}) AND (search : ({wanted}))"
 
+    from_events_by_source: ClassVar[str] = "events INDEXED BY events_by_source"
     from_unfinished: ClassVar[str] = "runs INDEXED BY runs_unfinished"
 
     # --- connections ---

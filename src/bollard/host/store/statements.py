@@ -135,9 +135,9 @@ PUT_META: Final = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key)
 
 
 @cache
-def find_events(among_ids: str) -> str:
+def find_events(table: str, among_ids: str) -> str:
     """The events of one source whose id is one of a list."""
-    return select("events", EventRow, f"WHERE workspace = ? AND source = ? AND {among_ids}")
+    return select(table, EventRow, f"WHERE workspace = ? AND source = ? AND {among_ids}")
 
 
 FIND_EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND source = ? AND source_id = ?")
