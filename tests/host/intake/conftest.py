@@ -139,15 +139,19 @@ class Room:
     async def answer_all(self, after: int = 0) -> list[str]:
         """Answer whatever comes to the worker behind its first runs, until nothing is left; their texts, in order."""
         texts: list[str] = []
-        store = self.stage.store
-        # In this order: a message that stops waiting between the two looks has its run by the second.
-        while after < len(self.worker.runs) or store.pending_events(0, 1) or store.unfinished_runs("", 1):
+        while after < len(self.worker.runs) or self._something_is_open():
             run = await self.nth_run(after + 1)
             request: Any = run.request
             texts.append(request["context"]["input"]["text"])
             await self.answer(run)
             after += 1
         return texts
+
+    def _something_is_open(self) -> bool:
+        """A run that ends leaves a message waiting, which then has a run: in this order none slips through."""
+        store = self.stage.store
+        looks = (store.unfinished_runs, lambda *_: store.pending_events(0, 1), store.unfinished_runs)
+        return any(look("", 1) for look in looks)
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Until something that another turn of the loop does is done."""

@@ -4,6 +4,7 @@ import asyncio
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.grants.check import NOT_FOUND
+from bollard.host.intake.accepted import Accepted
 from bollard.host.intake.intake import Intake
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.records import data_of
@@ -45,7 +46,12 @@ class ChildCalls:
             actor_id=facts.actor_id,
             surface="agent",
         )
-        accepted = await self._intake.call(event, agent, run)
+        creating = asyncio.ensure_future(self._intake.call(event, agent, run))
+        try:
+            accepted = await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            creating.add_done_callback(self._stop_unwanted)
+            raise
         child_id = accepted.run_id or ""
         child = self._dispatcher.live.get(child_id)
         try:
@@ -55,6 +61,13 @@ class ChildCalls:
             await self._dispatcher.cancel(child_id, "cancelled")
             raise
         return ChildRunResult.from_wire(await asyncio.to_thread(self._outcome, child_id))
+
+    def _stop_unwanted(self, creating: "asyncio.Future[Accepted]") -> None:
+        """A child that was on its way to the disk when its caller gave up: it is stopped as soon as it is there."""
+        if creating.cancelled() or creating.exception() is not None or creating.result().run_id is None:
+            return
+        if (child := self._dispatcher.live.get(creating.result().run_id or "")) is not None:
+            child.cancel("cancelled")
 
     def _outcome(self, run_id: str) -> JsonObject:
         """How the child ended, and everything it said."""

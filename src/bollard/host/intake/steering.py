@@ -92,8 +92,13 @@ class Claims:
             told = into(landed) if index == last else None
             if not run.note("steering.injected", {"event_id": item.event_id}, told, pressing=index == last):
                 return []
-        if items and await landed is None:
-            return []
+        try:
+            if items and await landed is None:
+                return []
+        except asyncio.CancelledError:
+            for item in items:  # nobody waits for them any more: they wait again, for the next pull or the run's end
+                run.note("steering.queued", {"event_id": item.event_id})
+            raise
         return items
 
 

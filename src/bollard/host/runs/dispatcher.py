@@ -77,6 +77,8 @@ class Dispatcher:
         """On disk, and not their turn in their conversation."""
         self._claiming: dict[str, _Claiming] = {}
         """On their way from the queue into this host's hands."""
+        self._stopped: dict[str, bool] = {}
+        """Being stopped while they waited, and whether their turn came meanwhile."""
         self._coming = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._left: Left | None = None
@@ -189,6 +191,9 @@ class Dispatcher:
 
     def turn_of(self, run_id: str) -> bool:
         """Its conversation is free for it; false when it is not on disk yet."""
+        if run_id in self._stopped:
+            self._stopped[run_id] = True
+            return True
         held = self._held.pop(run_id, None)
         if held is None:
             return False
@@ -267,7 +272,8 @@ class Dispatcher:
         if queued is None:
             return self._engine.signal(run_id, Cancel(reason))
         held = self._held.pop(run_id, None) is not None
-        await asyncio.shield(self._task(self._cancel_queued(queued, reason, held=held)))
+        self._stopped[run_id] = not held
+        await asyncio.shield(self._task(self._cancel_queued(queued, reason)))
         return True
 
     async def _stop_again(self, run_id: str, reason: str) -> None:
@@ -277,7 +283,7 @@ class Dispatcher:
         except HostError as error:
             _log.warning("a queued run could not be stopped", run=run_id, problem=error.message)
 
-    async def _cancel_queued(self, queued: QueuedRun, reason: str, *, held: bool) -> None:
+    async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
         """A run that never started ends under an epoch of its own, so that nobody can start it any more."""
         mine = claimed(queued)
         ended: JsonObject = {
@@ -290,12 +296,14 @@ class Dispatcher:
             won = await self._engine.claim(queued.facts.run_id, mine.epoch, records)
         except HostError:
             # It waits as before, and whoever stops it is told.
-            if held:
+            if not self._stopped[queued.facts.run_id]:
                 self.hold(queued)
             else:
                 self._queue[queued.facts.run_id] = queued
                 self._fill()
             raise
+        finally:
+            del self._stopped[queued.facts.run_id]
         if won:
             self._hub.publish(queued.facts.run_id, [stream_record(record) for record in records])
             self._hub.end(queued.facts.run_id)

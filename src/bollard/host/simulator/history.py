@@ -91,10 +91,8 @@ class History:
         if first != run_id:
             self.problems.append(f"event {source_id} became {first}, then {run_id}")
 
-    def took(
-        self, source: str, source_id: str, *, event_id: str, run_id: str | None, steered: bool = False
-    ) -> None:
-        """The same of an event that may have been given to a run, or may wait: its id stays the same, whatever it is."""
+    def took(self, source: str, source_id: str, *, event_id: str, run_id: str | None, steered: bool = False) -> None:
+        """The same of an event that may have been given to a run, or may wait: its id stays what it was."""
         first = self.known.setdefault((source, source_id), event_id)
         if first != event_id:
             self.problems.append(f"event {source_id} was {first}, then {event_id}")
@@ -122,9 +120,11 @@ class History:
                 if event is None or event.event_id != event_id:
                     problems.append(f"event {source_id} was acknowledged as {event_id} and is {event} on disk")
         for key, run_ids in self.given.items():
-            for run_id in sorted(run_ids):
-                if not _was_claimed(ledger_of(store, run_id), self.known[key]):
-                    problems.append(f"event {key[1]} was said to be in {run_id}, which never claimed it")
+            problems += [
+                f"event {key[1]} was said to be in {run_id}, which never claimed it"
+                for run_id in sorted(run_ids)
+                if not _was_claimed(ledger_of(store, run_id), self.known[key])
+            ]
         for view in self.views:
             problems.extend(view.problems)
             problems.extend(_differences(view, ledger_of(store, view.run_id)))

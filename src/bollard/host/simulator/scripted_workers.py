@@ -16,7 +16,17 @@ from bollard.host.simulator.simulated_agents import CALLED
 from bollard.host.simulator.witness import Witness
 from bollard.host.workers.slot import Flushable
 from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
-from bollard.wire import HostEnd, HostRun, RemoteError, Strike, ToolRequest, WireError, WorkerEnd, WorkerRun, memory_pair
+from bollard.wire import (
+    HostEnd,
+    HostRun,
+    RemoteError,
+    Strike,
+    ToolRequest,
+    WireError,
+    WorkerEnd,
+    WorkerRun,
+    memory_pair,
+)
 
 __all__ = ["ScriptedPool", "ScriptedSlot"]
 
@@ -117,8 +127,8 @@ class _Scripted:
         try:
             await run.call(action, params)
         except RemoteError as error:
-            data: Any = error.data
-            self._witness.refused(operation, str(data["code"]) if isinstance(data, dict) else "?")
+            data: Any = error.data or {}
+            self._witness.refused(operation, str(data.get("code")))
         else:
             self._witness.answered(run.run_id, operation, allowed=allowed)
 
