@@ -1,10 +1,10 @@
 """The run as a pure machine: every short history, and every way to end."""
 
 import itertools
-from msgspec.structs import replace
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from bollard.host.runs.machine import (
     DRAFT_CHARACTERS,

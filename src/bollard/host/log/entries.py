@@ -34,33 +34,33 @@ class Judgement(msgspec.Struct, frozen=True, array_like=True):
     unmet: Literal["", "version", "quota"] = ""
 
 
-class Committed(msgspec.Struct, frozen=True, tag=True):
+class Committed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """On disk; and what became of each expectation, in order."""
 
     judged: tuple[Judgement, ...] = ()
 
 
-class Duplicate(msgspec.Struct, frozen=True, tag=True):
+class Duplicate(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The event was accepted before; nothing was written."""
 
     first: EventRow
 
 
-class FencedOff(msgspec.Struct, frozen=True, tag=True):
+class FencedOff(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The run has another owner or has ended; nothing of this entry was written."""
 
 
-class Renewed(msgspec.Struct, frozen=True, tag=True):
+class Renewed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The runs that this owner still owns."""
 
     run_ids: frozenset[str]
 
 
-class Missed(msgspec.Struct, frozen=True, tag=True):
+class Missed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The event does not wait for a run any more; nothing was written."""
 
 
-class Counted(msgspec.Struct, frozen=True, tag=True):
+class Counted(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A chore is done: so many rows."""
 
     rows: int

@@ -5,7 +5,7 @@ import msgspec
 __all__ = ["Numbers"]
 
 
-class Numbers(msgspec.Struct):
+class Numbers(msgspec.Struct, array_like=True):
     commits: int = 0
     records: int = 0
     entries: int = 0
