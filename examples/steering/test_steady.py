@@ -1,5 +1,7 @@
 """The steady runner, in memory."""
 
+from typing import Any
+
 import pytest
 from steady import steady
 
@@ -7,7 +9,7 @@ from bollard.sdk.testing import MemoryHost, Steer
 
 pytestmark = pytest.mark.anyio
 
-QUICK = {"steps": 3, "pause_s": 0}
+QUICK: dict[str, Any] = {"steps": 3, "pause_s": 0}
 WELL = "history read, state kept"
 
 
@@ -30,7 +32,7 @@ async def test_what_it_is_told_between_two_steps_it_says_before_the_next():
 
 
 @pytest.mark.parametrize("words", ["enough", " Enough ", "够了"])
-async def test_enough_ends_it(words):
+async def test_enough_ends_it(words: str):
     host = MemoryHost(steering=[Steer(words, after="message.delta")])
     outcome = await host.run(steady, "go", config=QUICK)
     assert outcome.text == f"step 1: {WELL}\ntold: {words}\ndone\n"

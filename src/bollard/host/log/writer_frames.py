@@ -58,7 +58,7 @@ class Close(msgspec.Struct, tag=True, array_like=True):
     """Write what was put, then stop."""
 
 
-class Failure(msgspec.Struct, tag=True):
+class Failure(msgspec.Struct, tag=True, array_like=True):
     """A `HostError` by the name of its class."""
 
     kind: str
