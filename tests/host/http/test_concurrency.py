@@ -122,7 +122,7 @@ def test_parallel_runs_beside_each_other(shop: Any, room: dict[str, str]) -> Non
     first = wait_in(shop, "crowd", room)
     beside = shop.ended(shop.tell("crowd", "beside", **room).json["run_id"])
     assert beside["status"] == "completed"
-    assert shop.get(f"/api/v1/runs/{first}").json["status"] == "running"
+    shop.until(f"/api/v1/runs/{first}", lambda run: run["status"] == "running")
     assert cancel(shop, first)["finished_at"] >= beside["finished_at"]
 
 
