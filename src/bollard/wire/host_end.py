@@ -173,6 +173,8 @@ class HostEnd:
         except WireError as error:
             # In a later turn, as an answer would: the caller has not got its run yet.
             asyncio.get_running_loop().call_soon(told, error)
+        if len(self._runs) == 1:
+            self._peer.transport.flush()  # no other run has anything to send along: it need not wait for the turn's end
 
     def _end_run(self, run: HostRun, answer: JsonValue | WireError) -> None:
         if isinstance(answer, ChannelClosed):
