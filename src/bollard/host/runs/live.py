@@ -12,13 +12,11 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from bollard.host.clock import Clock
-from bollard.host.errors import HostError
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
-from bollard.host.log.entries import Committed, Judgement, Outcome, StateExpectation
+from bollard.host.log.entries import StateExpectation
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
-from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.machine import (
@@ -38,7 +36,8 @@ from bollard.host.runs.machine import (
 )
 from bollard.host.runs.payloads import Judged, judge_result
 from bollard.host.runs.timers import RunTimers
-from bollard.host.runs.turn import Landed, Turn, into, joined
+from bollard.host.runs.turn import Landed, Turn, joined
+from bollard.host.runs.turn_writer import Hearing, TurnWriter
 from bollard.protocol import JsonObject, limits
 from bollard.wire import Delta, HostRun, RunCall, RunEnd, Strike, WorkerResult
 
@@ -48,14 +47,6 @@ _encode: Final = msgspec.json.Encoder().encode
 _ANSWER_WAIT_S: Final = 1.0
 """Time between a terminal result and the answer to `run/start`; then the run ends without it."""
 _GRACE_MARGIN_S: Final = 0.5
-_HOLD_S: Final = 0.02
-"""Time that what nobody waits for may wait for what the worker sends next: a short run takes two commits, not three."""
-_URGENT_RECORDS: Final = limits.WINDOW_RESULTS // 4
-"""Deltas in one entry above which the worker will soon wait for its credit, so that the commit must not linger."""
-_LIVE_TYPES: Final = frozenset({"message.delta", "run.started", "tool.call.started", "tool.call.completed"})
-"""What readers may see before it is on disk: it has no effect and ends nothing."""
-_RETRY_S: Final = 1.0
-"""Time between two tries to write the end of a run that the store refused."""
 
 
 class Starter(Protocol):
@@ -106,15 +97,13 @@ class LiveRun:
         self._loop = asyncio.get_running_loop()
         self._state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq)
         self._seq = seq
-        self._turn = Turn()
+        hearing = Hearing(landed=self._landed, fenced=self.fenced, refused=self._not_written)
+        self._writer = TurnWriter(facts.run_id, epoch, ports.journal, ports.hub, hearing)
         self._touched: Callable[[LiveRun], None] | None = None
         self._worker_run: HostRun | None = None
-        self._in_flight: Turn | None = None
-        self._refused: HostError | None = None
-        self._delta_rows = 0
+        self._store_refused = False
         self._active_at = ports.clock.monotonic()
         self._awake = False
-        self._held: asyncio.TimerHandle | None = None
         self._timers = RunTimers(facts.deadline_s, facts.idle_s, overdue=self._overdue)
         self._ending = False
         self.done: asyncio.Future[None] = self._loop.create_future()
@@ -142,11 +131,7 @@ class LiveRun:
 
     def uncommitted(self) -> list[StreamRecord]:
         """What readers have seen of this run that is not on disk yet."""
-        shown: list[StreamRecord] = []
-        for turn in (self._in_flight, self._turn):
-            if turn is not None:
-                shown.extend(turn.stream[: turn.shown])
-        return shown
+        return self._writer.uncommitted()
 
     def begin(self, start: Starter) -> None:
         """The run is on disk and has a worker: send `run/start` and write down that it began."""
@@ -171,10 +156,7 @@ class LiveRun:
         if self._worker_run is not None and not self._worker_run.ended.done():
             self._worker_run.cancel("host.lost")
         self._ending = True
-        for turn in (self._in_flight, self._turn):
-            if turn is not None:
-                turn.forsake()
-        self._in_flight, self._turn = None, Turn()
+        self._writer.forsake()
         self._release()
 
     def give_up(self, cause: EndCause, detail: str) -> None:
@@ -208,7 +190,7 @@ class LiveRun:
             return False
         self._touch()
         self._add(Judged(kind, encode_data(data), fact=data, observed=True), None, expects, pressing=pressing)
-        turn = self._turn
+        turn = self._writer.turn
         if blob is not None:
             turn.blobs.append(blob)
             turn.size += len(blob)
@@ -219,15 +201,7 @@ class LiveRun:
 
     async def written(self) -> bool:
         """Wait until everything that the run sent so far is on disk. False when it never will be."""
-        turn = self._turn if not self._turn.empty else self._in_flight
-        if turn is None:
-            return not self.done.done()
-        landed: asyncio.Future[Judgement | None] = self._loop.create_future()
-        turn.waiters.append((into(landed), None))
-        turn.pressing = True
-        self.flush()
-        self._ports.journal.hurry()
-        return await landed is not None
+        return await self._writer.written(over=self.done.done())
 
     def revoke(self, revoked: Revocation, by: str, landed: Landed) -> bool:
         """Narrow the grant: at once for every new call, and durable before anyone is told."""
@@ -275,7 +249,8 @@ class LiveRun:
     def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
         reasons = {"late": "it came after the terminal result", "too_large": "it is larger than 1 MiB"}
         self._record("result.rejected", {"sequence": sequence, "reason": why, "problem": reasons[why]})
-        self._turn.source_seq = max(sequence, self._turn.source_seq)  # it took part in the window: its credit returns
+        turn = self._writer.turn
+        turn.source_seq = max(sequence, turn.source_seq)  # it took part in the window: its credit returns
 
     def called(self, call: RunCall) -> None:
         self._touch()
@@ -300,7 +275,7 @@ class LiveRun:
             self._active_at = self._ports.clock.monotonic()
             if self._touched is not None:
                 self._touched(self)
-        return self._turn
+        return self._writer.turn
 
     def _record(self, kind: str, data: JsonObject, *, pressing: bool = True) -> None:
         if self._state.over:
@@ -319,7 +294,7 @@ class LiveRun:
         """A record that is not a delta, behind everything before it."""
         self._close_deltas()
         self._seq += 1
-        turn, created_ms = self._turn, self._ports.clock.now_ms()
+        turn, created_ms = self._writer.turn, self._ports.clock.now_ms()
         turn.pressing = turn.pressing or pressing
         if expects is not None:
             turn.expects.append(msgspec.structs.replace(expects, record=len(turn.records), now_ms=created_ms))
@@ -340,10 +315,9 @@ class LiveRun:
 
     def _close_deltas(self) -> None:
         """Deltas that came together become one row and one step."""
-        turn = self._turn
+        turn = self._writer.turn
         if not turn.deltas:
             return
-        self._delta_rows += 1
         texts = turn.close_deltas(self.facts.run_id, self.epoch, self._ports.clock.now_ms())
         self._step(Fact("message.delta", {}, self._seq, joined(texts)))
 
@@ -351,79 +325,20 @@ class LiveRun:
         """What arrived together is complete: show what may be shown, and write it unless a commit is under way."""
         self._awake = False
         self._close_deltas()
-        self._show_live()
-        self._write_soon()
+        self._writer.flush()
 
-    def _show_live(self) -> None:
-        """Readers see deltas at once, unless something before them must be on disk first."""
-        turn = self._turn
-        if self._in_flight is not None and self._in_flight.shown < len(self._in_flight.stream):
-            return
-        start = turn.shown
-        while turn.shown < len(turn.stream) and turn.stream[turn.shown].type in _LIVE_TYPES:
-            turn.shown += 1
-        if turn.shown > start:
-            self._ports.hub.publish(self.facts.run_id, turn.stream[start : turn.shown])
-            kill_point("run.after_publish")
-
-    def _write_soon(self) -> None:
-        """Write what somebody waits for; what nobody waits for is held for a moment, for what comes next."""
-        if self._in_flight is not None:
-            if _presses(self._turn):
-                self._ports.journal.hurry()
-        elif _presses(self._turn):
-            self._write()
-        elif self._held is None and not self._turn.empty:
-            self._held = self._loop.call_later(_HOLD_S, self._write)
-
-    def _write(self) -> None:
-        if self._held is not None:
-            self._held.cancel()
-            self._held = None
-        if self._in_flight is None and not self._turn.empty:
-            self._in_flight, self._turn = self._turn, Turn()
-            self._append()
-
-    def _append(self) -> None:
-        turn = self._in_flight
-        if turn is None:
-            return
-        entry = turn.entry(
-            self.facts.run_id, self.epoch, merge=turn.last and self._delta_rows > 1, urgent=_presses(turn)
-        )
-        try:
-            self._ports.journal.append(entry, self._told)
-        except HostError as error:
-            self._told(error)
-
-    def _told(self, outcome: Outcome | HostError) -> None:
-        turn = self._in_flight
-        if turn is None:
-            return
-        if isinstance(outcome, HostError):
-            self._not_written(outcome)
-            return
-        if not isinstance(outcome, Committed):
-            self.fenced()  # another owner has the run: what this one knows is worth nothing
-            return
-        self._in_flight = None
-        turn.settle(outcome.judged)
-        if turn.shown < len(turn.stream):
-            self._ports.hub.publish(self.facts.run_id, turn.stream[turn.shown :])
+    def _landed(self, turn: Turn) -> None:
+        """A turn is on disk: the worker may send as much more, or the run is over."""
         if turn.last:
             self._release()
-            return
-        if turn.source_seq and self._worker_run is not None and not self._worker_run.ended.done():
+        elif turn.source_seq and self._worker_run is not None and not self._worker_run.ended.done():
             self._worker_run.credit(turn.source_seq)
-        self._show_live()
-        self._write_soon()
 
-    def _not_written(self, error: HostError) -> None:
+    def _not_written(self) -> None:
         """The store refused: the run is stopped, and what it knows is written as soon as the store takes it again."""
-        if self._refused is None:
-            self._refused = error
+        if not self._store_refused:
+            self._store_refused = True
             self.cancel("host.lost")
-        self._loop.call_later(_RETRY_S, self._append)
 
     # --- effects ---
 
@@ -472,19 +387,13 @@ class LiveRun:
         for kind, data in settled(self._state, ending):
             self._record(kind, data)
         self._record("run.ended", ending.data())
-        self._turn.last = True
+        self._writer.turn.last = True
         self.flush()
 
     def _release(self) -> None:
         self._timers.stop()
-        if self._held is not None:
-            self._held.cancel()
+        self._writer.close()
         if not self.done.done():
             self.done.set_result(None)
             self._ports.hub.end(self.facts.run_id)
             self._ports.released(self)
-
-
-def _presses(turn: Turn) -> bool:
-    """Whether somebody waits for this turn: a reader for a record, or soon the worker for its credit."""
-    return turn.pressing or len(turn.stream) >= _URGENT_RECORDS
