@@ -53,6 +53,19 @@ async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store
     assert len(stage.pool.slots[0].worker.runs) == 2
 
 
+async def test_an_event_whose_agent_is_gone_since_still_gets_its_first_run(store: Store, stages: Stages) -> None:
+    stage = await stages(store, parrot)
+    stage.agents.save(replace(stage.agents.get("parrot"), agent_id="kept"))
+    event = stage.event("hello")
+    first = await stage.intake.accept(event, "default", "kept")
+    await stage.ended(first.run_id)
+    stage.agents.remove("kept")
+    again = await stage.intake.accept(event, "default", "kept")
+    assert (again.first, again.run_id) == (False, first.run_id)
+    with pytest.raises(NotFound):
+        await stage.intake.accept(stage.event("new"), "default", "kept")
+
+
 async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")

@@ -105,7 +105,12 @@ class Intake:
 
         With `watch` the caller gets a reader that was there before the first record, and need not read the log.
         """
-        agent, binding_id = await self._route(event, workspace, agent_id)
+        try:
+            agent, binding_id = await self._route(event, workspace, agent_id)
+        except NotFound:
+            if (known := await self._known(event, workspace)) is not None:
+                return known  # its agent or its binding is gone since; what became of it has not changed
+            raise
         lane = lane_of(workspace, agent.agent_id, event)
         if lane is not None:
             await self._returning.wait(workspace, agent.agent_id)
