@@ -330,7 +330,7 @@ class LiveRun:
     def _landed(self, turn: Turn) -> None:
         """A turn is on disk: the worker may send as much more, or the run is over."""
         if turn.last:
-            self._release()
+            self._loop.call_soon(self._release)  # whoever reads the run gets its end first
         elif turn.source_seq and self._worker_run is not None and not self._worker_run.ended.done():
             self._worker_run.credit(turn.source_seq)
 

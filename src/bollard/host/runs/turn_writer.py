@@ -66,9 +66,10 @@ class TurnWriter:
         return shown
 
     def flush(self) -> None:
-        """What arrived together is complete: show what may be shown, and write it unless a commit is under way."""
-        self._show_live()
-        self._write_soon()
+        """What arrived together is complete: write it unless a commit is under way, and show what may be shown."""
+        before, turn = self._in_flight, self.turn
+        self._write_soon()  # first: the disk takes longer than the readers
+        self._show_live(before, turn)
 
     async def written(self, *, over: bool) -> bool:
         """Wait until everything so far is on disk. False when it never will be, or the run is over already."""
@@ -95,10 +96,9 @@ class TurnWriter:
             self._held.cancel()
             self._held = None
 
-    def _show_live(self) -> None:
+    def _show_live(self, before: Turn | None, turn: Turn) -> None:
         """Readers see deltas at once, unless something before them must be on disk first."""
-        turn = self.turn
-        if self._in_flight is not None and self._in_flight.shown < len(self._in_flight.stream):
+        if before is not None and before.shown < len(before.stream):
             return
         start = turn.shown
         while turn.shown < len(turn.stream) and turn.stream[turn.shown].type in _LIVE_TYPES:
