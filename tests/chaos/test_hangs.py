@@ -50,6 +50,7 @@ async def _hang(host, agent, fault):
     return records, time.monotonic() - begun
 
 
+@pytest.mark.requirement("P12-03")
 async def test_a_run_that_hangs_ends_at_its_deadline_and_other_plugins_do_not_notice(
     make_host, scripted, plugins, repeats
 ):

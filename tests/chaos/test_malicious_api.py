@@ -85,6 +85,7 @@ def _codes(answers):
     return [json.loads(answer).get("error", {}).get("data", {}).get("code", "ok") for answer in answers]
 
 
+@pytest.mark.requirement("P06-10", "P07-07")
 async def test_every_action_for_a_run_that_is_not_the_callers_gets_the_same_bytes(evil_host):
     cells = list(product(ACTIONS, KINDS))
     pairs = [cells[first : first + FORGIVEN] for first in range(0, len(cells), FORGIVEN)]
@@ -160,6 +161,7 @@ async def _ledger(host, run_id):
         return [json.loads(record.json) async for record in stream.events()]
 
 
+@pytest.mark.requirement("P06-18")
 async def test_identity_that_is_claimed_in_parameters_is_refused_for_every_action(evil_host):
     host = await evil_host(1)
     victim = (await host.client.run("scripted", {"deltas": 1}))[0]["run_id"]
@@ -184,6 +186,7 @@ async def test_an_envelope_that_claims_an_identity_is_refused_and_strikes_its_ow
     assert [record["data"]["strike"] for record in records if record["type"] == "result.rejected"] == [1, 2]
 
 
+@pytest.mark.requirement("P07-07")
 async def test_what_another_users_run_kept_is_not_found_byte_for_byte(evil_host):
     """The same plugin, another person: state and history of one conversation are nothing to the other (F49)."""
     host = await evil_host(2)
@@ -198,6 +201,7 @@ async def test_what_another_users_run_kept_is_not_found_byte_for_byte(evil_host)
     assert "poison" not in json.dumps(theirs)
 
 
+@pytest.mark.requirement("P06-11")
 async def test_a_flood_of_calls_is_limited_and_leaves_few_records(evil_host):
     host = await evil_host(1)
     flood, good = await asyncio.gather(

@@ -117,7 +117,7 @@ class Talk:
                 yield f"{text} was taken by {run.run_id}, which ended with {run.reason}"
 
 
-@pytest.mark.requirement("P05-27", "P05-29")
+@pytest.mark.requirement("P05-27", "P05-29", "P09-04")
 async def test_no_message_is_swallowed_or_answered_twice_whenever_the_host_dies(make_host, plugin_path, seed, rounds):
     host = make_host(plugin_path("listener"))
     talk = Talk(host, seed)

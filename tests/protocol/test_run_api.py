@@ -48,7 +48,7 @@ def refused(name, wire) -> list[str]:
     return [".".join(str(step) for step in error["loc"]) for error in refusal.value.errors()]
 
 
-@pytest.mark.requirement("P06-03")
+@pytest.mark.requirement("P06-03", "P06-12", "P06-14")
 @pytest.mark.parametrize(("name", "field", "most"), CAPPED)
 def test_a_limit_is_at_least_one_and_at_most_its_cap(name, field, most, golden) -> None:
     for allowed in (1, most):

@@ -46,7 +46,7 @@ def verdicts(batch: int) -> list[Verdict]:
     return [simulate(seed) for seed in range(first, first + SEEDS_AT_ONCE)]
 
 
-@pytest.mark.requirement("P05-24", "P05-27", "P05-29")
+@pytest.mark.requirement("P05-24", "P05-27", "P05-29", "P09-04", "P09-05")
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_history_keeps_what_was_acknowledged_and_shown(batch: int) -> None:
     found = verdicts(batch)

@@ -67,7 +67,7 @@ class ShownRecords:
             case "steering.injected":
                 self._renderer.note(self._text("chat.injected"))
             case "steering.dropped":
-                self._renderer.note(self._text("chat.redispatched" if data.get("redispatch") else "chat.dropped"))
+                self._renderer.note(self._text(_given_back(data)))
             case "grant.revoked":
                 self._renderer.note(self._text("chat.revoked", what=taken_away(data, self._text)))
             case "api.denied" if "action" in data:
@@ -116,3 +116,10 @@ def taken_away(data: JsonObject, text: Text) -> str:
     for kind, things in resources.items() if isinstance(resources, dict) else ():
         named += [f"{kind}:{thing}" for thing in things] if isinstance(things, list) else []
     return ", ".join(named)
+
+
+def _given_back(data: JsonObject) -> str:
+    """What is said of a message that a run gave back: it may have been read, and not answered."""
+    if not data.get("redispatch"):
+        return "chat.dropped"
+    return "chat.unanswered" if data.get("pulled") else "chat.redispatched"

@@ -45,6 +45,10 @@ QUEUED_RUNS: Final = 10_000
 """Runs that may wait; more are refused with host.overloaded."""
 EVENT_DATA_BYTES: Final = 256 * KIB
 """Data of one event; more must come as an artifact."""
+EVENT_DATA_DEPTH: Final = 48
+"""How deep the data of one event may be nested: a frame may be 64 deep, with the request around it."""
+EVENT_DATA_VALUES: Final = 8000
+"""JSON values in the data of one event: a frame may hold 10 000, with the request around them."""
 INPUT_TEXT_BYTES: Final = 256 * KIB
 """Text of one message."""
 EVENT_NAME_CHARACTERS: Final = 512

@@ -71,12 +71,13 @@ class Takeover:
         await asyncio.gather(*(self._go_on(*each, rows.get(each, []), messages.get(each, [])) for each in agents))
 
     async def _go_on(self, workspace: str, agent_id: str, rows: list[RunRow], messages: list[Waiting]) -> None:
-        """Runs that waited first, in the order they came, then what lost runs gave back."""
+        """Runs that waited and what lost runs gave back, in the order the messages came."""
         await self._agents.wait_for(agent_id, WORKER_START_S, workspace=workspace, hopeful=lambda: True)
-        for row in sorted(rows, key=lambda row: (row.created_ms, row.run_id)):
-            await self._queue_again(row)
-        for message in messages:
-            await self._dispatch(message)
+        for waiting in sorted([*rows, *messages], key=lambda waiting: waiting.event_id):  # ids are in order of arrival
+            if isinstance(waiting, Waiting):
+                await self._dispatch(waiting)
+            else:
+                await self._queue_again(waiting)
         self._intake.returning.done(workspace, agent_id)
 
     async def _dispatch(self, message: Waiting) -> None:

@@ -141,7 +141,7 @@ class WorkerEnd:
             if len(self._dead) > DEAD_RUNS_REMEMBERED:
                 self._dead.popitem(last=False)
         if not self._runs:
-            self._peer.transport.flush()  # no other run has anything to send along: the end need not wait for the turn's
+            self._peer.transport.flush()  # no other run has anything to send along: the end goes at once
 
     def refuse_run(self, run: WorkerRun, message: str, field: str) -> None:
         """Answer `run/start` with an error that names the field; the id may be used again."""

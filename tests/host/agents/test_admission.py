@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import get_args
 
+import pytest
+
 from bollard.host.agents.admission import (
     Actor,
     Admission,
@@ -62,6 +64,7 @@ def expected(policy: ConcurrencyPolicy, steering: bool, lane: LaneView | None, a
     return Queue() if any(obstacles) else Steer(targets[0].run_id)
 
 
+@pytest.mark.requirement("P09-03", "P09-07", "P09-08")
 def test_every_combination_is_decided_as_the_table_says() -> None:
     seen = Counter[tuple[str, type[Admission]]]()
     policies = [
@@ -84,6 +87,7 @@ def test_every_combination_is_decided_as_the_table_says() -> None:
     assert {(mode, kind) for mode, kinds in outcomes.items() for kind in kinds} == set(seen)
 
 
+@pytest.mark.requirement("P09-06")
 def test_nobodys_words_enter_a_run_of_somebody_else_unless_the_conversation_may_steer() -> None:
     policy = ConcurrencyPolicy(mode="steer")
     for lane in lanes():

@@ -156,6 +156,7 @@ def test_bindings_of_two_workspaces_do_not_clash() -> None:
     assert not clash(binding("a"), dataclasses.replace(binding("b"), workspace="north"))
 
 
+@pytest.mark.requirement("P12-01")
 def test_a_clash_is_refused_with_both_names_and_an_event_that_matches_both() -> None:
     old = binding("old", {"channel": "telegram"}, {"event_type": ["message.received", "message.edited"]})
     new = binding("new", {"channel": "telegram"}, {"event_type": ["message.edited", "message.recalled"]})
@@ -258,6 +259,7 @@ def _is_possible(bound: Binding) -> bool:
         return False
 
 
+@pytest.mark.requirement("P12-01")
 @settings(deadline=None, max_examples=100)
 @given(st.lists(bindings(), max_size=8), st.data())
 def test_of_bindings_that_were_accepted_one_at_most_wins(found: list[Binding], data: st.DataObject) -> None:

@@ -23,6 +23,7 @@ from bollard.host.errors import InvalidRequest
 from bollard.protocol import AgentRunnerPermissions, conventions
 
 
+@pytest.mark.requirement("P02-20", "P03-06")
 def test_an_empty_policy_grants_nothing_and_queues() -> None:
     policy = policy_from_wire({})
     assert policy == AgentPolicy()

@@ -88,6 +88,7 @@ def test_a_rate_that_microseconds_cannot_hold_is_slower_rather_than_faster() -> 
     assert rates.take("a", 86.5e-6) is None
 
 
+@pytest.mark.requirement("P06-11")
 def test_the_api_calls_of_a_run_have_their_rate_and_burst() -> None:
     rates = Rates[str](CALLS_PER_S * 60, CALLS_BURST)
     now = 123_456.789

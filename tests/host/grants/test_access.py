@@ -19,6 +19,7 @@ def field(name: str, kind: str) -> FormItem:
     return FormItem.from_wire({"name": name, "type": kind, "label": {"en_US": name}})
 
 
+@pytest.mark.requirement("P03-01")
 @pytest.mark.parametrize("full_name", ALL)
 @pytest.mark.parametrize("in_manifest", [True, False])
 @pytest.mark.parametrize("in_policy", [True, False])
@@ -37,12 +38,14 @@ def test_an_operation_is_granted_when_manifest_and_policy_both_name_it(
     assert why == {(True, False): "policy", (False, True): "manifest"}.get((in_manifest, in_policy))
 
 
+@pytest.mark.requirement("P03-06")
 def test_an_empty_policy_grants_nothing(granting: Any) -> None:
     agent = granting.agent(policy=AgentPolicy())
     rights = compile_access(agent, granting.offer).rights
     assert (rights.operations, rights.resources, rights.conversations, rights.steering) == ({}, {}, frozenset(), False)
 
 
+@pytest.mark.requirement("P03-06")
 def test_an_empty_manifest_leaves_only_what_needs_no_permission(granting: Any) -> None:
     rights = compile_access(granting.agent(permissions=frozenset(), capabilities=frozenset()), granting.offer).rights
     assert rights.operations == {}
@@ -50,6 +53,7 @@ def test_an_empty_manifest_leaves_only_what_needs_no_permission(granting: Any) -
     assert rights.steering is False
 
 
+@pytest.mark.requirement("P02-16")
 @pytest.mark.parametrize(
     ("form_type", "value", "kind", "ids"),
     [
@@ -98,6 +102,7 @@ def test_two_fields_and_the_policy_that_ask_for_one_thing_are_all_remembered(gra
     assert (held.fields, held.added) == (("model", "spare"), True)
 
 
+@pytest.mark.requirement("P03-08", "P03-01")
 @pytest.mark.parametrize(
     ("rule", "held", "withheld"),
     [
@@ -155,6 +160,7 @@ def test_a_resource_whose_family_is_not_granted_is_not_granted(granting: Any, ki
     assert set(rights.withheld_resources[kind].values()) == {"unfit"}
 
 
+@pytest.mark.requirement("P02-19")
 @pytest.mark.parametrize("capable", [True, False])
 @pytest.mark.parametrize("mode", ["steer", "queue", "interrupt", "reject", "parallel"])
 def test_steering_needs_the_capability_and_a_policy_that_steers(granting: Any, capable: bool, mode: Any) -> None:

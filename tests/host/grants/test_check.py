@@ -58,6 +58,7 @@ def test_the_full_grant_allows_every_action(granting: Any, action: str) -> None:
     assert check(granting.grant(), NOTHING_REVOKED, action, GOOD.get(action)) == Allowed()
 
 
+@pytest.mark.requirement("P03-06")
 @pytest.mark.parametrize("action", ACTIONS)
 def test_an_empty_policy_allows_only_to_ask_about_the_host(granting: Any, action: str) -> None:
     nothing = AgentPolicy(state=StatePolicy(enabled=False))
@@ -65,6 +66,7 @@ def test_an_empty_policy_allows_only_to_ask_about_the_host(granting: Any, action
     assert code_of(answer) == (None if action == "host.info" else "unauthorized")
 
 
+@pytest.mark.requirement("P07-08")
 @pytest.mark.parametrize("action", [action for action in ACTIONS if ACTIONS[action].permission is not None])
 def test_without_its_family_an_action_is_unauthorized(granting: Any, action: str) -> None:
     family = RULES[action].family
@@ -75,6 +77,7 @@ def test_without_its_family_an_action_is_unauthorized(granting: Any, action: str
     assert answer == Denied("unauthorized", f"{family} is not granted to this run")
 
 
+@pytest.mark.requirement("P07-07")
 @pytest.mark.parametrize("action", LISTED)
 def test_absent_foreign_and_ungranted_get_the_same_bytes_without_the_id(granting: Any, action: str) -> None:
     family = RULES[action].family
@@ -102,6 +105,7 @@ def _without_platform(granting: Any) -> Offer:
     )
 
 
+@pytest.mark.requirement("P07-08")
 @pytest.mark.parametrize(
     ("action", "thing"),
     [("models.rerank", "chat"), ("models.embed", "chat"), ("models.invoke", "sorter"), ("models.stream", "vectors")],
@@ -110,6 +114,7 @@ def test_an_operation_that_does_not_fit_a_granted_thing_is_denied(granting: Any,
     assert code_of(check(granting.grant(), NOTHING_REVOKED, action, thing)) == "capability_denied"
 
 
+@pytest.mark.requirement("P07-08")
 @pytest.mark.parametrize(
     ("family", "left", "action", "thing"),
     [
@@ -145,6 +150,7 @@ def test_a_file_of_a_source_that_is_not_granted_looks_absent(granting: Any) -> N
     assert check(grant, NOTHING_REVOKED, "files.get", "book") == check(grant, NOTHING_REVOKED, "files.get", "ghost")
 
 
+@pytest.mark.requirement("P02-20")
 @pytest.mark.parametrize("action", ["state.get", "state.set", "state.delete", "state.list"])
 @pytest.mark.parametrize("scope", get_args(StateScope))
 def test_state_needs_the_policy_and_something_it_is_the_state_of(granting: Any, action: str, scope: str) -> None:
@@ -168,6 +174,7 @@ def test_a_state_scope_that_does_not_exist_is_denied(granting: Any, scope: str |
     assert code_of(check(granting.grant(), NOTHING_REVOKED, "state.get", scope)) == "capability_denied"
 
 
+@pytest.mark.requirement("P02-19")
 @pytest.mark.parametrize("conversation", ["here", None])
 @pytest.mark.parametrize("capable", [True, False])
 def test_steering_needs_a_conversation_to_be_steered_from(
@@ -243,6 +250,7 @@ def test_a_call_that_names_several_things_needs_each_of_them(granting: Any) -> N
     assert answer == check(grant, NOTHING_REVOKED, "tools.detail", "never-existed")
 
 
+@pytest.mark.requirement("P07-08")
 @pytest.mark.parametrize("action", [action for action in ACTIONS if action != "host.info"])
 def test_what_was_taken_away_is_revoked_and_what_was_never_there_is_not(granting: Any, action: str) -> None:
     everything = Revocation(all=True)

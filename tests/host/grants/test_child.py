@@ -39,6 +39,7 @@ def test_the_child_of_a_full_grant_keeps_everything_of_its_own(granting: Any) ->
     assert not {*child.state_keys.values()} & {*parent.state_keys.values()}
 
 
+@pytest.mark.requirement("P06-16")
 @pytest.mark.parametrize("empty", ["policy", "revocation"])
 def test_the_child_of_a_run_that_holds_nothing_holds_nothing(granting: Any, empty: str) -> None:
     nothing = AgentPolicy(state=StatePolicy(enabled=False))
@@ -49,6 +50,7 @@ def test_the_child_of_a_run_that_holds_nothing_holds_nothing(granting: Any, empt
     assert (rights.conversations, {*rights.resources}) == (frozenset(), set())
 
 
+@pytest.mark.requirement("P06-16")
 def test_what_was_revoked_from_the_parent_is_missing_from_the_child(granting: Any) -> None:
     parent = granting.grant()
     revoked = revoke(
@@ -131,6 +133,7 @@ def test_a_child_gets_no_state_of_a_scope_that_its_parent_does_not_have(granting
     assert {*child_of(granting, granting.grant(agent)).state_keys} == {"runner"}
 
 
+@pytest.mark.requirement("P06-16")
 def test_the_deepest_child_runs_but_calls_no_other_agent(granting: Any) -> None:
     grant = granting.grant()
     for depth in range(1, limits.CHILD_RUN_DEPTH + 1):

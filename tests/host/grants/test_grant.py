@@ -12,7 +12,7 @@ from bollard.host.grants.access import compile_access
 from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant, limits_of
 from bollard.host.log.facts import RunFacts, scope_key
 from bollard.protocol import StateScope, limits
-from bollard.trust import canonical_json, sha256_of
+from bollard.trust import canonical_json, canonical_sha256, sha256_of
 
 SCOPES: tuple[StateScope, ...] = get_args(StateScope)
 
@@ -35,6 +35,7 @@ def whole(grant: Grant) -> bytes:
     )
 
 
+@pytest.mark.requirement("P03-07")
 def test_the_bytes_are_the_canonical_json_of_the_whole(granting: Any) -> None:
     grant = granting.grant()
     assert grant.json == whole(grant)
@@ -95,6 +96,7 @@ def test_state_keys_are_those_of_the_log(granting: Any) -> None:
     assert grant.state_keys == {each: scope_key(facts, each) for each in SCOPES}
 
 
+@pytest.mark.requirement("P03-01")
 @pytest.mark.parametrize(
     ("gone", "missing"),
     [
@@ -118,6 +120,7 @@ def test_a_scope_that_the_event_does_not_have_is_not_granted(
     assert set(grant.state_keys) == set(SCOPES) - missing
 
 
+@pytest.mark.requirement("P02-20")
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("scopes", [(), ("conversation",), ("runner", "actor")])
 def test_the_state_policy_alone_enables_state(granting: Any, enabled: bool, scopes: tuple[StateScope, ...]) -> None:
@@ -125,9 +128,29 @@ def test_the_state_policy_alone_enables_state(granting: Any, enabled: bool, scop
     assert set(granting.grant(agent).state_keys) == (set(scopes) if enabled else set())
 
 
+@pytest.mark.requirement("P04-08")
 def test_two_agents_have_no_state_key_in_common(granting: Any) -> None:
     one, two = granting.grant(), granting.grant(granting.agent(agent_id="other"))
     assert not {*one.state_keys.values()} & {*two.state_keys.values()}
+
+
+@pytest.mark.requirement("P04-08")
+def test_a_state_key_is_the_digest_of_whose_state_it_is(granting: Any) -> None:
+    owner = {
+        "workspace": "default",
+        "bot": "bot-1",
+        "agent": "helper",
+        "runner": "plugin:acme/helper/default",
+    }
+    added = {
+        "conversation": {"conversation": "here", "thread": "t-1"},
+        "actor": {"actor_type": "user", "actor_id": "u-1"},
+        "subject": {"subject_type": "order", "subject_id": "o-1"},
+        "runner": {},
+    }
+    assert granting.grant().state_keys == {
+        scope: canonical_sha256({"scope": scope, **owner, **more}) for scope, more in added.items()
+    }
 
 
 def test_limits_come_from_the_agent_and_the_protocol(granting: Any) -> None:

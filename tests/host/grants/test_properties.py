@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -216,6 +217,7 @@ def test_the_bytes_of_a_grant_are_the_canonical_json_of_its_whole_body(grant: Gr
     assert Grant.from_json(grant.json) == grant
 
 
+@pytest.mark.requirement("P03-01")
 @MORE
 @given(agents, offers, scopes)
 def test_an_access_is_never_wider_than_anything_it_was_made_of(agent: Agent, offer: Offer, scope: GrantScope) -> None:
@@ -253,6 +255,7 @@ def test_everything_that_was_asked_for_is_held_or_has_its_reason(agent: Agent, o
         assert operation in rights.operations.get(family, ()) or name in rights.withheld_operations
 
 
+@pytest.mark.requirement("P03-06")
 @MORE
 @given(agents, offers, scopes)
 def test_an_empty_policy_grants_nothing_whatever_else_is_there(agent: Agent, offer: Offer, scope: GrantScope) -> None:
@@ -262,6 +265,7 @@ def test_an_empty_policy_grants_nothing_whatever_else_is_there(agent: Agent, off
     assert allowed(grant, NOTHING_REVOKED) == ALWAYS
 
 
+@pytest.mark.requirement("P03-02")
 @MORE
 @given(st.data(), grants())
 def test_a_revocation_only_narrows_and_takes_away_what_it_names(data: st.DataObject, grant: Grant) -> None:
@@ -299,6 +303,7 @@ def families(draw: st.DrawFn) -> tuple[Grant, Revocation, Grant]:
     return parent, revoked, child
 
 
+@pytest.mark.requirement("P06-16")
 @settings(MORE, max_examples=400)
 @given(families())
 def test_whatever_a_child_may_do_its_parent_may_do(family: tuple[Grant, Revocation, Grant]) -> None:
@@ -331,6 +336,7 @@ def test_a_grandchild_may_do_no_more_than_the_first_of_the_line(
     assert allowed(grandchild, NOTHING_REVOKED) <= allowed(child, NOTHING_REVOKED) <= allowed(parent, revoked)
 
 
+@pytest.mark.requirement("P07-07")
 @MORE
 @given(st.data(), grants())
 def test_an_id_that_is_not_granted_is_answered_like_one_that_never_existed(data: st.DataObject, grant: Grant) -> None:
@@ -345,6 +351,7 @@ def test_an_id_that_is_not_granted_is_answered_like_one_that_never_existed(data:
                 assert not isinstance(answer, Denied) or "ghost" not in answer.sentence
 
 
+@pytest.mark.requirement("P03-03", "P12-04")
 @MORE
 @given(grants())
 def test_what_the_runner_sees_is_what_the_check_allows(grant: Grant) -> None:

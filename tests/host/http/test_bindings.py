@@ -58,6 +58,7 @@ def test_a_binding_that_cannot_work_is_refused_by_its_field(bound: Any, body: An
     assert bound.get("/api/v1/bindings").json == {"items": []}
 
 
+@pytest.mark.requirement("P12-01")
 def test_two_bindings_that_match_equally_are_refused_when_saved(bound: Any) -> None:
     bind(bound, "one", scope={"conversation": "room"})
     answer = bound.put("/api/v1/bindings/two", {"agent_id": "parrot", "scope": {"conversation": "room"}})

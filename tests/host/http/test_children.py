@@ -45,6 +45,7 @@ def test_an_agent_that_is_not_granted_is_not_there(family: Any) -> None:
     assert family.get(f"/api/v1/runs?parent={run_id}").json["items"] == []
 
 
+@pytest.mark.requirement("P06-16")
 def test_agents_called_by_agents_go_four_deep(family: Any) -> None:
     access = {"resources": {"agents": {"add": ["nest"]}}, **CALL["access"]}
     family.save_agent("nest", "workshop/caller", access=access)

@@ -39,6 +39,7 @@ def run_ids(answers: list[Any]) -> list[str]:
 # --- the five policies ---
 
 
+@pytest.mark.requirement("P09-08")
 def test_queue_runs_one_after_the_other_in_the_order_of_arrival(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("line", concurrency={"mode": "queue"})
     first = wait_in(shop, "line", room)
@@ -63,6 +64,7 @@ def test_a_waiting_run_that_is_cancelled_leaves_the_others_in_order(shop: Any, r
     assert runs[0]["finished_at"] <= runs[1]["started_at"]
 
 
+@pytest.mark.requirement("P09-03")
 def test_steer_puts_messages_into_the_run_in_the_order_of_arrival(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("helm", "workshop/steady", concurrency={"mode": "steer"})
     run_id = shop.tell("helm", "go", **room, **ADA).json["run_id"]
@@ -81,6 +83,7 @@ def test_steer_puts_messages_into_the_run_in_the_order_of_arrival(shop: Any, roo
     ]
 
 
+@pytest.mark.requirement("P09-06")
 def test_somebody_elses_message_does_not_steer_but_waits(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("helm", "workshop/steady", concurrency={"mode": "steer"})
     run_id = shop.tell("helm", "go", **room, **ADA).json["run_id"]
@@ -93,6 +96,7 @@ def test_somebody_elses_message_does_not_steer_but_waits(shop: Any, room: dict[s
     assert first["finished_at"] <= second["started_at"]
 
 
+@pytest.mark.requirement("P09-08")
 def test_interrupt_stops_the_run_and_starts_the_newest(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("brusque", concurrency={"mode": "interrupt"})
     first = wait_in(shop, "brusque", room)
@@ -104,6 +108,7 @@ def test_interrupt_stops_the_run_and_starts_the_newest(shop: Any, room: dict[str
         assert before["finished_at"] <= after["started_at"]
 
 
+@pytest.mark.requirement("P09-08")
 def test_reject_refuses_while_the_conversation_is_busy_and_keeps_nothing(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("single", concurrency={"mode": "reject"})
     first = wait_in(shop, "single", room, id=f"first-{room['conversation']}")
@@ -117,6 +122,7 @@ def test_reject_refuses_while_the_conversation_is_busy_and_keeps_nothing(shop: A
     assert shop.ended(later.json["run_id"])["status"] == "completed"
 
 
+@pytest.mark.requirement("P09-08")
 def test_parallel_runs_beside_each_other(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("crowd", concurrency={"mode": "parallel"})
     first = wait_in(shop, "crowd", room)
@@ -124,6 +130,20 @@ def test_parallel_runs_beside_each_other(shop: Any, room: dict[str, str]) -> Non
     assert beside["status"] == "completed"
     shop.until(f"/api/v1/runs/{first}", lambda run: run["status"] == "running")
     assert cancel(shop, first)["finished_at"] >= beside["finished_at"]
+
+
+@pytest.mark.requirement("P12-03")
+def test_other_agents_and_other_plugins_do_not_wait_for_a_busy_one(shop: Any, room: dict[str, str]) -> None:
+    for name in ("busy", "free"):
+        shop.save_agent(name, concurrency={"mode": "queue"})
+    first = wait_in(shop, "busy", room)
+    (waiting,) = run_ids([shop.tell("busy", "in turn", **room)])
+    beside = run_ids([shop.tell(agent, "beside", **room) for agent in ("free", "workshop.locked")])
+    assert [shop.ended(run_id)["status"] for run_id in beside] == ["completed", "completed"]
+    shop.until(f"/api/v1/runs/{first}", lambda run: run["status"] == "running")
+    assert shop.get(f"/api/v1/runs/{waiting}").json["status"] == "queued"
+    cancel(shop, first)
+    assert shop.ended(waiting)["status"] == "completed"
 
 
 # --- the gates ---
@@ -144,6 +164,7 @@ def test_only_those_on_the_list_may_talk(shop: Any, room: dict[str, str]) -> Non
     assert (again.status, again.json["run_id"]) == (200, early.json["run_id"])
 
 
+@pytest.mark.requirement("P09-06")
 def test_a_message_that_would_steer_passes_the_same_gate(shop: Any, room: dict[str, str]) -> None:
     policy = {
         "concurrency": {"mode": "steer", "steer_from": "conversation"},

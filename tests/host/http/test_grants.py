@@ -21,6 +21,7 @@ def reading(shop: Any) -> Any:
     shop.read(run_id)
 
 
+@pytest.mark.requirement("P03-07")
 def test_a_grant_is_shown_with_its_digest_while_it_runs_and_afterwards(shop: Any, reading: Any) -> None:
     run_id, _ = reading
     live = shop.get(f"/api/v1/runs/{run_id}/grant").json
@@ -60,6 +61,7 @@ def test_a_question_that_does_not_fit_is_refused(shop: Any, reading: Any, query:
     assert answer.error["hint"]
 
 
+@pytest.mark.requirement("P03-05", "P07-08")
 def test_the_next_call_after_a_revocation_is_refused_within_a_second(shop: Any, reading: Any) -> None:
     run_id, stream = reading
     answer = shop.post(f"/api/v1/runs/{run_id}/revoke", {"operations": ["history.page"]})
@@ -72,6 +74,37 @@ def test_the_next_call_after_a_revocation_is_refused_within_a_second(shop: Any, 
     assert record.data["data"] == {"operations": ["history.page"], "by": "admin"}
     (explained,) = shop.get(f"/api/v1/runs/{run_id}/explain?action=history.page").json["items"]
     assert (explained["code"], explained["reasons"][0]["layer"]) == ("revoked", "revocation")
+
+
+@pytest.mark.requirement("P03-02", "P03-04")
+def test_a_changed_policy_is_for_the_next_run(shop: Any) -> None:
+    def reads(conversation: str, **permissions: list[str]) -> str:
+        shop.save_agent("edited-reader", "workshop/reader", access={"permissions": permissions})
+        return shop.tell("edited-reader", "read", conversation=conversation).json["run_id"]
+
+    def grant(run_id: str) -> Any:
+        return shop.get(f"/api/v1/runs/{run_id}/grant").json
+
+    first = reads("before", history=["page"])
+    shop.until(f"/api/v1/runs/{first}", lambda run: run["status"] == "running")
+    before = grant(first)
+    wider = reads("wider", history=["page"], events=["get"])
+    narrower = reads("narrower")
+    refused = next(event for event in shop.read(narrower) if event.type == "message.completed")
+
+    assert grant(wider)["grant"]["access"]["operations"] == {"history": ["page"], "events": ["get"]}
+    assert (grant(narrower)["grant"]["access"]["operations"], refused.data["data"]["message"]["content"]) == (
+        {},
+        "unauthorized",
+    )
+    assert grant(first) == before
+    for action, allowed in (("history.page", True), ("events.get", False)):
+        (explained,) = shop.get(f"/api/v1/runs/{first}/explain?action={action}").json["items"]
+        assert explained["allowed"] is allowed
+    for run_id in (first, wider):
+        shop.until(f"/api/v1/runs/{run_id}", lambda run: run["status"] == "running")  # it still reads
+        shop.post(f"/api/v1/runs/{run_id}/cancel")
+        assert shop.ended(run_id)["status"] == "cancelled"
 
 
 def test_taking_everything_stops_the_run(shop: Any, reading: Any) -> None:

@@ -11,6 +11,7 @@ from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
 
 
+@pytest.mark.requirement("P09-08")
 async def test_queued_messages_run_one_after_another_in_the_order_they_came(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue")
     run = await room.begin()
@@ -103,6 +104,7 @@ async def test_a_run_that_is_stopped_while_it_is_claimed_is_stopped(store: Store
 # --- interrupt ---
 
 
+@pytest.mark.requirement("P09-08")
 async def test_a_newer_message_interrupts_the_run_and_starts_when_it_has_ended(store: Store, rooms: Any) -> None:
     room = await rooms(store, "interrupt")
     run = await room.begin()
@@ -146,6 +148,7 @@ async def test_a_message_that_was_not_written_interrupts_nobody(store: Store, ro
 # --- reject, parallel ---
 
 
+@pytest.mark.requirement("P09-08")
 async def test_a_busy_agent_that_rejects_writes_nothing_and_knows_what_it_took_before(store: Store, rooms: Any) -> None:
     room = await rooms(store, "reject")
     event = room.event("begin")
@@ -161,6 +164,7 @@ async def test_a_busy_agent_that_rejects_writes_nothing_and_knows_what_it_took_b
     assert (await room.say("free now")).first
 
 
+@pytest.mark.requirement("P09-08")
 async def test_parallel_runs_of_one_conversation_start_at_once(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store, "parallel")
     accepted = [await room.say(str(number)) for number in range(4)]

@@ -10,6 +10,7 @@ from bollard.host.store.memory import MemoryStore
 from bollard.protocol.limits import STEERING_QUEUE
 
 
+@pytest.mark.requirement("P09-03")
 async def test_a_message_that_is_pulled_by_a_run_that_completes_is_acknowledged_there(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
@@ -32,6 +33,7 @@ async def test_a_message_that_is_pulled_by_a_run_that_completes_is_acknowledged_
     room.check()
 
 
+@pytest.mark.requirement("P09-04")
 async def test_a_message_that_was_never_pulled_gets_a_run_of_its_own(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
@@ -46,6 +48,7 @@ async def test_a_message_that_was_never_pulled_gets_a_run_of_its_own(store: Stor
     room.check()
 
 
+@pytest.mark.requirement("P09-04")
 @pytest.mark.parametrize("code", ["runner.error", "runner.no_output"])
 async def test_a_message_that_was_pulled_by_a_run_that_failed_gets_a_run_of_its_own(
     store: Store, rooms: Any, code: str
@@ -105,6 +108,7 @@ async def test_a_pulled_item_says_who_sent_it_and_which_run_has_it(memory_store:
 # --- who may steer ---
 
 
+@pytest.mark.requirement("P09-06")
 @pytest.mark.parametrize("actor", ["bob", None])
 async def test_by_default_nobody_elses_message_enters_a_run(store: Store, rooms: Any, actor: str | None) -> None:
     room = await rooms(store)
@@ -177,6 +181,7 @@ async def test_a_runner_that_does_not_declare_steering_gets_its_messages_in_turn
 # --- limits ---
 
 
+@pytest.mark.requirement("P09-07")
 async def test_a_full_queue_falls_to_a_run_of_its_own_until_the_runner_pulls(
     memory_store: MemoryStore, rooms: Any
 ) -> None:
@@ -192,6 +197,32 @@ async def test_a_full_queue_falls_to_a_run_of_its_own_until_the_runner_pulls(
     await room.answer(run)
     assert await room.answer_all(after=1) == ["one too many", "behind it"]
     room.check()
+
+
+async def test_what_one_answer_cannot_hold_is_pulled_by_the_next(memory_store: MemoryStore, rooms: Any) -> None:
+    room = await rooms(memory_store)
+    run = await room.begin()
+    said = [f"{number}" + "x" * 240_000 for number in range(9)]
+    accepted = [await room.say(text) for text in said]
+    assert all(each.steered for each in accepted)
+    pulled: list[str] = []
+    while found := await room.pull(run):
+        assert len(found) < len(said)
+        pulled += found
+    assert pulled == said
+    await room.answer(run)
+    assert {room.row(each).steering for each in accepted} == {"acknowledged"}
+    room.check()
+
+
+async def test_a_message_that_no_answer_could_hold_gets_a_run_of_its_own(memory_store: MemoryStore, rooms: Any) -> None:
+    room = await rooms(memory_store)
+    run = await room.begin()
+    contents = ({"type": "text", "text": "x" * 1_046_000},)
+    large = await room.say("too much to be given to a run", contents=contents)
+    assert not large.steered
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["too much to be given to a run"]
 
 
 async def test_messages_that_come_twice_do_not_fill_the_queue(memory_store: MemoryStore, rooms: Any) -> None:

@@ -10,6 +10,7 @@ from bollard.host.store.boundary import Lease, Store
 from bollard.host.store.memory import MemoryStore
 
 
+@pytest.mark.requirement("P09-05")
 async def test_a_run_that_ends_in_an_earlier_commit_than_the_event_is_not_given_the_message(
     store: Store, rooms: Any
 ) -> None:
@@ -28,6 +29,7 @@ async def test_a_run_that_ends_in_an_earlier_commit_than_the_event_is_not_given_
     room.check()
 
 
+@pytest.mark.requirement("P09-05")
 async def test_a_run_that_says_its_last_word_while_the_event_is_written_is_not_given_the_message(
     store: Store, rooms: Any
 ) -> None:
@@ -46,6 +48,7 @@ async def test_a_run_that_says_its_last_word_while_the_event_is_written_is_not_g
     room.check()
 
 
+@pytest.mark.requirement("P09-05", "P09-04")
 async def test_a_run_that_ends_while_the_claim_is_written_gives_the_message_back(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
@@ -112,6 +115,7 @@ async def test_a_run_that_is_stopped_while_the_event_is_written_is_not_given_the
     room.check()
 
 
+@pytest.mark.requirement("P09-04")
 @pytest.mark.parametrize("pulled", [False, True])
 async def test_who_stops_a_run_drops_what_was_sent_into_it_and_the_log_says_so(
     store: Store, rooms: Any, pulled: bool
@@ -133,6 +137,7 @@ async def test_who_stops_a_run_drops_what_was_sent_into_it_and_the_log_says_so(
     room.check()
 
 
+@pytest.mark.requirement("P09-04")
 @pytest.mark.parametrize("reason", ["revoked", "runner.timeout", "host.lost"])
 async def test_a_run_that_anything_else_stops_gives_its_messages_back(
     memory_store: MemoryStore, rooms: Any, reason: str

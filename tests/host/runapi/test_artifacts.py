@@ -73,6 +73,7 @@ async def test_one_read_gives_a_mebibyte_at_most(memory_house: Any) -> None:
     assert refused.code == "invalid_argument"
 
 
+@pytest.mark.requirement("P05-32")
 async def test_an_artifact_of_a_result_is_read_back_from_the_runs_own_namespace(house: Any) -> None:
     run = await house.begin()
     data = {"artifact_type": "file", "artifact_id": "chart", "content_base64": text64(b"inline")}

@@ -58,6 +58,7 @@ async def test_a_page_is_the_newest_messages_of_the_runs_own_conversation_oldest
     assert page["items"][0]["event_id"] == run.facts.event_id
 
 
+@pytest.mark.requirement("P06-12")
 async def test_pages_go_backward_until_nothing_is_left(house: Any) -> None:
     run = await house.begin(text="0")
     await house.say(run, *(str(number) for number in range(1, 8)))
@@ -102,6 +103,7 @@ async def test_more_messages_than_are_read_at_once_make_one_page(house: Any) -> 
     assert page["has_more"] is False
 
 
+@pytest.mark.requirement("P06-12")
 async def test_a_page_ends_where_its_bytes_do(memory_house: Any) -> None:
     house, run = memory_house, await memory_house.begin(text="first")
     await house.say(run, *("x" * (200 * limits.KIB) for _ in range(4)))
@@ -125,6 +127,7 @@ async def test_a_message_larger_than_a_page_is_cut_and_says_so(memory_house: Any
     assert len(encode(page)) <= limits.PAGE_BYTES
 
 
+@pytest.mark.requirement("P06-17")
 @pytest.mark.parametrize(
     "elsewhere",
     [{"conversation": "other"}, {"thread": "aside"}, {"bot": "second"}, {"bot": None}],
@@ -189,11 +192,27 @@ async def test_a_cursor_of_another_place_run_or_action_is_refused_as_a_forged_on
     assert refusals[0].details == {"field": "before"}
 
 
+@pytest.mark.requirement("P05-32")
 async def test_a_run_reads_what_it_just_said(house: Any) -> None:
     run = await house.begin(text="hello")
     house.result(run, "message.completed", {"message": {"role": "assistant", "content": "just now"}})
 
     assert contents(await house.ask(run, "history.page")) == ["hello", "just now"]
+
+
+@pytest.mark.requirement("P06-17")
+async def test_a_page_is_of_messages_alone_whatever_else_the_run_did(house: Any) -> None:
+    run = await house.begin(text="hello", thread="aside")
+    house.result(run, "message.delta", {"chunk": {"role": "assistant", "content": "half a sen"}})
+    house.result(run, "state.updated", {"scope": "conversation", "key": "k", "value": "kept"})
+    house.result(run, "artifact.created", {"artifact_type": "file", "name": "f", "content_base64": "eA=="})
+    await house.ask(run, "state.set", scope="conversation", key="other", value="kept too")
+    await house.say(run, "said")
+
+    page = await house.ask(run, "history.page")
+
+    assert [(item["role"], item["content"]) for item in page["items"]] == [("user", "hello"), ("assistant", "said")]
+    assert {(item["conversation_id"], item["thread_id"]) for item in page["items"]} == {("room", "aside")}
 
 
 async def test_artifacts_of_a_message_come_when_they_are_asked_for(house: Any) -> None:

@@ -56,6 +56,7 @@ async def _belongings(house: Any, run: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.requirement("P07-07")
 @pytest.mark.parametrize("who", SOMEBODY_ELSE)
 async def test_what_somebody_else_has_looks_as_if_it_never_was(house: Any, make_agent: Any, who: str) -> None:
     somebody = dict(SOMEBODY_ELSE[who])
@@ -75,6 +76,7 @@ async def test_what_somebody_else_has_looks_as_if_it_never_was(house: Any, make_
         assert refused.code == "not_found", action
 
 
+@pytest.mark.requirement("P07-07", "P06-21")
 async def test_what_another_plugin_stored_looks_as_if_it_never_was(house: Any, make_agent: Any) -> None:
     other = await house.begin(make_agent(plugin="evil/parrot"))
     await house.ask(other, "storage.set", area="plugin", key="theirs", content_base64="")
@@ -85,6 +87,7 @@ async def test_what_another_plugin_stored_looks_as_if_it_never_was(house: Any, m
     assert refused.bytes == (await house.refusal(run, "storage.get", area="plugin", key="never")).bytes
 
 
+@pytest.mark.requirement("P07-07")
 @pytest.mark.parametrize("name", ["", "\0", "a\0b", "'; --", "%", "x" * 10_000, "../../etc/passwd", "🦜"])
 async def test_ids_that_nobody_makes_are_ids_that_never_were(house: Any, name: str) -> None:
     run = await house.begin()
@@ -97,6 +100,7 @@ async def test_ids_that_nobody_makes_are_ids_that_never_were(house: Any, name: s
         assert refused.bytes == never.bytes, action
 
 
+@pytest.mark.requirement("P06-10")
 async def test_a_run_that_has_ended_gets_one_answer_whatever_it_asks(memory_house: Any) -> None:
     run = await memory_house.begin()
     theirs = await _belongings(memory_house, run)

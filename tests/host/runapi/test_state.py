@@ -33,6 +33,7 @@ async def test_a_value_outlives_its_run(house: Any) -> None:
     assert (await house.ask(again, "state.get", scope="conversation", key="k"))["value"] == 1
 
 
+@pytest.mark.requirement("P04-08")
 @pytest.mark.parametrize(
     ("scope", "foreign"),
     [
@@ -68,6 +69,7 @@ async def test_the_same_user_has_its_state_in_every_conversation(house: Any) -> 
     assert (await house.ask(there, "state.get", scope="actor", key="name"))["value"] == "Ann"
 
 
+@pytest.mark.requirement("P04-08")
 async def test_two_agents_of_one_runner_do_not_share_state(house: Any, make_agent: Any) -> None:
     one, two = await house.begin(make_agent("one")), await house.begin(make_agent("two"))
     await house.ask(one, "state.set", scope="runner", key="k", value=1)
@@ -75,6 +77,7 @@ async def test_two_agents_of_one_runner_do_not_share_state(house: Any, make_agen
     assert (await house.refusal(two, "state.get", scope="runner", key="k")).code == "not_found"
 
 
+@pytest.mark.requirement("P06-15")
 async def test_of_two_runs_that_compare_and_set_one_wins_and_the_other_is_told_the_version(house: Any) -> None:
     runs = [await house.begin(), await house.begin()]
     await house.ask(runs[0], "state.set", scope="conversation", key="n", value=0)
@@ -121,6 +124,7 @@ async def test_the_last_room_of_a_scope_is_given_once(house: Any) -> None:
     assert sum(isinstance(outcome, dict) for outcome in outcomes) == 1
 
 
+@pytest.mark.requirement("P06-15")
 async def test_version_zero_means_that_there_must_be_no_value(house: Any) -> None:
     run = await house.begin()
 
@@ -134,6 +138,7 @@ async def test_version_zero_means_that_there_must_be_no_value(house: Any) -> Non
     assert (await house.ask(run, "state.get", scope="conversation", key="k"))["value"] == 1
 
 
+@pytest.mark.requirement("P06-15")
 async def test_a_value_that_lived_its_time_is_gone(house: Any) -> None:
     run = await house.begin()
     await house.ask(run, "state.set", scope="conversation", key="k", value=1, ttl=60)
@@ -167,6 +172,7 @@ async def test_a_value_is_deleted_once_and_only_at_its_version(house: Any) -> No
     assert len(house.records(run, "state.deleted")) == 1
 
 
+@pytest.mark.requirement("P06-14")
 async def test_a_value_and_a_scope_have_their_limits(house: Any) -> None:
     run = await house.begin()
     large = "x" * (limits.STATE_VALUE_BYTES - 2)

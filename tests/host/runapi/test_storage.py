@@ -46,6 +46,7 @@ async def test_a_value_is_replaced_deleted_and_may_be_empty(house: Any) -> None:
     assert len(house.records(run, "storage.deleted")) == 1
 
 
+@pytest.mark.requirement("P06-21")
 async def test_a_plugin_has_its_own_area_and_the_workspace_is_shared(house: Any, make_agent: Any) -> None:
     run = await house.begin()
     sibling = await house.begin(make_agent("second"), conversation="other")

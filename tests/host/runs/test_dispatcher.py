@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
 from bollard.host.log.entries import Entry
+from bollard.host.runs.reading import Place
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
 from bollard.wire import WorkerRun
@@ -66,6 +68,7 @@ async def test_an_event_whose_agent_is_gone_since_still_gets_its_first_run(store
         await stage.intake.accept(stage.event("new"), "default", "kept")
 
 
+@pytest.mark.requirement("P12-01")
 async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")
@@ -294,3 +297,16 @@ async def test_an_unknown_agent_is_awaited_only_while_a_plugin_may_still_offer_i
     hope.append(False)
     book.stir()
     assert await waiting is None
+
+
+@pytest.mark.parametrize(("place", "first"), [(Place(1, 9_999), None), (Place(7, 2), 1)])
+async def test_a_place_that_never_was_is_answered_with_one_gap_and_never_with_silence(
+    memory_store: MemoryStore, stages: Stages, place: Place, first: int | None
+) -> None:
+    stage = await stages(memory_store, parrot)
+    run_id = await stage.say()
+    whole = await stage.read(run_id)
+    gap, *rest = await stage.read(run_id, place)
+    said = msgspec.json.decode(gap.json)["data"]
+    assert (gap.type, said["reason"], said["first"]) == ("gap", "unknown", first or whole[-1].seq + 1)
+    assert rest == ([] if first is None else whole)

@@ -48,3 +48,29 @@ def test_what_names_the_event_can_be_found_again_in_every_store(name: str) -> No
 def test_an_event_is_read_back_from_its_record() -> None:
     said = event(bot="b", conversation="room", thread="", actor_type="user", actor_id="u", text="hello")
     assert NewEvent.from_record(said.record("evt_1", None)) == ("evt_1", said)
+
+
+def deep(levels: int) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for _ in range(levels):
+        data = {"in": data}
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "fine"),
+    [
+        (deep(40), True),
+        (deep(60), False),
+        ({"many": [1] * 7900}, True),
+        ({"many": [1] * 8100}, False),
+        ({"flat": [{"n": 1}] * 100}, True),
+    ],
+)
+def test_data_that_no_worker_could_be_sent_is_refused_at_the_edge(data: dict[str, Any], fine: bool) -> None:
+    if fine:
+        assert NewEvent(source="s", source_id="i", event_type="t", data=data).data == data
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        NewEvent(source="s", source_id="i", event_type="t", data=data)
+    assert (refused.value.details["field"], bool(refused.value.hint)) == ("data", True)

@@ -57,6 +57,7 @@ def fold(letters: list[Letter]) -> RunState:
     return state
 
 
+@pytest.mark.requirement("P09-04")
 def test_every_history_up_to_five_records_keeps_each_message_in_one_place() -> None:
     """Histories that lead to equal states are walked on together, because a step knows nothing else."""
     alphabet = [*STEERING, *OTHERS]

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,6 +32,8 @@ class Guarded:
         else:
             try:
                 answer = await self._handler(request)
+            except ClientDisconnect:
+                return  # nobody is left to be answered
             except HostError as error:
                 answer = error_answer(error)
         await answer(scope, receive, send)

@@ -23,7 +23,7 @@ from bollard.host.intake.accepted import Accepted, Preview, first_outcome
 from bollard.host.intake.giving import Giving
 from bollard.host.intake.places import Places, Way, actor_of
 from bollard.host.intake.returning import Returning
-from bollard.host.intake.steering import Claims, SteeringItem
+from bollard.host.intake.steering import Claims, SteeringItem, fits_a_run
 from bollard.host.limits import QUEUED_RUNS, WORKER_START_S
 from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
 from bollard.host.log.facts import RunFacts
@@ -125,7 +125,7 @@ class Intake:
             if known is None:
                 raise refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
             return known
-        if isinstance(decision, Steer) and lane is not None and not external:
+        if isinstance(decision, Steer) and lane is not None and not external and fits_a_run(event):
             return await self._giving.give(event, agent, decision.run_id, lane)
         chosen = Queue() if isinstance(decision, Steer) else decision
         way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external)

@@ -6,14 +6,19 @@ has not ended: claim and end are decided by the same commits, so a message is in
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 from bollard.host.log.entries import Judgement
+from bollard.host.log.records import encode_data
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.turn import into
-from bollard.protocol import JsonObject
+from bollard.protocol import JsonObject, limits
 
-__all__ = ["Claims", "SteeringItem", "claim"]
+__all__ = ["Claims", "SteeringItem", "claim", "fits_a_run"]
+
+_ENVELOPE_BYTES: Final = 4096
+"""What stands around the messages of one answer, and around each message, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,7 @@ class Claims:
 
     async def pull(self, run: LiveRun, limit: int) -> list[SteeringItem]:
         """Give waiting messages to the runner: on disk as injected before it sees them. Nothing of a run that ends."""
-        items = self.waiting(run)[:limit]
+        items = _that_fit(self.waiting(run)[:limit], run)
         landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
         last = len(items) - 1
         for index, item in enumerate(items):
@@ -100,6 +105,23 @@ class Claims:
                 run.note("steering.queued", {"event_id": item.event_id})
             raise
         return items
+
+
+def _that_fit(items: list[SteeringItem], run: LiveRun) -> list[SteeringItem]:
+    """As many as one answer holds; the rest waits for the next pull."""
+    fitting: list[SteeringItem] = []
+    room = limits.CALL_BYTES - _ENVELOPE_BYTES
+    for item in items:
+        room -= len(encode_data(item.to_wire(run))) + 1
+        if room < 0:
+            break
+        fitting.append(item)
+    return fitting
+
+
+def fits_a_run(event: NewEvent) -> bool:
+    """Whether a message can be given to a run at all: one that no answer could hold needs a run of its own."""
+    return len(event.record("", None)) <= limits.CALL_BYTES - _ENVELOPE_BYTES
 
 
 async def claim(run: LiveRun, event_id: str) -> bool:

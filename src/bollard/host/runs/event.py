@@ -6,7 +6,13 @@ from typing import Any, Final
 import msgspec
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.limits import EVENT_DATA_BYTES, EVENT_NAME_CHARACTERS, INPUT_TEXT_BYTES
+from bollard.host.limits import (
+    EVENT_DATA_BYTES,
+    EVENT_DATA_DEPTH,
+    EVENT_DATA_VALUES,
+    EVENT_NAME_CHARACTERS,
+    INPUT_TEXT_BYTES,
+)
 from bollard.host.store.keys import key_problem
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
@@ -56,10 +62,14 @@ class NewEvent:
             raise InvalidRequest(
                 f"the text is longer than {INPUT_TEXT_BYTES} bytes", hint="send it as an attachment", field="text"
             )
-        if len(msgspec.json.encode(self.data)) > EVENT_DATA_BYTES:
+        data = msgspec.json.encode(self.data)
+        if len(data) > EVENT_DATA_BYTES:
             raise InvalidRequest(
                 f"data is larger than {EVENT_DATA_BYTES} bytes", hint="send a reference instead", field="data"
             )
+        # Counted on the bytes first: only what may be too much is looked at closely.
+        if data.count(b"{") + data.count(b"[") > EVENT_DATA_DEPTH or data.count(b",") > EVENT_DATA_VALUES // 2:
+            _refuse_unwieldy(self.data)
 
     @property
     def is_message(self) -> bool:
@@ -91,3 +101,24 @@ class NewEvent:
 
 
 _FIELDS: Final = tuple(item.name for item in fields(NewEvent))
+
+
+def _refuse_unwieldy(data: JsonObject) -> None:
+    """What the channel to a worker would not take, with the request around it, is refused before it becomes a run."""
+    values, level = 0, list[JsonValue]([data])
+    for _ in range(EVENT_DATA_DEPTH):
+        values += len(level)
+        inner: list[JsonValue] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+        level = inner
+        if values + len(level) > EVENT_DATA_VALUES:
+            message = f"data holds more than {EVENT_DATA_VALUES} values"
+            raise InvalidRequest(message, hint="send a reference instead", field="data")
+        if not level:
+            return
+    message = f"data is nested deeper than {EVENT_DATA_DEPTH}"
+    raise InvalidRequest(message, hint="flatten it, or send a reference instead", field="data")

@@ -295,7 +295,9 @@ def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
             continue
         reason = ending.code or "not_pulled"
         again = ending.code != "cancelled"
-        found.append(("steering.dropped", {"event_id": event_id, "reason": reason, "redispatch": again}))
+        pulled = claim == "injected"
+        dropped: JsonObject = {"event_id": event_id, "reason": reason, "redispatch": again, "pulled": pulled}
+        found.append(("steering.dropped", dropped))
     return found
 
 

@@ -126,12 +126,17 @@ class RunReader:
     async def _resume(self, run_id: str, after: Place) -> tuple[int, StreamRecord | None]:
         """Where to go on. A cursor of an old epoch may lie behind what that epoch got onto the disk."""
         row = await asyncio.to_thread(self._store.run, run_id)
-        if row is None or row.epoch <= after.epoch:
+        if row is None:
+            return after.seq, None
+        if after.epoch > row.epoch:  # no owner of that epoch has ever been
+            return 0, gap_record(run_id, row.epoch, 1, after.seq, "unknown")
+        if row.epoch == after.epoch and row.status not in TERMINAL_STATUSES:
             return after.seq, None
         committed = await asyncio.to_thread(self._store.last_seq, run_id, after.epoch)
         if after.seq <= committed:
             return after.seq, None
-        return committed, gap_record(run_id, row.epoch, committed + 1, after.seq, "uncommitted")
+        reason = "uncommitted" if after.epoch < row.epoch else "unknown"
+        return committed, gap_record(run_id, row.epoch, committed + 1, after.seq, reason)
 
     async def _replay(self, run_id: str, after: int, until: int | None) -> AsyncGenerator[list[StreamRecord]]:
         """What is on disk behind `after`, in order, each hole named."""

@@ -69,6 +69,7 @@ COMMANDS: Final = {
     "chat.lost": "the connection was lost ({detail}); trying again",
     "chat.resumed": "connected again",
     "chat.injected": "the run has read what was sent into it",
+    "chat.unanswered": "the run read what was sent into it and did not complete; that gets a run of its own",
     "chat.redispatched": "the run did not read what was sent into it; that gets a run of its own",
     "chat.dropped": "what was sent into the run was dropped with it",
     "chat.revoked": "taken away from the run: {what}",

@@ -69,6 +69,7 @@ COMMANDS: Final = {
     "chat.lost": "连接已断开（{detail}）；正在重试",
     "chat.resumed": "已重新连接",
     "chat.injected": "运行已读到送入的消息",
+    "chat.unanswered": "运行读了送入的消息但没有完成；该消息会得到自己的运行",
     "chat.redispatched": "运行没有读送入的消息；该消息会得到自己的运行",
     "chat.dropped": "送入的消息已随运行丢弃",
     "chat.revoked": "已从运行收回：{what}",

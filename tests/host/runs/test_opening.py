@@ -1,0 +1,93 @@
+"""What a runner is told when its run begins: the grant that its calls are checked against, and its state in bounds."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy, StatePolicy
+from bollard.host.grants.projections import available_apis_of, resources_of
+from bollard.host.store.memory import MemoryStore
+from bollard.protocol import AgentAPIError, limits
+from bollard.trust import sha256_of
+from bollard.wire import RemoteError, WorkerRun
+
+Stages = Callable[..., Awaitable[Any]]
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "history_page": ("history.page", {}),
+    "history_search": ("history.search", {"query": "hello"}),
+    "event_page": ("events.page", {}),
+    "artifact_write": ("artifacts.append", {"upload_id": "u", "offset": 0, "content_base64": ""}),
+    "state": ("state.list", {"scope": "conversation"}),
+    "storage": ("storage.list", {"area": "plugin"}),
+    "steering_pull": ("steering.pull", {}),
+}
+"""By what a context says to be available, a call that needs it."""
+LET_THROUGH, HELD_BACK = {"ok", "not_found"}, {"unauthorized", "capability_denied"}
+"""Answers to who may: the upload is not there. Answers to who may not."""
+
+
+@pytest.mark.requirement("P12-04", "P03-03", "P03-07")
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("granted", [{}, {"history": ("page",)}, {"artifacts": ("write",), "storage": ("plugin",)}])
+async def test_a_runner_is_told_of_the_grant_that_its_calls_are_checked_against(
+    memory_store: MemoryStore, stages: Stages, granted: dict[str, tuple[str, ...]], enabled: bool
+) -> None:
+    outcomes: dict[str, str] = {}
+
+    async def prober(worker: Any, run: WorkerRun) -> None:
+        for api, (action, params) in CALLS.items():
+            try:
+                await run.call(action, params)
+            except RemoteError as error:
+                outcomes[api] = AgentAPIError.from_wire(error.data).code
+            else:
+                outcomes[api] = "ok"
+        grants.append(stage.dispatcher.live[run.run_id].grant)
+        await worker.complete(run, message={"role": "assistant", "content": "done"})
+
+    grants: list[Any] = []
+    stage = await stages(memory_store, prober)
+    policy = AgentPolicy(
+        access=AccessPolicy(permissions=granted),
+        state=StatePolicy(enabled=enabled),
+        concurrency=ConcurrencyPolicy(mode="parallel"),
+    )
+    every = ("history.page", "history.search", "events.page", "artifacts.write", "storage.plugin")
+    stage.agent(policy=policy, permissions=frozenset(every))
+    run_id = await stage.say()
+    await stage.read(run_id)
+
+    (grant,) = grants
+    context = stage.pool.slots[0].worker.runs[0].request["context"]
+    told = context["context"]["available_apis"]
+    assert (told, context["resources"]) == (available_apis_of(grant), resources_of(grant))
+    assert {api for api, outcome in outcomes.items() if outcome in LET_THROUGH} == {api for api in CALLS if told[api]}
+    assert {api for api, outcome in outcomes.items() if outcome in HELD_BACK} == {api for api in CALLS if not told[api]}
+    (issued,) = [row.data for row in stage.records(run_id) if row.type == "grant.issued"]
+    (created,) = stage.data(run_id, "run.created")
+    assert issued == grant.json
+    assert created["grant_sha256"] == sha256_of(issued)
+
+
+async def keeper(worker: Any, run: Any) -> None:
+    """Keeps values of the sizes that it is told."""
+    for key, size in json.loads(run.request["context"]["input"]["text"]).items():
+        await run.emit("state.updated", {"scope": "conversation", "key": key, "value": "x" * (size - len('""'))})
+    await worker.complete(run, message={"role": "assistant", "content": "done"})
+
+
+@pytest.mark.requirement("P06-14")
+@pytest.mark.parametrize("over", [0, 1])
+async def test_state_that_is_too_large_for_a_context_is_told_by_its_keys(
+    memory_store: MemoryStore, stages: Stages, over: int
+) -> None:
+    stage = await stages(memory_store, keeper)
+    sizes = {"a": 10, "b": limits.STATE_SNAPSHOT_BYTES - len("ab") - 10 + over}
+    for text in (json.dumps(sizes), "{}"):
+        await stage.read(await stage.say(text))
+
+    first, second = (run.request["context"]["state"]["conversation"] for run in stage.pool.slots[0].worker.runs)
+    assert first == {}
+    assert second == ({"a": None, "b": None} if over else {key: "x" * (size - 2) for key, size in sizes.items()})
