@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from bollard.host.agents.admission import Admission
 from bollard.host.agents.gates import Refused
 from bollard.host.agents.routing import Resolution
+from bollard.host.errors import BudgetExceeded, Forbidden, HostError, Overloaded
 from bollard.host.grants.grant import Grant
 from bollard.host.runs.hub import Subscription
 from bollard.host.store.rows import EventRow
 
-__all__ = ["Accepted", "Preview", "first_outcome"]
+__all__ = ["Accepted", "Preview", "error_of", "first_outcome"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +43,14 @@ class Preview:
     refused: Refused | None = None
     """The gate that would be closed; the rate is not asked, because asking takes a turn."""
     grant: Grant | None = None
+
+
+def error_of(refused: Refused) -> HostError:
+    """A closed gate as the sender is told."""
+    kinds: dict[str, type[HostError]] = {
+        "unauthorized": Forbidden,
+        "rate_limited": Overloaded,
+        "budget_exceeded": BudgetExceeded,
+    }
+    wait = {} if refused.retry_after_s is None else {"retry_after_s": round(refused.retry_after_s, 3)}
+    return kinds[refused.code](refused.sentence, hint=refused.hint, **wait)

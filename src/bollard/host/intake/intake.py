@@ -18,8 +18,8 @@ from bollard.host.agents.gates import FrontGates, Refused
 from bollard.host.agents.lanes import LaneKey, lane_of
 from bollard.host.agents.routing import resolve
 from bollard.host.clock import Clock
-from bollard.host.errors import BudgetExceeded, Conflict, Forbidden, HostError, NotFound, Overloaded, StorageFull
-from bollard.host.intake.accepted import Accepted, Preview, first_outcome
+from bollard.host.errors import Conflict, HostError, NotFound, Overloaded, StorageFull
+from bollard.host.intake.accepted import Accepted, Preview, error_of, first_outcome
 from bollard.host.intake.giving import Giving
 from bollard.host.intake.places import Places, Way, actor_of
 from bollard.host.intake.returning import Returning
@@ -180,7 +180,7 @@ class Intake:
             new_run=new_run,
             uncounted=self._places.uncounted(agent),
         )
-        return _refused(judged) if isinstance(judged, Refused) else None
+        return error_of(judged) if isinstance(judged, Refused) else None
 
     def preview(self, event: NewEvent, workspace: str, agent_id: str | None = None) -> Preview:
         """What would become of this event now, and why. Nothing is written, nothing is counted."""
@@ -396,13 +396,3 @@ class Intake:
 
 def _new(facts: RunFacts, subscription: Subscription | None) -> Accepted:
     return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)
-
-
-def _refused(refused: Refused) -> HostError:
-    kinds: dict[str, type[HostError]] = {
-        "unauthorized": Forbidden,
-        "rate_limited": Overloaded,
-        "budget_exceeded": BudgetExceeded,
-    }
-    wait = {} if refused.retry_after_s is None else {"retry_after_s": round(refused.retry_after_s, 3)}
-    return kinds[refused.code](refused.sentence, hint=refused.hint, **wait)
