@@ -4,7 +4,7 @@ SHELL := /bin/bash
 VENV := .venv
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test check bench chaos fuzz clean help
+.PHONY: setup run test check bench chaos explore fuzz clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ \t/'
@@ -27,6 +27,9 @@ bench: setup     ## every performance figure of what exists
 
 chaos: setup     ## longer fault injection (by hand; SEED=1 ROUNDS=20)
 	@scripts/chaos --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),20)
+
+explore: setup   ## more generated requests against a host (by hand; SEED=1 EXAMPLES=100)
+	@scripts/explore --seed $(or $(SEED),1) --examples $(or $(EXAMPLES),100)
 
 fuzz: setup      ## coverage-guided fuzzing of the frame parser (by hand; FUZZ_SECONDS=60)
 	@scripts/fuzz
