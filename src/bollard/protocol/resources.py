@@ -23,6 +23,8 @@ class ModelResource(Tolerant):
     model_type: str
     provider: str | None = None
     context_window: Int | None = Field(default=None, gt=0)
+    vision: Flag | None = None
+    """Whether it looks at images; absent is no."""
     operations: tuple[str, ...] = ()
 
 
