@@ -7,9 +7,11 @@ WireError
 ├── CallTimeout         the peer did not answer in time
 ├── RemoteError         the peer answered with an error
 └── IncompatiblePeer    the peer speaks another protocol, or broke the handshake
+    └── HandshakeRefused    the host said no, with a status and a sentence
 """
 
 import contextlib
+import json
 from typing import Literal
 
 from pydantic import ValidationError
@@ -21,6 +23,7 @@ __all__ = [
     "ChannelClosed",
     "FrameError",
     "FrameFault",
+    "HandshakeRefused",
     "IncompatiblePeer",
     "PayloadTooLarge",
     "RemoteError",
@@ -108,3 +111,21 @@ class IncompatiblePeer(WireError):
         super().__init__(f"{problem}\nhint: {hint}")
         self.problem = problem
         self.hint = hint
+
+
+class HandshakeRefused(IncompatiblePeer):
+    """The host answered, and said no. `status` is that of HTTP; the sentence is the host's own."""
+
+    def __init__(self, status: int, problem: str, hint: str) -> None:
+        super().__init__(problem, hint)
+        self.status = status
+
+    @staticmethod
+    def read(status: int, body: bytes, asked: str) -> "HandshakeRefused":
+        """The sentence and the hint of a host's answer, where it has them."""
+        try:
+            error = json.loads(body)["error"]
+            problem, hint = str(error["message"]), str(error["hint"])
+        except (ValueError, KeyError, TypeError):  # a proxy, or no host of ours
+            problem, hint = f"HTTP {status}", "check the address and that a Bollard host answers there"
+        return HandshakeRefused(status, f"{asked} was refused: {problem}", hint)

@@ -31,7 +31,7 @@ from bollard.protocol.limits import LOG_RECORDS_BURST, RESULT_BYTES
 from bollard.protocol.limits import PROTOCOL_VERSION as PROTOCOL
 from bollard.wire.catalogue import RunnerCatalogue, ToolCatalogue, read_runners, read_tools
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, read_delta
-from bollard.wire.envelope import INVALID_PARAMS, METHOD_NOT_FOUND, Note
+from bollard.wire.envelope import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Note
 from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError
 from bollard.wire.host_calls import RunCall, refuse
 from bollard.wire.host_run import HostRun, RunEnd, RunSink, answered, read_result
@@ -211,7 +211,7 @@ class HostEnd:
             return ToolAnswer.from_wire(answer)
         except ValidationError as error:
             field, problem = first_problem(error)
-            raise RemoteError(INVALID_PARAMS, f"tool/call was answered wrongly at {field}: {problem}") from error
+            raise RemoteError(INTERNAL_ERROR, f"tool/call was answered wrongly at {field}: {problem}") from error
 
     async def ping(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> None:
         """Raises `CallTimeout` when the worker's loop does not turn."""

@@ -108,6 +108,10 @@ class HostRun:
         if self._window.credit(sequence):
             self._peer.note("run/credit", {"run_id": self.run_id, "sequence": sequence})
 
+    def lead_to(self, sink: RunSink) -> None:
+        """From now on somebody else is told."""
+        self._sink = sink
+
     def cancel(self, reason: str) -> None:
         """Ask the worker to stop the run. The reason is a failure code."""
         if not self._sent:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from bollard.protocol import CHANNEL_FD_VARIABLE
+from bollard.protocol import CHANNEL_FD_VARIABLE, limits
 from bollard.wire.limits import OUTPUT_LINE_BYTES, TERMINATE_GRACE_S
 from bollard.wire.stream import StreamTransport, connect_socket
 
@@ -146,6 +146,7 @@ async def spawn_worker(
     environment: Mapping[str, str],
     output: OutputLine,
     cwd: Path | None = None,
+    frame_bytes: int = limits.FRAME_BYTES,
 ) -> WorkerProcess:
     """Start a worker with nothing inherited but its channel; its stdout and stderr arrive as lines."""
     ours, theirs = socket.socketpair()
@@ -167,7 +168,7 @@ async def spawn_worker(
     finally:
         theirs.close()
     try:
-        transport = await connect_socket(ours)
+        transport = await connect_socket(ours, frame_bytes)
     except BaseException:
         ours.close()
         process.kill()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidURI
+from websockets.exceptions import InvalidStatus, InvalidURI
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import OPEN, State
@@ -19,13 +19,14 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from bollard.protocol import limits
-from bollard.wire.errors import ChannelClosed, FrameError, IncompatiblePeer
+from bollard.wire import remote_door
+from bollard.wire.errors import ChannelClosed, FrameError, HandshakeRefused, IncompatiblePeer
 from bollard.wire.limits import WEBSOCKET_HANDSHAKE_S
 from bollard.wire.stream import StreamTransport
 
 __all__ = ["CHANNEL_SUBPROTOCOL", "Accept", "connect_websocket", "serve_websocket"]
 
-CHANNEL_SUBPROTOCOL: Final = Subprotocol("bollard.v1")
+CHANNEL_SUBPROTOCOL: Final = Subprotocol(remote_door.CHANNEL_SUBPROTOCOL)
 
 Accept = Callable[[StreamTransport, Request], Awaitable[None]]
 """Takes over one connection whose handshake is done."""
@@ -124,6 +125,8 @@ class WebSocketCodec:
 
 
 def _refused(error: Exception) -> IncompatiblePeer:
+    if isinstance(error, InvalidStatus):
+        return HandshakeRefused.read(error.response.status_code, bytes(error.response.body or b""), "the connection")
     return IncompatiblePeer(
         f"the WebSocket handshake failed: {error}", "check the address and that a Bollard host answers there"
     )

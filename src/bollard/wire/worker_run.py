@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 
-from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, RunStarted, limits
+from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, limits
 from bollard.wire.credit import Window
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, delta_head, result_frame
 from bollard.wire.envelope import INVALID_PARAMS, CallId
@@ -178,7 +178,7 @@ class WorkerRun:
         """Answer `run/start`; nothing can be sent after it."""
         if self._over is None:
             self._over = reason
-            self._start.answer(RunStarted(last_sequence=self._sequence).to_wire())
+            self._start.answer({"last_sequence": self._sequence})
             self._wake()
 
     def refuse(self, message: str, field: str) -> None:

@@ -1,0 +1,56 @@
+"""Which addresses are reached for an MCP server, and which of those that a server names."""
+
+import pytest
+
+from bollard.wire.bridge_addresses import address_problem, named_address_problem
+
+AFAR = "https://mcp.example.org/mcp"
+NEAR = "http://10.1.2.3:8000/mcp"
+
+
+@pytest.mark.parametrize(
+    "url", [AFAR, NEAR, "http://localhost:8000/mcp", "http://[::1]:8000/mcp", "https://8.8.8.8/mcp"]
+)
+def test_what_a_person_saves_is_reached(url: str) -> None:
+    assert address_problem(url) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://mcp.example.org",
+        "http://mcp.example.org/mcp",
+        "http://8.8.8.8/mcp",
+        "https://169.254.169.254/latest",
+        "https://[::ffff:169.254.169.254]/latest",
+        "https://0.0.0.0/mcp",
+        "https://ann:pass@mcp.example.org/mcp",
+        "https://mcp.example.org/mcp#part",
+        "https://mcp.example.org:99999/mcp",
+        "https://mcp .example.org/",
+        "https:///mcp",
+    ],
+)
+def test_what_is_no_address_of_a_server_is_told(url: str) -> None:
+    found = address_problem(url)
+    assert found is not None
+    assert all(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "reached"),
+    [
+        ("https://login.example.org/token", AFAR, True),
+        ("https://127.0.0.1/token", AFAR, False),
+        ("http://10.0.0.1/token", AFAR, False),
+        ("http://localhost:8000/token", AFAR, False),
+        ("https://[::1]/token", AFAR, False),
+        ("https://[::ffff:127.0.0.1]/token", AFAR, False),
+        ("http://10.0.0.1/token", NEAR, True),
+        ("http://127.0.0.1:9000/token", "http://127.0.0.1:8000/mcp", True),
+        ("http://169.254.169.254/token", NEAR, False),
+        ("http://login.example.org/token", NEAR, False),
+    ],
+)
+def test_a_server_leads_into_the_own_network_only_from_there(url: str, server: str, reached: bool) -> None:
+    assert (named_address_problem(url, server) is None) == reached
