@@ -7,6 +7,7 @@ from bollard.trust.errors import BadCursor, BadSignature, KeyFileError, NotCanon
 from bollard.trust.folders import make_folder, sync_folder
 from bollard.trust.heads import Head, SignedHead, sign_head, verify_head
 from bollard.trust.keys import SigningKey, VerifyKey, load_or_make_secret, load_or_make_signing_key
+from bollard.trust.runtime_proofs import connect_proof, enrol_proof
 
 __all__ = [
     "BadCursor",
@@ -24,6 +25,8 @@ __all__ = [
     "VerifyKey",
     "canonical_json",
     "canonical_sha256",
+    "connect_proof",
+    "enrol_proof",
     "genesis",
     "link",
     "load_or_make_secret",
