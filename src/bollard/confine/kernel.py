@@ -1,0 +1,227 @@
+"""The few system calls that Python has no name for, through ctypes. Raises `OSError`; decides nothing."""
+
+import ctypes
+import os
+import platform
+from typing import Final
+
+__all__ = [
+    "MACHINE",
+    "OPEN_HOW_NO_ESCAPE",
+    "SYSCALLS",
+    "clear_capabilities",
+    "mount",
+    "mount_setattr",
+    "number_of",
+    "openat2",
+    "prctl",
+    "syscall",
+    "unshare",
+]
+
+MACHINE: Final = platform.machine()
+_COLUMN: Final = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
+
+SYSCALLS: Final[dict[str, tuple[int | None, int | None]]] = {
+    "_sysctl": (156, None),
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "capset": (126, 91),
+    "chmod": (90, None),
+    "chown": (92, None),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "finit_module": (313, 273),
+    "fremovexattr": (199, 16),
+    "fsconfig": (431, 431),
+    "fsetxattr": (190, 7),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "futimesat": (261, None),
+    "init_module": (175, 105),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioctl": (16, 29),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "ioprio_set": (251, 30),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "landlock_add_rule": (445, 445),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_restrict_self": (446, 446),
+    "lchown": (94, None),
+    "lookup_dcookie": (212, 18),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "migrate_pages": (256, 238),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "mq_open": (240, 180),
+    "msgget": (68, 186),
+    "name_to_handle_at": (303, 264),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "openat2": (437, 437),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "prlimit64": (302, 261),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "removexattr": (197, 14),
+    "request_key": (249, 218),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semget": (64, 190),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "setpgid": (109, 154),
+    "setpriority": (141, 140),
+    "setsid": (112, 157),
+    "settimeofday": (164, 170),
+    "setxattr": (188, 5),
+    "shmget": (29, 194),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "utime": (132, None),
+    "utimensat": (280, 88),
+    "utimes": (235, None),
+    "vhangup": (153, 58),
+}
+"""The number of each call that we make or refuse: on x86_64, on aarch64."""
+
+OPEN_HOW_NO_ESCAPE: Final = 0x08 | 0x04 | 0x02
+"""RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS."""
+_CAPABILITY_VERSION_3: Final = 0x20080522
+_PR_CAPBSET_DROP: Final = 24
+_PR_CAP_AMBIENT: Final = 47
+_PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
+_CAPABILITIES: Final = 64
+_AT_RECURSIVE: Final = 0x8000
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = (
+        ("set", ctypes.c_uint64),
+        ("clear", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+def number_of(name: str) -> int | None:
+    """The number of a call on this machine; nothing where it has none, or the machine is not known here."""
+    return None if _COLUMN is None else SYSCALLS[name][_COLUMN]
+
+
+def syscall(name: str, *arguments: object) -> int:
+    number = number_of(name)
+    if number is None:
+        raise OSError(38, f"{name} is not known on {MACHINE}")
+    return _checked(_libc.syscall(ctypes.c_long(number), *arguments), name)
+
+
+def openat2(directory: int, path: bytes, flags: int, mode: int = 0) -> int:
+    """Open beneath a folder's descriptor; no link of any kind is followed."""
+    how = _OpenHow(flags | os.O_CLOEXEC, mode, OPEN_HOW_NO_ESCAPE)
+    return syscall(
+        "openat2",
+        ctypes.c_int(directory),
+        ctypes.c_char_p(path),
+        ctypes.byref(how),
+        ctypes.c_size_t(ctypes.sizeof(how)),
+    )
+
+
+def prctl(option: int, *arguments: int) -> int:
+    padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
+    return _checked(_libc.prctl(ctypes.c_int(option), *padded), "prctl")
+
+
+def unshare(flags: int) -> None:
+    _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def mount(source: str | None, target: str, flags: int) -> None:
+    _checked(
+        _libc.mount(None if source is None else os.fsencode(source), os.fsencode(target), None, flags, None), "mount"
+    )
+
+
+def mount_setattr(path: str, *, add: int = 0, clear: int = 0, recursive: bool = False) -> None:
+    wanted = _MountAttributes(add, clear, 0, 0)
+    syscall(
+        "mount_setattr",
+        ctypes.c_int(-100),  # the path is absolute
+        ctypes.c_char_p(os.fsencode(path)),
+        ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
+        ctypes.byref(wanted),
+        ctypes.c_size_t(ctypes.sizeof(wanted)),
+    )
+
+
+def clear_capabilities() -> None:
+    """Give up every capability, also for programs that are executed later and for the superuser."""
+    for capability in range(_CAPABILITIES):
+        try:
+            prctl(_PR_CAPBSET_DROP, capability)
+        except OSError:
+            break  # beyond the last one, or we may not: then there is nothing to give up
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    syscall("capset", header, nothing)
+
+
+def _checked(result: int, name: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result

@@ -1,0 +1,96 @@
+"""Landlock: which files a process and everything it starts can reach, for good. Applied by the jail to itself."""
+
+import ctypes
+import os
+import stat
+from collections.abc import Iterable
+from typing import Final
+
+from bollard.confine.kernel import prctl, syscall
+
+__all__ = ["SCOPED_FROM", "landlock_version", "restrict"]
+
+SCOPED_FROM: Final = 6
+"""The version from which on a process cannot signal anybody outside."""
+_TRUNCATE_FROM: Final = 3
+_REFER_FROM: Final = 2
+_NET_FROM: Final = 4
+_IOCTL_FROM: Final = 5
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_FIRST: Final = (1 << 13) - 1
+"""Everything that the first version handles."""
+_DEVICES_MADE: Final = 1 << 6 | 1 << 11
+"""Making character and block devices: never."""
+_REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
+_NET_ALL: Final = 0b11
+_SCOPE_ALL: Final = 0b11
+
+_VERSION_ASKED: Final = 1
+_RULE_BENEATH: Final = 1
+_PR_SET_NO_NEW_PRIVS: Final = 38
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+def landlock_version() -> int:
+    """0 where there is none."""
+    try:
+        return syscall("landlock_create_ruleset", None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_ASKED))
+    except OSError:
+        return 0
+
+
+def restrict(*, readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> None:
+    """From here on only these are there: to read and execute; to write, make and remove in; to read and write."""
+    version = landlock_version()
+    everything = _handled(version)
+    size = 8 if version < _NET_FROM else 16 if version < SCOPED_FROM else 24
+    told = _Ruleset(everything, _NET_ALL, _SCOPE_ALL)
+    ruleset = syscall("landlock_create_ruleset", ctypes.byref(told), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    try:
+        for path in readable:
+            _allow(ruleset, path, everything & (_EXECUTE | _READ_FILE | _READ_DIR))
+        for path in writable:
+            _allow(ruleset, path, everything & ~_DEVICES_MADE & ~_IOCTL)
+        for path in devices:
+            _allow(ruleset, path, everything & (_READ_FILE | _WRITE_FILE | _TRUNCATE))
+        prctl(_PR_SET_NO_NEW_PRIVS, 1)
+        syscall("landlock_restrict_self", ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+
+
+def _handled(version: int) -> int:
+    handled = _FIRST
+    for since, right in ((_REFER_FROM, _REFER), (_TRUNCATE_FROM, _TRUNCATE), (_IOCTL_FROM, _IOCTL)):
+        if version >= since:
+            handled |= right
+    return handled
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # what is not there need not be reached
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL
+        rule = _Beneath(rights, descriptor)
+        syscall(
+            "landlock_add_rule",
+            ctypes.c_int(ruleset),
+            ctypes.c_int(_RULE_BENEATH),
+            ctypes.byref(rule),
+            ctypes.c_uint32(0),
+        )
+    finally:
+        os.close(descriptor)
