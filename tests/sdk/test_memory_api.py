@@ -384,10 +384,24 @@ async def test_a_large_snapshot_is_inlined_as_keys_alone():
     @runner()
     async def look(ctx: RunContext):
         assert ctx.state_snapshot.actor == {"big": None, "small": None}
+        assert ctx.state_snapshot.runner == {"small": 1}
+        assert ctx.raw.metadata["state_snapshot"] == {"actor": {"keys_only": True, "more_keys": False}}
         yield "x"
 
     big = "x" * limits.STATE_SNAPSHOT_BYTES
-    assert (await MemoryHost(state={"actor": {"big": big, "small": 1}}).run(look, "hi")).status == "completed"
+    state = {"actor": {"big": big, "small": 1}, "runner": {"small": 1}}
+    assert (await MemoryHost(state=state).run(look, "hi")).status == "completed"
+
+
+async def test_keys_beyond_those_of_a_page_are_not_left_out_silently():
+    @runner()
+    async def look(ctx: RunContext):
+        assert ctx.state_snapshot.runner == {f"k{number:03}": None for number in range(limits.STATE_LIST_KEYS)}
+        assert ctx.raw.metadata["state_snapshot"] == {"runner": {"keys_only": True, "more_keys": True}}
+        yield "x"
+
+    state = {"runner": {f"k{number:03}": 1 for number in range(limits.STATE_LIST_KEYS + 1)}}
+    assert (await MemoryHost(state=state).run(look, "hi")).status == "completed"
 
 
 async def test_keys_are_listed_in_pages(inside):

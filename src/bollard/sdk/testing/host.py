@@ -163,8 +163,10 @@ class MemoryHost:
         steerable = capabilities is None or capabilities.steering
         grant = Grant(permissions=permissions, steering=steerable and context.conversation is not None)
         keys = scope_keys(context, runner_name)
-        access, state = self.world.projection(context, grant, keys)
+        access, state, shortened = self.world.projection(context, grant, keys)
         whole = granted(context, self.world.resources(grant), access, state)
+        if shortened:
+            whole = whole.model_copy(update={"metadata": {**whole.metadata, "state_snapshot": shortened}})
         own_id = runner_id("local", "test", runner_name)
         queue = SteeringQueue(whole, own_id)
         ledger = RunLedger(context=whole, grant=grant, runner_id=own_id, scope_keys=keys, steering=queue)

@@ -12,6 +12,7 @@ from bollard.protocol import (
     ChildRunResult,
     ContextAccess,
     FileResource,
+    JsonObject,
     JsonValue,
     KnowledgeBaseResource,
     KnowledgeChunk,
@@ -116,8 +117,9 @@ class World:
 
     def projection(
         self, context: AgentRunContext, grant: Grant, keys: Mapping[str, str]
-    ) -> tuple[ContextAccess, AgentRunState]:
-        """Where a run stands in its conversation, and the state it starts with."""
+    ) -> tuple[ContextAccess, AgentRunState, JsonObject]:
+        """Where a run stands in its conversation, the state it starts with, and the scopes that have only their keys
+        in it."""
         items = self.transcript.items
         access = context.context.model_copy(
             update={
@@ -129,10 +131,17 @@ class World:
             }
         )
         snapshots: dict[str, Any] = {}
-        for scope in grant.state_scopes:
+        shortened: JsonObject = {}
+        left = limits.STATE_SNAPSHOT_BYTES
+        for scope in sorted(grant.state_scopes):
             self.state.seed(keys[scope], self._seeds.get(scope, {}))
             values = self.state.snapshot(keys[scope])
-            if json_size(values) > limits.STATE_SNAPSHOT_BYTES:
-                values = dict.fromkeys(values)
-            snapshots[scope] = values
-        return access, AgentRunState(**snapshots)
+            told = dict(sorted(values.items())[: limits.STATE_LIST_KEYS])
+            size, more = sum(json_size(value) + len(key.encode()) for key, value in told.items()), told != values
+            if more or size > left:
+                told = dict.fromkeys(told)
+                shortened[scope] = {"keys_only": True, "more_keys": more}
+            else:
+                left -= size
+            snapshots[scope] = told
+        return access, AgentRunState(**snapshots), shortened
