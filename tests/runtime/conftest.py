@@ -34,7 +34,7 @@ from bollard.wire import (
     worker_environment,
 )
 
-SECONDS = 20.0
+SECONDS = 60.0
 """Longest wait for anything that a test expects."""
 HEADER = "import asyncio, os, sys, time\nfrom bollard.sdk import Result, RunContext, runner, tool\n"
 _numbers = itertools.count(1)

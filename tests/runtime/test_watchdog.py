@@ -12,7 +12,7 @@ BLOCKS = """
 async def run(ctx: RunContext):
     yield "begun"
     await asyncio.sleep(0)
-    time.sleep(3)  # the guilty line
+    time.sleep(6)  # the guilty line
     yield "done"
 """
 
@@ -25,10 +25,10 @@ async def test_a_runner_that_blocks_the_loop_is_reported_with_file_and_line(star
     with pytest.raises(CallTimeout):
         await driver.host.ping(timeout_s=0.5)
     line = header.count("\n") + BLOCKS[: BLOCKS.index("time.sleep")].count("\n") + 1
-    await driver.written_line("the worker's loop has been blocked for 2.")
+    await driver.written_line("the worker's loop has been blocked for ")
     await driver.written_line(f'plugin.py", line {line}, in run')
     assert not run.handle.ended.done()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await driver.host.ping()
     await run.end()
     report = await driver.logged_line("blocked the worker's loop")

@@ -26,3 +26,11 @@ CLOSE_GRACE_S: Final = 0.5
 """Time that runners have to close after their runs, when those used up the rest."""
 SILENCED_PAUSE_S: Final = 0.01
 """Pause of a runner that goes on sending after its run has ended, so that it cannot hold the loop."""
+RECONNECT_S: Final = 1.0
+"""Time before a remote runtime dials again; doubled with each try that fails, and each half to one and a half times."""
+RECONNECT_MAX_S: Final = 30.0
+"""The longest time between two tries, before the part of chance."""
+DOOR_S: Final = 10.0
+"""Time that a host may take to answer a request before the channel."""
+DOOR_ANSWER_BYTES: Final = 64 * KIB
+"""What is read of such an answer."""

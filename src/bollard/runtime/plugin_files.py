@@ -1,45 +1,24 @@
 """The files of a plugin: what it is pinned by, and how Python finds its modules. Runs no plugin code."""
 
-import hashlib
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from bollard.runtime.problems import PluginLoadError, Problem
+from bollard.wire.plugin_files import PluginFileError, digest_of_plugin
 
 __all__ = ["digest_of", "is_from", "make_importable"]
 
-_LEFT_OUT: Final = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
-
 
 def digest_of(path: Path) -> str:
-    """SHA-256 over names and contents of a plugin's files: what a plugin is pinned by."""
-    digest = hashlib.sha256()
-    for name, file in sorted(_files(path)):
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            problem = f"cannot be read: {error.strerror}"
-            hint = "make it readable, or take it out of the plugin"
-            raise PluginLoadError(
-                Problem(rule="PL01", where=path.name, field=name, problem=problem, hint=hint)
-            ) from error
-        digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _files(path: Path) -> Iterator[tuple[str, Path]]:
-    if path.is_file():
-        yield path.name, path
-        return
-    for file in path.rglob("*"):
-        inside = file.relative_to(path)
-        hidden = any(part in _LEFT_OUT or part.startswith(".") for part in inside.parts)
-        if file.is_file() and not hidden:
-            yield inside.as_posix(), file
+    """What a plugin is pinned by. Raises `PluginLoadError` where a file of it cannot be read."""
+    try:
+        return digest_of_plugin(path)
+    except PluginFileError as error:
+        hint = "make it readable, or take it out of the plugin"
+        raise PluginLoadError(
+            Problem(rule="PL01", where=path.name, field=error.name, problem=error.problem, hint=hint)
+        ) from error
 
 
 def make_importable(folder: Path) -> None:

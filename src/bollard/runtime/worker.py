@@ -84,6 +84,8 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._abandoned: set[asyncio.Task[None]] = set()  # held, because a loop holds its tasks only weakly
         self._problems_told = False
+        self.dismissed = False
+        """Whether the host said that it needs this worker no more."""
         self._gone: Final[asyncio.Future[str]] = self._loop.create_future()
 
     async def serve(self) -> str:
@@ -182,6 +184,7 @@ class Worker:
             task.cancel()
 
     def shutdown(self, grace_s: float, done: Callable[[], None]) -> None:
+        self.dismissed = True
         self._spawn(self._shut_down(grace_s, done))
 
     def closed(self, reason: str) -> None:
