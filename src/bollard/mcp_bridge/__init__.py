@@ -1,0 +1,1 @@
+"""The process that speaks MCP for the host, through the official SDK."""

@@ -1,0 +1,140 @@
+"""All connections of this process, and the frames between them and the host."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from bollard.mcp_bridge.link import Link
+from bollard.mcp_bridge.login_flow import LoginFlow
+from bollard.wire.bridge_frames import (
+    BRIDGE_FRAME_BYTES,
+    BeginLogin,
+    CancelCall,
+    Close,
+    DropLogin,
+    FinishLogin,
+    MakeCall,
+    OpenHttp,
+    OpenStdio,
+    Ping,
+    Pong,
+    Refresh,
+    Returned,
+    ToBridge,
+    ToHost,
+    Undone,
+    encode_frame,
+    to_bridge,
+)
+from bollard.wire.errors import FrameError
+from bollard.wire.transport import Transport
+
+__all__ = ["Bridge"]
+
+_TOO_LARGE: Final = "the answer of the server is too large"
+
+
+class Bridge:
+    """One per process; the receiver of the channel."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._links: dict[int, tuple[Link, asyncio.Task[None]]] = {}
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._logins: dict[int, tuple[LoginFlow, asyncio.Task[None]]] = {}
+        self._sending = asyncio.Lock()
+        self._ended = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Until the host is gone. Every server is ended before this returns."""
+        self._transport.start(self)
+        await self._ended.wait()
+        tasks = [task for _, task in (*self._links.values(), *self._logins.values())]
+        for task in (*self._calls.values(), *tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- what the channel calls ---
+
+    def frames_received(self, frames: list[bytes | FrameError]) -> None:
+        for frame in frames:
+            if isinstance(frame, FrameError):  # half a frame: the host died while it wrote
+                continue
+            self._obey(to_bridge(frame))
+
+    def connection_lost(self, reason: str) -> None:
+        del reason  # whatever it was, there is nobody to work for
+        self._ended.set()
+
+    # --- what is done ---
+
+    def _obey(self, order: ToBridge) -> None:
+        match order:
+            case OpenStdio() | OpenHttp():
+                link = Link(order, self._tell)
+                task = asyncio.create_task(link.run())
+                self._links[order.link] = link, task
+                task.add_done_callback(lambda _: self._links.pop(order.link, None))
+            case Close():
+                if (found := self._links.get(order.link)) is not None:
+                    found[1].cancel()
+            case Refresh():
+                if (found := self._links.get(order.link)) is not None:
+                    found[0].refresh()
+            case MakeCall():
+                task = asyncio.create_task(self._call(order))
+                self._calls[order.call] = task
+                task.add_done_callback(lambda _: self._calls.pop(order.call, None))
+            case CancelCall():
+                if (running := self._calls.get(order.call)) is not None:
+                    running.cancel()
+            case BeginLogin() | FinishLogin() | DropLogin():
+                self._log_in(order)
+            case Ping():
+                self._tell(Pong(number=order.number))
+
+    def _log_in(self, order: BeginLogin | FinishLogin | DropLogin) -> None:
+        if isinstance(order, BeginLogin):
+            flow = LoginFlow(order, self._tell)
+            task = asyncio.create_task(flow.run())
+            self._logins[order.login] = flow, task
+            task.add_done_callback(lambda _: self._logins.pop(order.login, None))
+        elif (found := self._logins.get(order.login)) is None:
+            return  # it has ended, and told so
+        elif isinstance(order, FinishLogin):
+            found[0].finish(order)
+        else:
+            found[1].cancel()
+
+    async def _call(self, order: MakeCall) -> None:
+        found = self._links.get(order.link)
+        if found is None:
+            self._tell(Undone(call=order.call, problem="the server is not connected", sent=False))
+            return
+        answer: Returned | Undone
+        try:
+            answer = await found[0].call(order)
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: a call is always answered
+            answer = Undone(call=order.call, problem=f"{type(error).__name__}: {error}"[:1000], sent=True)
+        frame = _written(answer)
+        async with self._sending:  # one large answer after the other: the channel has a limit on what waits in it
+            await self._transport.drain()
+            self._transport.send(frame)
+            self._transport.flush()
+
+    def _tell(self, message: ToHost) -> None:
+        if not self._ended.is_set():
+            self._transport.send(encode_frame(message))
+
+
+def _written(answer: Returned | Undone) -> bytes:
+    try:
+        frame = encode_frame(answer)
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+        return encode_frame(_refused(answer.call, f"the answer of the server cannot be written: {error}"))
+    return frame if len(frame) <= BRIDGE_FRAME_BYTES else encode_frame(_refused(answer.call, _TOO_LARGE))
+
+
+def _refused(call: int, problem: str) -> Returned:
+    return Returned(call=call, content=[{"type": "text", "text": problem}], is_error=True)
