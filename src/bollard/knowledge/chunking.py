@@ -1,0 +1,157 @@
+"""Cuts a text into chunks of a size, each with the headings above it and the place where it stands. Pure.
+
+A heading begins a chunk. Code between fences and rows of tables stay whole where they fit into a chunk. Chunks of one
+section overlap by whole sentences. Whatever the text, no chunk is larger than asked for, and nothing is left out.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from bollard.knowledge.blocks import Block, blocks_of
+from bollard.knowledge.extracted import Extracted
+from bollard.knowledge.limits import HEADING_LEVELS
+from bollard.knowledge.tokens import QUARTERS, quarters
+
+__all__ = ["Piece", "pieces_of"]
+
+_SPLIT_BACK: Final = 4
+"""A cut inside a word is avoided when there is a space in the last quarter of what would be cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One chunk: where it stands, and beneath which headings, outermost first."""
+
+    start: int
+    end: int
+    headings: tuple[str, ...]
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    start: int
+    end: int
+    cost: int
+    prose: bool
+
+
+def pieces_of(document: Extracted, *, chunk_tokens: int, overlap_tokens: int) -> list[Piece]:
+    """The chunks of a document, in order."""
+    cutter = _Cutter(document, chunk_tokens * QUARTERS, overlap_tokens * QUARTERS)
+    for block in blocks_of(document.text, structured=document.structured):
+        cutter.take(block)
+    cutter.flush()
+    return cutter.pieces
+
+
+class _Cutter:
+    def __init__(self, document: Extracted, size: int, overlap: int) -> None:
+        self.pieces: list[Piece] = []
+        self._text = document.text
+        self._size = size
+        self._overlap = overlap
+        self._page_starts = [start for start, _ in document.pages]
+        self._page_numbers = [number for _, number in document.pages]
+        self._path: list[tuple[int, str]] = []
+        self._units: list[_Unit] = []
+        self._cost = 0
+        self._fresh = 0
+        """Units that no chunk has yet."""
+        self._headings_only = True
+
+    def take(self, block: Block) -> None:
+        if block.kind == "heading":
+            if not self._headings_only:
+                self.flush()
+            self._path = [above for above in self._path if above[0] < block.level]
+            if block.title:
+                self._path.append((block.level, block.title))
+        for unit in self._units_of(block):
+            self._add(unit)
+        self._headings_only = self._headings_only and block.kind == "heading"
+
+    def flush(self) -> None:
+        """End the chunk and the section: what follows repeats nothing of it."""
+        self._emit()
+        self._units, self._cost, self._fresh, self._headings_only = [], 0, 0, True
+
+    def _add(self, unit: _Unit) -> None:
+        cost = unit.cost + self._between(unit)
+        if self._units and self._cost + cost > self._size:
+            self._emit()
+            self._units = self._repeated(unit)
+            self._cost = quarters(self._text[self._units[0].start : unit.start]) if self._units else 0
+            cost, self._fresh = unit.cost, 0
+        self._units.append(unit)
+        self._cost += cost
+        self._fresh += 1
+
+    def _between(self, unit: _Unit) -> int:
+        """What the white space costs that no unit has."""
+        return quarters(self._text[self._units[-1].end : unit.start]) if self._units else 0
+
+    def _emit(self) -> None:
+        if not self._fresh:
+            return
+        start, end = _trimmed(self._text, self._units[0].start, self._units[-1].end)
+        if start == end:
+            return
+        path = tuple(title for _, title in self._path[-HEADING_LEVELS:])
+        self.pieces.append(Piece(start, end, path, self._page_at(start)))
+
+    def _repeated(self, following: _Unit) -> list[_Unit]:
+        """The last sentences of the chunk before, as many as may be repeated and leave room for what follows."""
+        room = min(self._size - following.cost, self._overlap)
+        kept: list[_Unit] = []
+        for unit in reversed(self._units[1:]):
+            if not unit.prose or quarters(self._text[unit.start : following.start]) > room:
+                break
+            kept.append(unit)
+        return kept[::-1]
+
+    def _page_at(self, place: int) -> int | None:
+        at = bisect_right(self._page_starts, place) - 1
+        return self._page_numbers[at] if at >= 0 else None
+
+    def _units_of(self, block: Block) -> Iterator[_Unit]:
+        cost = quarters(self._text[block.start : block.end])
+        if cost <= self._size:
+            yield _Unit(block.start, block.end, cost, block.kind == "prose")
+        elif block.kind == "code":
+            at = block.start
+            while at < block.end:
+                end = self._text.find("\n", at, block.end) + 1 or block.end
+                yield from self._pieces(at, end)
+                at = end
+        else:
+            yield from self._pieces(block.start, block.end)
+
+    def _pieces(self, start: int, end: int) -> Iterator[_Unit]:
+        """What is larger than a chunk, cut where it hurts least."""
+        while start < end:
+            cut, cost = self._fitting(start, end)
+            yield _Unit(start, cut, cost, prose=False)
+            start = cut
+
+    def _fitting(self, start: int, end: int) -> tuple[int, int]:
+        """How far a chunk reaches that begins at `start`, and what that costs."""
+        text = self._text
+        cut = min(end, start + self._size)  # a character costs at least a quarter
+        while cut > start + 1 and (cost := quarters(text[start:cut])) > self._size:
+            cut = max(start + 1, start + (cut - start) * self._size // cost)
+        if cut < end:
+            space = max(text.rfind(" ", start, cut), text.rfind("\n", start, cut))
+            if space > cut - (cut - start) // _SPLIT_BACK:
+                cut = space + 1
+        return cut, quarters(text[start:cut])
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end

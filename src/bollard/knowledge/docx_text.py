@@ -1,0 +1,223 @@
+"""DOCX as text: paragraphs, headings by their styles, tables by rows. Nothing that the archive says of itself is
+believed: what comes out is counted, and no entity is ever expanded."""
+
+import struct
+import zipfile
+import zlib
+from io import BytesIO
+from typing import Final
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from bollard.knowledge.errors import Unreadable
+from bollard.knowledge.extracted import Extracted
+from bollard.knowledge.limits import (
+    DOCX_RATIO,
+    DOCX_RATIO_FREE_BYTES,
+    EXTRACTED_CHARACTERS,
+    XML_DEPTH,
+    ZIP_DIRECTORY_BYTES,
+    ZIP_MEMBERS,
+)
+from bollard.protocol.limits import KIB
+
+__all__ = ["docx_text"]
+
+_DOCUMENT: Final = "word/document.xml"
+_STYLES: Final = "word/styles.xml"
+_W: Final = "http://schemas.openxmlformats.org/wordprocessingml/2006/main "
+_PIECE: Final = 64 * KIB
+_END: Final = struct.Struct("<4s4H2LH")
+_END_MARK: Final = b"PK\5\6"
+_COMMENT_BYTES: Final = 0xFFFF
+_ENCRYPTED: Final = 0x1
+_LEVELS: Final = 6
+_BROKEN: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+def docx_text(content: bytes) -> Extracted:
+    """Raises `Unreadable`."""
+    try:
+        _check_directory(content)
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            styles = _Styles()
+            if _STYLES in archive.namelist():
+                _parse(archive, _STYLES, styles)
+            body = _Body(styles.levels)
+            _parse(archive, _DOCUMENT, body)
+    except KeyError:
+        raise Unreadable("it is no DOCX: there is no document in it", hint="save it anew as DOCX") from None
+    except (*_BROKEN, ExpatError) as error:
+        raise Unreadable(f"it is broken: {error}", hint="save it anew as DOCX") from error
+    return Extracted(text="".join(body.parts).strip() + "\n", structured=True)
+
+
+def _check_directory(content: bytes) -> None:
+    """Before Python's reader makes an object of each entry."""
+    at = content.rfind(_END_MARK, max(0, len(content) - _END.size - _COMMENT_BYTES))
+    if at < 0 or at + _END.size > len(content):
+        raise zipfile.BadZipFile("it is not a zip file")
+    *_, count, directory_bytes, _, _ = _END.unpack_from(content, at)
+    if count > ZIP_MEMBERS or directory_bytes > ZIP_DIRECTORY_BYTES:
+        raise zipfile.BadZipFile("its list of members is too long")
+
+
+def _parse(archive: zipfile.ZipFile, name: str, handler: "_Styles | _Body") -> None:
+    """Feed one member to a parser, piece by piece, counting what comes out."""
+    entry = archive.getinfo(name)
+    if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Unreadable("it is encrypted, or packed in a way that nobody uses", hint="save it anew as DOCX")
+    parser = ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
+    nesting = _Nesting(handler)
+    parser.StartElementHandler = nesting.start
+    parser.EndElementHandler = nesting.end
+    parser.CharacterDataHandler = handler.text
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.EntityDeclHandler = _refuse_entity
+    most = max(DOCX_RATIO_FREE_BYTES, DOCX_RATIO * entry.compress_size)
+    size = 0
+    with archive.open(entry) as member:
+        while piece := member.read(_PIECE):
+            size += len(piece)
+            if size > most:
+                raise Unreadable(f"it becomes more than {DOCX_RATIO} times as large when it is unpacked")
+            parser.Parse(piece, False)
+        parser.Parse(b"", True)
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise Unreadable("it declares a document type, which no DOCX does", hint="save it anew as DOCX")
+
+
+def _refuse_entity(*_: object) -> None:
+    raise Unreadable("it declares entities, which no DOCX does", hint="save it anew as DOCX")
+
+
+class _Nesting:
+    """Counts how deep elements are."""
+
+    def __init__(self, handler: "_Styles | _Body") -> None:
+        self._handler = handler
+        self._depth = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > XML_DEPTH:
+            raise Unreadable(f"its elements are nested deeper than {XML_DEPTH}", hint="save it anew as DOCX")
+        if tag.startswith(_W):
+            self._handler.start(tag.removeprefix(_W), attributes)
+
+    def end(self, tag: str) -> None:
+        self._depth -= 1
+        if tag.startswith(_W):
+            self._handler.end(tag.removeprefix(_W))
+
+
+def _value(attributes: dict[str, str]) -> str:
+    return attributes.get(_W + "val", "")
+
+
+def _level(value: str) -> int | None:
+    """An outline level as it is written, from 0, as that of a heading, from 1."""
+    return int(value) + 1 if value.isdecimal() and len(value) == 1 and int(value) < _LEVELS else None
+
+
+class _Styles:
+    """Which styles are headings."""
+
+    def __init__(self) -> None:
+        self.levels: dict[str, int] = {}
+        self._style = ""
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "style":
+            self._style = attributes.get(_W + "styleId", "")
+        elif tag == "name" and self._style:
+            name = _value(attributes).lower()
+            if name == "title":
+                self.levels[self._style] = 1
+            elif name.startswith("heading ") and name[8:].isdecimal() and 1 <= int(name[8:]) <= _LEVELS:
+                self.levels[self._style] = int(name[8:])
+        elif tag == "outlineLvl" and self._style and (level := _level(_value(attributes))):
+            self.levels.setdefault(self._style, level)
+
+    def end(self, tag: str) -> None:
+        if tag == "style":
+            self._style = ""
+
+    def text(self, data: str) -> None:
+        del data
+
+
+class _Body:
+    """The document's words, in order."""
+
+    def __init__(self, levels: dict[str, int]) -> None:
+        self.parts: list[str] = []
+        self._levels = levels
+        self._size = 0
+        self._paragraph: list[str] = []
+        self._level: int | None = None
+        self._in_text = False
+        self._row: list[str] | None = None
+        self._cells: list[str] = []
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        match tag:
+            case "t":
+                self._in_text = True
+            case "tab":
+                self._paragraph.append("\t")
+            case "br" | "cr":
+                self._paragraph.append("\n" if self._row is None else " ")
+            case "pStyle":
+                self._level = self._levels.get(_value(attributes))
+            case "outlineLvl":
+                self._level = self._level or _level(_value(attributes))
+            case "tr":
+                self._row = []
+            case "tc":
+                self._cells = []
+            case _:
+                pass
+
+    def end(self, tag: str) -> None:
+        match tag:
+            case "t":
+                self._in_text = False
+            case "p":
+                self._end_paragraph()
+            case "tc" if self._row is not None:
+                self._row.append(" ".join(self._cells))
+                self._cells = []
+            case "tr" if self._row is not None:
+                self._add("| " + " | ".join(self._row) + " |\n")
+                self._row = None
+            case "tbl":
+                self._add("\n")
+            case _:
+                pass
+
+    def text(self, data: str) -> None:
+        if self._in_text:
+            self._size += len(data)
+            if self._size > EXTRACTED_CHARACTERS:
+                raise Unreadable(f"it has more than {EXTRACTED_CHARACTERS} characters", hint="cut it into several")
+            self._paragraph.append(data)
+
+    def _end_paragraph(self) -> None:
+        said = "".join(self._paragraph).replace("\0", "").strip()
+        self._paragraph = []
+        level, self._level = self._level, None
+        if not said:
+            return
+        if self._row is not None:
+            self._cells.append(said)
+        elif level is not None:
+            heading = " ".join(said.split())
+            self._add(f"{'#' * level} {heading}\n\n")
+        else:
+            self._add(said + "\n\n")
+
+    def _add(self, part: str) -> None:
+        self.parts.append(part)

@@ -1,0 +1,95 @@
+"""`python -m bollard.knowledge.extraction_child`: reads documents that strangers made, one at a time, tells their text.
+
+It has no socket and no table; its memory and its files are bounded, where the kernel can it sees no file but code, and
+whoever started it ends it when it takes too long. It ends when its standard input does.
+"""
+
+import contextlib
+import ctypes
+import logging
+import os
+import resource
+import signal
+import struct
+import sys
+from typing import BinaryIO, Final
+
+import msgspec
+
+from bollard.confine.landlock import restrict
+from bollard.confine.seccomp import install, jail_filter
+from bollard.knowledge.docx_text import docx_text
+from bollard.knowledge.errors import Unreadable
+from bollard.knowledge.extracted import Extracted, Order, Problem
+from bollard.knowledge.html_text import html_text
+from bollard.knowledge.limits import CHILD_FILES, CHILD_MEMORY_BYTES, PROBLEM_CHARACTERS
+from bollard.knowledge.pdf_text import pdf_text
+
+__all__ = ["confine", "main"]
+
+_LENGTH: Final = struct.Struct(">I")
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def _text_of(order: Order) -> Extracted:
+    if order.kind == "html":
+        return html_text(order.content, order.charset)
+    return docx_text(order.content) if order.kind == "docx" else pdf_text(order.content)
+
+
+def _read(order: Order) -> Extracted | Problem:
+    try:
+        return _text_of(order)
+    except Unreadable as error:
+        return Problem(message=error.message)
+    except MemoryError:
+        return Problem(message="it needs more memory than a document may have")
+    except RecursionError:
+        return Problem(message="it is nested too deeply")
+    except Exception as error:  # noqa: BLE001 -- a boundary: what a stranger's file makes a library raise
+        return Problem(message=f"it is broken: {type(error).__name__}: {error}"[:PROBLEM_CHARACTERS])
+
+
+def confine() -> None:
+    """Take away from this process what reading a document does not need. The kernel of some machines has less to offer;
+    the limits hold everywhere."""
+    resource.setrlimit(resource.RLIMIT_AS, (CHILD_MEMORY_BYTES, CHILD_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (CHILD_FILES, CHILD_FILES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            code = {sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.dirname(__file__)))}
+            restrict(readable=sorted(code), writable=(), devices=(os.devnull,))
+        with contextlib.suppress(OSError, KeyError):
+            install(jail_filter(namespaces=False))
+
+
+def _heard(stream: BinaryIO, size: int) -> bytes | None:
+    data = stream.read(size)
+    return data if len(data) == size else None
+
+
+def main() -> int:
+    """Serve until nobody asks."""
+    confine()
+    logging.disable(logging.CRITICAL)  # libraries complain about files, with words of theirs
+    sys.dont_write_bytecode = True  # no file may grow
+    decode, encode = msgspec.msgpack.Decoder(Order).decode, msgspec.msgpack.Encoder().encode
+    incoming = sys.stdin.buffer
+    # What a library prints must not be taken for an answer.
+    outgoing = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    while (head := _heard(incoming, _LENGTH.size)) is not None:
+        body = _heard(incoming, *_LENGTH.unpack(head))
+        if body is None:
+            break
+        answer = encode(_read(decode(body)))
+        outgoing.write(_LENGTH.pack(len(answer)) + answer)
+        outgoing.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,62 @@
+"""Bytes as text: the marks at their start, what their giver says, UTF-8, then what Chinese and European files without a
+mark are mostly written in."""
+
+import codecs
+from typing import Final
+
+from bollard.knowledge.errors import Unreadable
+from bollard.knowledge.extracted import Extracted
+from bollard.knowledge.limits import EXTRACTED_CHARACTERS
+from bollard.segments import cjk_characters
+
+__all__ = ["decoded", "plain_text"]
+
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CHARSETS: Final = frozenset(
+    {
+        *("utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be"),
+        *("gb2312", "gbk", "gb18030", "big5", "euc-jp", "shift_jis", "euc-kr"),
+        *("iso-8859-1", "iso-8859-15", "latin1", "windows-1250", "windows-1251", "windows-1252", "koi8-r"),
+    }
+)
+"""What may be asked for by name: text encodings, and none of the others that Python knows."""
+_SURELY_CHINESE: Final = 0.8
+"""The part of what is not ASCII that has to be Chinese for a file without a mark to be read as such."""
+
+
+def plain_text(content: bytes, charset: str, *, structured: bool) -> Extracted:
+    """Raises `Unreadable`."""
+    text = decoded(content, charset).replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        raise Unreadable("it is not text: there are zero bytes in it", hint="say the type that it has")
+    if len(text) > EXTRACTED_CHARACTERS:
+        raise Unreadable(f"it has more than {EXTRACTED_CHARACTERS} characters", hint="cut it into several")
+    return Extracted(text=text, structured=structured)
+
+
+def decoded(content: bytes, charset: str) -> str:
+    """Never raises: what fits nothing has replacement characters."""
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return content[len(mark) :].decode(name, "replace")
+    if charset in _CHARSETS:
+        return content.decode(charset, "replace")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return _guessed(content)
+
+
+def _guessed(content: bytes) -> str:
+    try:
+        text = content.decode("gb18030")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")
+    foreign = sum(not character.isascii() for character in text)
+    return text if cjk_characters(text) >= _SURELY_CHINESE * foreign else content.decode("cp1252", "replace")

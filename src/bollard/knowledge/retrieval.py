@@ -1,0 +1,129 @@
+"""Answers questions: by words, by meaning, and both orders put into one.
+
+By words, a question is as good as its rarest words: those that half of a base has would have to be weighed everywhere,
+and say nothing. By meaning, every chunk of a base is compared.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from bollard.knowledge.chunk_tables import ChunkTables
+from bollard.knowledge.database import Database, Row
+from bollard.knowledge.embedding import Embedder
+from bollard.knowledge.errors import Unusable
+from bollard.knowledge.filters import matches
+from bollard.knowledge.fusion import fused
+from bollard.knowledge.library import Base, Library
+from bollard.knowledge.limits import CANDIDATES, FREQUENCIES, MATCHES
+from bollard.knowledge.matrices import Matrices
+from bollard.segments import terms
+from bollard.wire.knowledge_frames import TOP_K, Chunk
+
+__all__ = ["Retrieval", "chosen_terms"]
+
+_WORTH_KEEPING = 512
+"""Chunks with a word from which on counting them takes time. Of fewer, one more may matter: they are counted anew."""
+
+
+class Retrieval:
+    """Any thread may ask."""
+
+    def __init__(
+        self, database: Database, library: Library, chunks: ChunkTables, embedder: Callable[[], Embedder]
+    ) -> None:
+        """`embedder` is called when a question is first asked by meaning."""
+        self._library = library
+        self._database = database
+        self._chunks = chunks
+        self._matrices = Matrices(chunks)
+        self._embedder = embedder
+        self._frequencies = _Frequencies(database, chunks)
+
+    def answer(self, base: Base, query: str, top_k: int, filters: Mapping[str, Any]) -> list[Chunk]:
+        """Best first. Raises `Unusable`."""
+        if not 0 < top_k <= TOP_K:
+            raise Unusable(f"top_k is {top_k}", hint=f"ask for 1 to {TOP_K} chunks")
+        documents = None
+        if filters:
+            documents = [number for number, said in self._library.metadata(base.number) if matches(said, filters)]
+            if not documents:
+                return []
+        orders = [self._by_words(base.number, terms(query), documents)]
+        if base.embedding != "none":
+            vector = self._embedder().embed([query])[0]
+            if vector.any():
+                orders.append(self._matrices.nearest(base.number, vector, CANDIDATES, documents))
+        ranked = fused(orders)[: 2 * top_k]  # some may have been taken away since
+        rows = self._chunks.rows([number for number, _ in ranked])
+        return [_chunk(rows[number], score) for number, score in ranked if number in rows][:top_k]
+
+    def _by_words(self, base: int, wanted: list[str], documents: Sequence[int] | None) -> list[int]:
+        known = {term: self._frequencies.of(base, term) for term in wanted}
+        counted = {term: count for term, count in known.items() if count is not None}
+        if len(counted) == len(known):
+            chosen, every = chosen_terms(counted)
+            if not chosen:
+                return []
+            return self._database.search(base, chosen, every=every, limit=CANDIDATES, documents=documents)
+        found = self._database.search(base, wanted, every=True, limit=CANDIDATES, documents=documents)
+        if len(found) < CANDIDATES and len(wanted) > 1:
+            some = self._database.search(base, wanted, every=False, limit=CANDIDATES, documents=documents)
+            found = [*dict.fromkeys([*found, *some])][:CANDIDATES]
+        return found
+
+
+def chosen_terms(frequencies: Mapping[str, int]) -> tuple[list[str], bool]:
+    """The words to look for, and whether a chunk must have all of them: the rarest, as long as their chunks may be
+    weighed; all that there are when even the rarest is everywhere."""
+    there = sorted((count, term) for term, count in frequencies.items() if count)
+    chosen: list[str] = []
+    room = MATCHES
+    for count, term in there:
+        room -= count
+        if room < 0:
+            break
+        chosen.append(term)
+    return (chosen, False) if chosen else ([term for _, term in there], True)
+
+
+class _Frequencies:
+    """In how many chunks common words are. An old number is good enough until chunks went away or many were added."""
+
+    def __init__(self, database: Database, chunks: ChunkTables) -> None:
+        self._database = database
+        self._chunks = chunks
+        self._kept: dict[tuple[int, int, str], int | None] = {}
+        self._lock = threading.Lock()
+
+    def of(self, base: int, term: str) -> int | None:
+        key = (base, self._chunks.generation(base), term)
+        with self._lock:
+            if key in self._kept:
+                return self._kept[key]
+        count = self._database.frequency(base, term)
+        if count is None or count >= _WORTH_KEEPING:
+            with self._lock:
+                if len(self._kept) >= FREQUENCIES:
+                    self._kept.clear()
+                self._kept[key] = count
+        return count
+
+
+def _chunk(row: Row, score: float) -> Chunk:
+    number, document_id, name, source, headings, page, start, end, text, metadata = row
+    return Chunk(
+        number=number,
+        text=text,
+        score=score,
+        document_id=document_id,
+        name=name,
+        source=source,
+        headings=msgspec.json.decode(headings),
+        page=page,
+        start=start,
+        end=end,
+        metadata=msgspec.json.decode(metadata),
+    )

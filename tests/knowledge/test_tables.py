@@ -1,0 +1,205 @@
+"""Bases, documents and chunks in a SQLite file, and questions to them, without the process around."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bollard.knowledge.chunk_tables import ChunkTables
+from bollard.knowledge.chunking import Piece
+from bollard.knowledge.embedding import DIMENSIONS, Embedder, quantised
+from bollard.knowledge.errors import Absent, Unusable
+from bollard.knowledge.filters import matches
+from bollard.knowledge.fusion import fused
+from bollard.knowledge.jobs import Jobs
+from bollard.knowledge.library import Library
+from bollard.knowledge.limits import INDEX_ATTEMPTS, MATCHES
+from bollard.knowledge.matrices import Matrices
+from bollard.knowledge.retrieval import Retrieval, chosen_terms
+from bollard.knowledge.sqlite import SqliteKnowledge
+from bollard.wire.knowledge_frames import OpenBase, PutDocument
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    return Embedder()
+
+
+class Tables:
+    def __init__(self, data: Path) -> None:
+        self.database = SqliteKnowledge(data)
+        self.chunks = ChunkTables(self.database)
+        self.library = Library(self.database, self.chunks)
+        self.jobs = Jobs(self.database, self.chunks)
+        self.database.open()
+        self.library.open()
+        self.chunks.open()
+
+    def open_base(self, embedding: str = "bundled") -> None:
+        self.library.open_base(
+            OpenBase(call=1, workspace="w", kb_id="k", embedding=embedding, chunk_tokens=320, overlap_tokens=40)
+        )
+
+    def put(self, document_id: str) -> None:
+        self.library.put(
+            PutDocument(
+                call=1,
+                workspace="w",
+                kb_id="k",
+                document_id=document_id,
+                name=document_id,
+                mime_type="text/plain",
+                content=b"x",
+                source="",
+                metadata={},
+            )
+        )
+
+    def index(self, texts: list[str], vectors: bytes | None = None) -> None:
+        """The document that is next, with these as its chunks."""
+        job = self.jobs.next()
+        assert job is not None
+        assert self.jobs.plan(job, len(texts)) == 0
+        batch = [(Piece(index, index + 1, ()), text) for index, text in enumerate(texts)]
+        assert self.jobs.add(job, batch, vectors, len(texts), len(texts))
+        self.jobs.finish(job)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[Tables]:
+    made = Tables(tmp_path)
+    made.open_base()
+    yield made
+    made.database.close()
+
+
+def test_a_document_that_ends_the_process_each_time_is_given_up(tables: Tables):
+    tables.put("poison")
+    for _ in range(INDEX_ATTEMPTS):
+        assert tables.jobs.next() is not None  # and no word of it again: the process died
+    assert tables.jobs.next() is None
+    found = tables.library.document(tables.library.base("w", "k"), "poison")
+    assert found.status == "failed"
+    assert "ended the process" in (found.error or "")
+
+
+def test_ending_in_good_order_is_no_attempt(tables: Tables):
+    tables.put("long")
+    for _ in range(INDEX_ATTEMPTS + 2):
+        job = tables.jobs.next()
+        assert job is not None
+        tables.jobs.put_back(job)
+
+
+def test_a_document_that_was_replaced_meanwhile_is_not_written_to(tables: Tables):
+    tables.put("a")
+    job = tables.jobs.next()
+    assert job is not None
+    tables.put("a")
+    assert tables.jobs.plan(job, 1) is None
+    assert not tables.jobs.add(job, [(Piece(0, 1, ()), "x")], None, 1, 1)
+    again = tables.jobs.next()
+    assert again is not None
+    assert again.number != job.number
+
+
+def test_what_was_begun_goes_on_where_it_was(tables: Tables):
+    tables.put("a")
+    job = tables.jobs.next()
+    assert job is not None
+    assert tables.jobs.plan(job, 3) == 0
+    assert tables.jobs.add(job, [(Piece(0, 1, ()), "first")], None, 1, 3)
+    resumed = tables.jobs.next()
+    assert resumed is not None
+    assert (resumed.number, tables.jobs.plan(resumed, 3)) == (job.number, 1)
+    assert tables.jobs.plan(resumed, 4) == 0  # it is cut otherwise now, so all of it is made anew
+
+
+def test_vectors_that_do_not_fit_into_memory_find_the_same(tables: Tables):
+    random = np.random.default_rng(7)
+    rows = random.standard_normal((600, DIMENSIONS)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    for index in range(3):
+        tables.put(f"d{index}")
+        part = rows[200 * index : 200 * (index + 1)]
+        tables.index([f"text {number}" for number in range(200)], quantised(part).tobytes())
+    base = tables.library.base("w", "k").number
+    kept, read = Matrices(tables.chunks), Matrices(tables.chunks, most_bytes=1000)
+    for question in rows[:5]:
+        exact = [int(number) + 1 for number in np.argsort(-(rows @ question))[:10]]
+        found = kept.nearest(base, question, 10, None)
+        assert found[0] == exact[0]
+        assert len(set(found) & set(exact)) >= 9
+        assert read.nearest(base, question, 10, None) == found
+    assert all(200 < number <= 400 for number in kept.nearest(base, rows[0], 10, [2]))
+
+    tables.library.drop("w", "k", "d0")
+    assert all(number > 200 for number in kept.nearest(base, rows[0], 10, None))
+    tables.put("d3")
+    tables.index([f"more {number}" for number in range(200)], quantised(rows[:200]).tobytes())
+    assert kept.nearest(base, rows[3], 1, None) == [604]
+
+
+def test_a_question_may_not_ask_for_everything(tables: Tables, embedder: Embedder):
+    retrieval = Retrieval(tables.database, tables.library, tables.chunks, lambda: embedder)
+    base = tables.library.base("w", "k")
+    assert retrieval.answer(base, "anything", 5, {}) == []
+    assert retrieval.answer(base, '" OR * NEAR( \\ \0 %', 5, {}) == []
+    for top_k in (0, 51, -1):
+        with pytest.raises(Unusable):
+            retrieval.answer(base, "anything", top_k, {})
+    with pytest.raises(Absent):
+        tables.library.base("w", "other")
+
+
+def test_a_common_word_beside_a_rare_one_does_not_hide_it(tables: Tables, embedder: Embedder):
+    tables.put("a")
+    tables.index(["the same words again", "the same words and a xylophone", "the same 木琴 words"])
+    retrieval = Retrieval(tables.database, tables.library, tables.chunks, lambda: embedder)
+    base = tables.library.base("w", "k")
+    assert "xylophone" in retrieval.answer(base, "the xylophone", 1, {})[0].text
+    for query in ("木琴", "琴", "木"):
+        assert "木琴" in retrieval.answer(base, query, 1, {})[0].text
+
+
+def test_the_rarest_words_are_looked_for_and_all_when_none_is_rare():
+    assert chosen_terms({"the": MATCHES, "port": 10, "absent": 0, "host": 500}) == (["port", "host"], False)
+    assert chosen_terms({"the": MATCHES + 1, "and": MATCHES + 2}) == (["the", "and"], True)
+    assert chosen_terms({"absent": 0}) == ([], True)
+
+
+def test_orders_are_put_into_one_and_what_is_first_in_all_has_1():
+    assert fused([[1, 2, 3], [1, 3]])[0] == (1, 1.0)
+    assert [number for number, _ in fused([[1, 2, 3], [1, 3]])] == [1, 3, 2]
+    assert fused([[], []]) == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "filters", "fits"),
+    [
+        ({"lang": "en"}, {"lang": "en"}, True),
+        ({"lang": "en"}, {"lang": ["de", "en"]}, True),
+        ({"lang": "en"}, {"lang": []}, False),
+        ({"lang": "en"}, {"team": "a"}, False),
+        ({"tags": ["a", "b"]}, {"tags": "b"}, True),
+        ({"n": 1}, {"n": True}, False),
+        ({"n": 1, "m": 2}, {"n": 1, "m": 3}, False),
+        ({}, {"n": None}, False),
+    ],
+)
+def test_filters_compare_each_key(metadata: dict[str, object], filters: dict[str, object], fits: bool):
+    assert matches(metadata, filters) is fits
+
+
+def test_texts_become_vectors_of_length_1_and_nothing_becomes_zeros(embedder: Embedder):
+    vectors = embedder.embed(["a cat on the sofa", "", "知识库", "word " * 20_000])
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
+    cat, kitten, invoice = embedder.embed(["a cat sleeps", "kittens are asleep", "pay the invoice"])
+    assert cat @ kitten > cat @ invoice
+
+
+def test_more_different_words_than_are_kept_change_nothing(embedder: Embedder):
+    before = embedder.embed(["a cat on the sofa"])
+    embedder.embed([" ".join(f"w{index}" for index in range(start, start + 5000)) for start in range(0, 25_000, 5000)])
+    assert np.allclose(before, embedder.embed(["a cat on the sofa"]), atol=1e-6)
