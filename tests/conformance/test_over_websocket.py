@@ -1,0 +1,15 @@
+"""The way of a remote runtime carries the protocol as an inherited socket does: the kit's cases hold over it."""
+
+import sys
+from pathlib import Path
+
+from bollard.conformance import CASES, run_kit
+
+HERE = Path(__file__).parent
+
+
+async def test_the_python_worker_passes_every_case_over_a_websocket() -> None:
+    command = [sys.executable, str(HERE / "over_websocket.py"), str(HERE.parents[1] / "examples/conformance")]
+    report = await run_kit(command, report=lambda _: None)
+    assert report.passed, "\n".join(f"{case.name}: {case.detail}" for case in report.failures)
+    assert len(report.cases) == len(CASES)
