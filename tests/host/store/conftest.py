@@ -1,11 +1,11 @@
 """Rows to write, with what a test does not care about filled in."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import psycopg
 import pytest
 
+from bollard.host.store.action_rows import ApprovalRow, ToolCallRow
 from bollard.host.store.boundary import Store, TranscriptQuery
 from bollard.host.store.delta_spans import pack
 from bollard.host.store.rows import (
@@ -14,6 +14,8 @@ from bollard.host.store.rows import (
     DeltaRow,
     EventRow,
     HeadRow,
+    KeptRow,
+    OutboxRow,
     PolicyRow,
     PutTranscript,
     RecordRow,
@@ -22,7 +24,7 @@ from bollard.host.store.rows import (
     StorageRow,
     TranscriptRow,
 )
-from bollard.host.store.search_text import segment
+from bollard.segments import segment
 from bollard.trust import Header, genesis, link, sha256_of
 
 T0 = 1_700_000_000_000
@@ -175,6 +177,71 @@ class Make:
         fields: dict[str, Any] = {"workspace": "w", "revision": 1, "body": b'{"a":1}', "updated_ms": T0}
         return PolicyRow(id=policy_id, **{**fields, **more})
 
+    def kept(self, kept_id: str, **more: Any) -> KeptRow:
+        fields: dict[str, Any] = {
+            "kind": "session",
+            "workspace": "w",
+            "body": b"\x00kept",
+            "expires_ms": None,
+            "updated_ms": T0,
+        }
+        return KeptRow(id=kept_id, **{**fields, **more})
+
+    def outbox(self, delivery_id: str, **more: Any) -> OutboxRow:
+        fields: dict[str, Any] = {
+            "workspace": "w",
+            "channel": "chat",
+            "target": "room-1",
+            "run_id": "r1",
+            "event_id": "e1",
+            "message_key": "",
+            "preview": False,
+            "record_id": 1,
+            "max_message_size": None,
+            "status": "queued",
+            "attempts": 0,
+            "due_ms": T0,
+            "messages": b"[]",
+            "reason": None,
+            "created_ms": T0,
+            "updated_ms": T0,
+        }
+        return OutboxRow(delivery_id=delivery_id, **{**fields, **more})
+
+    def call(self, call_id: str, **more: Any) -> ToolCallRow:
+        fields: dict[str, Any] = {
+            "run_id": "r1",
+            "workspace": "w",
+            "record_id": 1,
+            "capability": "tool:builtin/now",
+            "name": "now",
+            "effects": "none",
+            "arguments_sha256": "a" * 64,
+            "approval_id": None,
+            "flow": 0,
+            "status": "started",
+            "result": None,
+            "started_ms": T0,
+            "ended_ms": None,
+        }
+        return ToolCallRow(call_id=call_id, **{**fields, **more})
+
+    def approval(self, approval_id: str, **more: Any) -> ApprovalRow:
+        fields: dict[str, Any] = {
+            "workspace": "w",
+            "run_id": "r1",
+            "call_id": "c1",
+            "agent_id": "a1",
+            "digest": "d" * 64,
+            "status": "requested",
+            "body": b"{}",
+            "decision": None,
+            "created_ms": T0,
+            "expires_ms": T0 + 900_000,
+            "decided_ms": None,
+        }
+        return ApprovalRow(approval_id=approval_id, **{**fields, **more})
+
     def artifact(self, artifact_id: str, **more: Any) -> ArtifactRow:
         fields: dict[str, Any] = {
             "workspace": "w",
@@ -196,14 +263,6 @@ class Make:
     def room(self, limit: int = 50, **more: Any) -> TranscriptQuery:
         fields: dict[str, Any] = {"workspace": "w", "bot": None, "conversation": "room", "thread": None, **more}
         return TranscriptQuery(limit=limit, **fields)
-
-
-@pytest.fixture
-def postgres_url(postgres_url: str) -> Iterator[str]:
-    """Also without what people saved, and without stored values."""
-    yield postgres_url
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("TRUNCATE agents, bindings, storage")
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
-"""What people saved and what plugins stored, on every store."""
+"""What people saved, what plugins stored, and what is kept beside the log, on every store."""
 
 import pytest
 
-from bollard.host.store.rows import DropPolicy, DropStorage, PutPolicy, PutStorage
+from bollard.host.store.rows import POLICY_KINDS, DropKept, DropPolicy, DropStorage, PutKept, PutPolicy, PutStorage
 
 T0 = 1_700_000_000_000
 
 
-@pytest.mark.parametrize("kind", ["agent", "binding"])
+@pytest.mark.parametrize("kind", POLICY_KINDS)
 def test_a_policy_comes_back_is_replaced_and_goes(store, make, apply, reopen, kind):
     apply(store, PutPolicy(kind, make.policy("one")))
     apply(store, PutPolicy(kind, make.policy("one", revision=2, body=b'{"b":2}', updated_ms=T0 + 1)))
@@ -50,3 +50,84 @@ def test_stored_values_are_listed_by_key_in_their_area_alone(store, make, apply)
     apply(store, *(PutStorage(make.stored(key)) for key in keys), PutStorage(make.stored("zz", area_key="other")))
     assert [row.key for row in store.storages("area", "", 100)] == sorted(keys)
     assert [row.key for row in store.storages("area", "a", 2)] == ["a.b", "b"]
+
+
+def test_policies_of_every_workspace_come_by_workspace_and_id(store, make, apply):
+    rows = [make.policy("b", workspace="w"), make.policy("a", workspace="w"), make.policy("c", workspace="v")]
+    apply(store, *(PutPolicy("user", row) for row in rows), PutPolicy("key", make.policy("k")))
+    assert [(row.workspace, row.id) for row in store.policies_everywhere("user")] == [
+        ("v", "c"),
+        ("w", "a"),
+        ("w", "b"),
+    ]
+
+
+def test_nobody_saves_a_thing_of_an_unknown_kind(store, make):
+    with pytest.raises((ValueError, KeyError)), store.write() as transaction:
+        transaction.apply([PutPolicy("meta; DROP TABLE meta", make.policy("x"))])
+    assert store.policies_everywhere("agent") == []
+
+
+def keep(store, *changes):
+    with store.write() as transaction:
+        transaction.keep(changes)
+
+
+def test_what_is_kept_comes_back_is_replaced_and_goes(store, make, reopen):
+    keep(store, PutKept(make.kept("one")), PutKept(make.kept("one", workspace="v")))
+    keep(store, PutKept(make.kept("one", body=b"new", updated_ms=T0 + 1)))
+    reopen(store)
+    assert store.kept("session", "w", "one") == make.kept("one", body=b"new", updated_ms=T0 + 1)
+    assert store.kept("session", "v", "one") == make.kept("one", workspace="v")
+    assert store.kept("password", "w", "one") is None
+    keep(store, DropKept("session", "w", "one"), DropKept("session", "w", "nobody"))
+    assert store.kept("session", "w", "one") is None
+    assert store.kept("session", "v", "one") == make.kept("one", workspace="v")
+
+
+def test_one_commit_keeps_and_drops_in_order(store, make):
+    keep(store, PutKept(make.kept("a")), DropKept("session", "w", "a"))
+    assert store.kept("session", "w", "a") is None
+    keep(store, DropKept("session", "w", "a"), PutKept(make.kept("a")))
+    assert store.kept("session", "w", "a") == make.kept("a")
+
+
+def test_what_is_kept_is_listed_by_kind_of_one_workspace_or_of_all(store, make):
+    rows = [make.kept("b"), make.kept("a"), make.kept("c", workspace="v"), make.kept("d", kind="password")]
+    keep(store, *map(PutKept, rows))
+    assert [row.id for row in store.all_kept("session", "w")] == ["a", "b"]
+    assert [row.id for row in store.all_kept("session")] == ["c", "a", "b"]
+    assert store.all_kept("answer") == []
+
+
+def test_what_has_expired_is_not_there_and_a_sweep_takes_it(store, make):
+    keep(store, PutKept(make.kept("old", expires_ms=T0)), PutKept(make.kept("new", expires_ms=T0 + 10)))
+    keep(store, PutKept(make.kept("always")))
+    assert store.kept("session", "w", "old", T0 - 1) is not None
+    assert store.kept("session", "w", "old", T0) is None
+    assert [row.id for row in store.all_kept("session", "w", T0)] == ["always", "new"]
+    with store.write() as transaction:
+        assert transaction.drop_expired(T0, 1) == 1
+        assert transaction.drop_expired(T0, 1) == 0
+    assert [row.id for row in store.all_kept("session", "w", 0)] == ["always", "new"]
+
+
+def test_what_is_kept_is_no_projection(store, make):
+    keep(store, PutKept(make.kept("a")))
+    assert "kept" not in store.dump_projections()
+    with store.write() as transaction:
+        transaction.clear_projections()
+    assert store.kept("session", "w", "a") == make.kept("a")
+
+
+def test_a_commit_that_fails_keeps_nothing(store, make):
+    keep(store, PutKept(make.kept("a")))
+
+    def failing():
+        yield PutKept(make.kept("b"))
+        yield DropKept("session", "w", "a")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), store.write() as transaction:
+        transaction.keep(failing())
+    assert [row.id for row in store.all_kept("session")] == ["a"]

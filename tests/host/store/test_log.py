@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from bollard.host.errors import Conflict
+from bollard.host.store.boundary import RecordQuery, TranscriptQuery
 from bollard.host.store.delta_spans import MERGED_BYTES, UNMERGED_BYTES, split, split_by_time
-from bollard.host.store.rows import PutRun, RecordRow
+from bollard.host.store.rows import PutArtifact, PutEvent, PutOutbox, PutRun, PutTranscript, RecordRow
 from bollard.host.store.sql_writes import EXTENTS_AT_ONCE
 from bollard.trust import ChainedRecord, Header, verify_chain
 
@@ -48,6 +49,17 @@ def test_ids_only_grow_even_when_reserved_twice_or_rolled_back(store, make):
         third = transaction.next_record_ids(1)
     assert first + 3 <= second
     assert second + 2 <= third
+
+
+@pytest.mark.parametrize("expected", [0, 1, 4, 5, 9])
+def test_ids_grow_whatever_was_expected(store, make, expected):
+    with store.write() as transaction:
+        transaction.expect_records(expected)
+        first, second = transaction.next_record_ids(4), transaction.next_record_ids(1)
+        transaction.add_records(make.records(first, 4, "r1") + make.records(second, 1, "r2"))
+    with store.write() as transaction:
+        third = transaction.next_record_ids(2)
+    assert first + 4 <= second < third
 
 
 def test_a_run_has_each_seq_once_and_a_chain_each_position(store, make):
@@ -174,6 +186,66 @@ def test_deltas_of_ended_runs_go_when_their_newest_is_old(store, make, apply):
     assert [len(store.deltas_of_run(run, 0)) for run in ("done", "on", "late")] == [0, 1, 2]
 
 
+def test_a_page_of_deltas_ends_with_the_row_that_fills_it(store, make):
+    rows = [make.deltas("r", first, [bytes([first]) * 100]) for first in (1, 4, 5, 9)]  # each with 8 bytes of spans
+    with store.write() as transaction:
+        transaction.add_deltas([*rows, make.deltas("other", 2, [b"x"])])
+
+    def page(after, limit, limit_bytes):
+        return [row.first_seq for row in store.deltas_page("r", after, limit, limit_bytes)]
+
+    assert page(0, 10, 1) == [1], "one at least"
+    assert page(0, 10, 108) == [1]
+    assert page(0, 10, 109) == [1, 4]
+    assert page(0, 2, 10_000) == [1, 4]
+    assert page(0, 10, 10_000) == [1, 4, 5, 9]
+    assert page(4, 10, 10_000) == [5, 9]
+    assert page(9, 10, 10_000) == []
+    assert store.deltas_page("r", 0, 10, 10_000) == rows
+
+
+def test_retention_takes_nothing_from_what_is_under_way(store, make, apply):
+    apply(store, PutRun(make.run("done", status="failed")), PutRun(make.run("on", status="running")))
+    events = {1: {"run_id": "done"}, 2: {"run_id": "on"}, 3: {"dispatch": "pending"}, 4: {"dispatch": "dropped"}}
+    with store.write() as transaction:
+        transaction.add_records([make.record(number, type="event.received", data=b"{}") for number in events])
+        transaction.add_records(
+            [
+                make.record(5, run_id="done", seq=1, epoch=1, data=b"{}"),
+                make.record(6, run_id="on", seq=1, epoch=1, data=b"{}"),
+            ]
+        )
+    apply(store, *(PutEvent(make.event(number, **more)) for number, more in events.items()))
+    apply(store, *(PutTranscript(make.said(number, "words")) for number in (1, 2, 3, 5, 6)))
+    with store.write() as transaction:
+        assert transaction.drop_data(["event.received", "message.completed"], T0 + 1000, 10) == 3
+    assert [row.id for row in store.records(0, 10) if row.data is None] == [1, 4, 5]
+    assert [row.record_id for row in store.events("w", None, 10)] == [3, 2]
+    said = store.transcript(TranscriptQuery(workspace="w", bot=None, conversation="room", thread=None, limit=10))
+    assert [row.seq for row in said] == [6, 3, 2]
+    with store.write() as transaction:
+        assert transaction.find_event("w", "web", "s1") is None
+
+
+def test_retention_takes_deliveries_and_raw_payloads_along_and_waits_for_what_is_being_sent(store, make, apply):
+    states = {1: "sent", 2: "queued", 3: "started", 4: "shown", 5: "failed"}
+    with store.write() as transaction:
+        transaction.add_records([make.record(number, data=b"{}") for number in states])
+        transaction.add_records([make.record(6, type="event.received", data=b"{}")])
+    apply(
+        store, *(PutOutbox(make.outbox(f"d{number}", record_id=number, status=how)) for number, how in states.items())
+    )
+    raw = [make.artifact("raw", source="event", name="e6"), make.artifact("other", source="event", name="e7")]
+    apply(store, PutEvent(make.event(6)), *map(PutArtifact, [*raw, make.artifact("file", name="e6")]))
+    with store.write() as transaction:
+        assert transaction.drop_data(["event.received", "message.completed"], T0 + 1000, 10) == 3
+    assert [row.id for row in store.records(0, 10) if row.data is None] == [1, 5, 6]
+    assert [row.delivery_id for row in store.outbox("w", None, None, 10)] == ["d4", "d3", "d2"]
+    assert store.artifact("w", "raw") is None
+    assert store.artifact("w", "other") == raw[1]
+    assert store.artifact("w", "file") is not None, "what a run called so is not what the sender sent"
+
+
 def test_the_newest_seq_of_a_run_counts_records_and_deltas_up_to_an_epoch(store, make):
     with store.write() as transaction:
         transaction.add_records([make.record(1, run_id="r", seq=1), make.record(2, run_id="r", seq=4, epoch=1)])
@@ -198,3 +270,72 @@ def test_heads_come_back_by_chain_and_position_of_their_workspace_alone(store, m
         for head in heads:
             transaction.add_head(head)
     assert store.heads("w") == [heads[2], heads[1], heads[0]]
+
+
+def test_records_are_found_by_what_a_reader_of_the_log_wants(store, make):
+    rows = [
+        make.record(1, type="run.created", run_id="r1", seq=1),
+        make.record(2, type="login.failed"),
+        make.record(3, type="run.ended", run_id="r1", seq=2),
+        make.record(4, workspace="other", type="login.failed"),
+        make.record(5, type="api.called", run_id="r2", seq=1),
+    ]
+    with store.write() as transaction:
+        transaction.add_records(rows)
+
+    def ids(**more):
+        query = {"workspace": "w", "above": 0, "below": 100, "limit": 10, **more}
+        return [row.id for row in store.records_among(RecordQuery(**query))]
+
+    assert store.last_record() == 5
+    assert ids() == [5, 3, 2, 1]
+    assert ids(forward=True, limit=2) == [1, 2]
+    assert ids(above=1, below=5) == [3, 2]
+    assert ids(types=frozenset({"login.failed", "run.ended"})) == [3, 2]
+    assert ids(but_types=frozenset({"login.failed", "run.ended"})) == [5, 1]
+    assert ids(run_id="r1") == [3, 1]
+    assert ids(since_ms=T0 + 2, until_ms=T0 + 5) == [3, 2]
+
+
+def test_the_newest_head_of_each_chain_is_found_by_when_it_was_signed(store, make):
+    heads = [(1, "w", "c", 0), (5, "w", "c", 10), (9, "w", "c", 30), (2, "w", "d", 20), (3, "x", "c", 15)]
+    with store.write() as transaction:
+        for position, workspace, chain, at in heads:
+            row = make.head(position, workspace=workspace, chain=chain)
+            transaction.add_head(msgspec.structs.replace(row, created_ms=T0 + at))
+
+    def found(workspace, by, limit=10):
+        rows = store.newest_heads(workspace, T0 + by, limit)
+        return [(row.workspace, row.chain, row.position) for row in rows]
+
+    assert found(None, 100) == [("w", "c", 9), ("w", "d", 2), ("x", "c", 3)]
+    assert found("w", 25) == [("w", "d", 2), ("w", "c", 5)]
+    assert found(None, 100, 1) == [("w", "c", 9)]
+    assert found("nowhere", 100) == []
+
+
+def test_heads_that_records_lie_behind_are_found_across_workspaces_and_chains(store, make):
+    def head(position, at=0, key="k", **place):
+        return msgspec.structs.replace(make.head(position, **place), created_ms=T0 + at, key_id=key)
+
+    places = [("w", "c", 3), ("w", "d", 2), ("w", "e", 2), ("x", "c", 2), ("y", "a", 2), ("y", "b", 1), ("z", "c", 1)]
+    rows = [(workspace, chain) for workspace, chain, count in places for _ in range(count)]
+    signed = [
+        head(1, chain="c"),
+        head(2, 5, chain="c"),  # one record behind its newest head
+        head(2, chain="d"),  # its end is signed
+        head(1, 9, chain="e"),
+        head(1, key="other", workspace="x"),  # another key's
+        head(1, 7, workspace="y", chain="a"),
+        head(1, workspace="y", chain="b"),
+    ]  # nobody signed the chain of `z`
+    assert store.lagging_heads("k", 10) == []
+    with store.write() as transaction:
+        transaction.add_records(
+            [make.record(number, workspace=each[0], chain=each[1]) for number, each in enumerate(rows, start=1)]
+        )
+        for row in signed:
+            transaction.add_head(row)
+    assert store.lagging_heads("k", 10) == [signed[3], signed[5], signed[1]]
+    assert store.lagging_heads("k", 1) == [signed[3]]
+    assert store.lagging_heads("other", 10) == [signed[4]]

@@ -11,14 +11,18 @@ import psycopg
 import pytest
 
 from bollard.host.errors import SchemaTooNew
-from bollard.host.store.migrations import REVISIONS, Revisions
+from bollard.host.store.action_rows import ApprovalRow, ToolCallRow
+from bollard.host.store.migrations import REVISIONS, Revisions, first_schema, schema
 from bollard.host.store.postgres import PostgresDatabase
 from bollard.host.store.rows import (
+    POLICY_KINDS,
     ArtifactRow,
     DeltaRow,
     EventRow,
     HeadRow,
+    KeptRow,
     PolicyRow,
+    PutKept,
     PutRun,
     RecordRow,
     RunRow,
@@ -29,14 +33,14 @@ from bollard.host.store.rows import (
 from bollard.host.store.sql import SqlStore
 from bollard.host.store.sqlite import SqliteDatabase
 
-SECOND = '''
-"""A second revision, for tests: changes a table on both databases."""
+LATER = '''
+"""A further revision, for tests: changes a table on both databases."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0005"
+down_revision = "0004"
 
 
 def upgrade():
@@ -65,7 +69,7 @@ def before(connection, cursor, statement, *rest):
         os.kill(os.getpid(), signal.SIGKILL)
 
 event.listen(Engine, "after_cursor_execute" if last % 2 else "before_cursor_execute", before)
-revisions = Revisions(known=(*REVISIONS.known, "0002"), folders=(*REVISIONS.folders, Path(folder)))
+revisions = Revisions(known=(*REVISIONS.known, "0005"), folders=(*REVISIONS.folders, Path(folder)))
 database = (SqliteDatabase(Path(place), revisions=revisions) if kind == "sqlite"
             else PostgresDatabase(place, revisions=revisions))
 database.open()
@@ -77,7 +81,7 @@ CREATION_KILLED_EVERYWHERE = """
 import os, signal, sqlite3, sys
 from pathlib import Path
 import psycopg
-from bollard.host.store.migrations import first_schema
+from bollard.host.store.migrations import schema
 from bollard.host.store.postgres import PostgresDatabase
 from bollard.host.store.sqlite import SqliteDatabase
 
@@ -89,7 +93,7 @@ def deadly(execute):
         global left
         answer = execute(self, statement, *rest)
         text = statement.decode() if isinstance(statement, bytes) else statement
-        left -= text.startswith(("CREATE", "INSERT"))
+        left -= text.startswith(("CREATE", "INSERT", "ALTER"))
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
@@ -113,7 +117,7 @@ def tables():
     connection.close()
     return found
 
-statements = (*(first_schema.SQLITE if kind == "sqlite" else first_schema.POSTGRES), *first_schema.STAMP)
+statements = (*(schema.SQLITE if kind == "sqlite" else schema.POSTGRES), *schema.STAMP)
 for last in range(1, len(statements) + 1):
     child = os.fork()
     if child == 0:
@@ -146,15 +150,18 @@ TABLES = {
     "state": StateRow,
     "storage": StorageRow,
     "artifacts": ArtifactRow,
+    "kept": KeptRow,
+    "tool_calls": ToolCallRow,
+    "approvals": ApprovalRow,
 }
 
 
 @pytest.fixture
-def two_revisions(tmp_path: Path) -> Revisions:
+def next_revisions(tmp_path: Path) -> Revisions:
     folder = tmp_path / "versions"
     folder.mkdir()
-    (folder / "v0002_second.py").write_text(SECOND)
-    return Revisions(known=(*REVISIONS.known, "0002"), folders=(*REVISIONS.folders, folder))
+    (folder / "v0004_later.py").write_text(LATER)
+    return Revisions(known=(*REVISIONS.known, "0005"), folders=(*REVISIONS.folders, folder))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -199,6 +206,17 @@ def schema_of(place):
         return [sorted(connection.execute(statement).fetchall()) for statement in POSTGRES_SHAPE]
 
 
+def renewed(place):
+    """The place of another empty database."""
+    kind, where = place
+    if kind == "sqlite":
+        return kind, where + ".other"
+    with psycopg.connect(where, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA fresh CASCADE")
+        connection.execute("CREATE SCHEMA fresh")
+    return place
+
+
 def revision_of(place):
     kind, where = place
     connection = sqlite3.connect(where) if kind == "sqlite" else psycopg.connect(where)
@@ -220,7 +238,7 @@ def test_every_row_has_its_table_with_its_columns(place):
     }
     for table, row in TABLES.items():
         assert columns_of(place, table) == set(row.__struct_fields__) | own.get(table, set())
-    for kind in ("agent", "binding"):
+    for kind in POLICY_KINDS:
         names = {f"{kind}_id" if name == "id" else name for name in PolicyRow.__struct_fields__}
         assert columns_of(place, f"{kind}s") == names
 
@@ -231,39 +249,94 @@ def test_the_known_revisions_are_the_files_of_the_folder():
     assert found == list(REVISIONS.known)
 
 
-def test_an_older_database_is_upgraded_and_keeps_its_rows(place, two_revisions, make):
+def test_an_older_database_is_upgraded_and_keeps_its_rows(place, next_revisions, make):
     old = SqlStore(database_at(place))
     old.open()
     with old.write() as transaction:
         transaction.apply([PutRun(make.run("r1"))])
         transaction.add_head(make.head(1))
     old.close()
-    new = SqlStore(database_at(place, two_revisions))
+    new = SqlStore(database_at(place, next_revisions))
     new.open()
     assert new.run("r1") == make.run("r1")
     assert new.heads("w") == [make.head(1)]
     new.close()
     assert "witness" in columns_of(place, "heads")
-    assert revision_of(place) == "0002"
+    assert revision_of(place) == "0005"
 
 
-def test_an_older_program_refuses_a_newer_database_and_changes_nothing(place, two_revisions):
-    new = database_at(place, two_revisions)
+LATER_COLUMNS = ("usage",)
+"""Of runs, since the first version."""
+
+
+def first_database(place, run):
+    """A database as the first version made it, with a run in it."""
+    kind, where = place
+    stamp = [schema.STAMP[0], f"INSERT INTO alembic_version (version_num) VALUES ('{first_schema.REVISION}')"]
+    statements = [*(first_schema.SQLITE if kind == "sqlite" else first_schema.POSTGRES), *stamp]
+    connection = sqlite3.connect(where) if kind == "sqlite" else psycopg.connect(where)
+    try:
+        for statement in statements:
+            connection.execute(statement)
+        names = [name for name in run.__struct_fields__ if name not in LATER_COLUMNS]
+        marks = ", ".join(["?" if kind == "sqlite" else "%s"] * len(names))
+        insert = f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks})"
+        connection.execute(insert, [getattr(run, name) for name in names])
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def test_a_database_of_the_first_version_becomes_what_a_new_one_is_and_keeps_its_rows(place, make):
+    first_database(place, make.run("r1"))
+    older = SqlStore(database_at(place, replace(REVISIONS, known=("0001",), fresh="0001")))
+    older.open()
+    with older.write() as transaction:
+        transaction.add_head(make.head(1))
+    older.close()
+    newer = SqlStore(database_at(place))
+    newer.open()
+    assert newer.run("r1") == make.run("r1")
+    assert newer.heads("w") == [make.head(1)]
+    kept = KeptRow(kind="k", workspace="w", id="i", body=b"b", expires_ms=None, updated_ms=1)
+    with newer.write() as transaction:
+        transaction.keep([PutKept(kept)])
+    assert newer.kept("k", "w", "i") == kept
+    newer.close()
+    upgraded = schema_of(place)
+    place = renewed(place)
+    fresh = database_at(place)
+    fresh.open()
+    fresh.close()
+    assert schema_of(place) == upgraded
+
+
+def test_the_first_version_refuses_a_database_of_this_one(place):
+    database = database_at(place)
+    database.open()
+    database.close()
+    with pytest.raises(SchemaTooNew, match=REVISIONS.known[-1]):
+        database_at(place, replace(REVISIONS, known=("0001",), fresh="0001")).open()
+    assert revision_of(place) == REVISIONS.known[-1]
+
+
+def test_an_older_program_refuses_a_newer_database_and_changes_nothing(place, next_revisions):
+    new = database_at(place, next_revisions)
     new.open()
     new.close()
-    with pytest.raises(SchemaTooNew, match="0002") as caught:
+    with pytest.raises(SchemaTooNew, match="0005") as caught:
         database_at(place).open()
     assert "newer version" in caught.value.hint
-    assert revision_of(place) == "0002"
+    assert revision_of(place) == "0005"
 
 
-def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_start(place, two_revisions, make):
+def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_start(place, next_revisions, make):
     base = SqlStore(database_at(place))
     base.open()
     with base.write() as transaction:
         transaction.add_head(make.head(1))
     base.close()
-    folder = str(two_revisions.folders[-1])
+    folder = str(next_revisions.folders[-1])
     killed = 0
     while True:
         command = [sys.executable, "-c", KILLED_AT, *place, folder, str(killed + 1)]
@@ -272,11 +345,11 @@ def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_st
             break
         assert result.returncode == -signal.SIGKILL, result.stderr
         killed += 1
-        assert revision_of(place) == "0001"
+        assert revision_of(place) == "0004"
         assert "witness" not in columns_of(place, "heads")
     assert killed >= 5
-    assert revision_of(place) == "0002"
-    store = SqlStore(database_at(place, two_revisions))
+    assert revision_of(place) == "0005"
+    store = SqlStore(database_at(place, next_revisions))
     store.open()
     assert store.heads("w") == [make.head(1)]
     store.close()
@@ -288,13 +361,7 @@ def test_a_new_schema_is_the_one_that_migrations_make_from_nothing(place):
     fresh.close()
     made = schema_of(place)
     assert all(made)
-    kind, where = place
-    if kind == "sqlite":
-        place = (kind, where + ".migrated")
-    else:
-        with psycopg.connect(where, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA fresh CASCADE")
-            connection.execute("CREATE SCHEMA fresh")
+    place = renewed(place)
     migrated = database_at(place, replace(REVISIONS, fresh=None))
     migrated.open()
     migrated.close()
@@ -311,18 +378,18 @@ def test_a_first_start_that_is_killed_after_any_statement_is_completed_by_the_ne
     store.open()
     assert store.records(0, 1) == []
     store.close()
-    assert revision_of(place) == "0001"
+    assert revision_of(place) == "0004"
 
 
-def test_a_first_start_of_a_later_version_that_is_killed_in_its_upgrade_is_completed_by_the_next(place, two_revisions):
-    command = [sys.executable, "-c", KILLED_AT, *place, str(two_revisions.folders[-1]), "3"]
+def test_a_first_start_of_a_later_version_that_is_killed_in_its_upgrade_is_completed_by_the_next(place, next_revisions):
+    command = [sys.executable, "-c", KILLED_AT, *place, str(next_revisions.folders[-1]), "3"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
-    assert revision_of(place) == "0001"
-    database = database_at(place, two_revisions)
+    assert revision_of(place) == "0004"
+    database = database_at(place, next_revisions)
     database.open()
     database.close()
-    assert revision_of(place) == "0002"
+    assert revision_of(place) == "0005"
 
 
 @pytest.mark.parametrize("start", ["first", "second"])
@@ -351,9 +418,9 @@ def test_a_new_postgres_database_needs_no_migration_machinery(empty_postgres_url
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_two_programs_that_start_at_once_make_one_schema(place, two_revisions):
-    command = [sys.executable, "-c", KILLED_AT, *place, str(two_revisions.folders[-1]), "1000000"]
+def test_two_programs_that_start_at_once_make_one_schema(place, next_revisions):
+    command = [sys.executable, "-c", KILLED_AT, *place, str(next_revisions.folders[-1]), "1000000"]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     errors = [program.communicate()[1] for program in programs]
     assert [program.returncode for program in programs] == [0, 0], errors
-    assert revision_of(place) == "0002"
+    assert revision_of(place) == "0005"

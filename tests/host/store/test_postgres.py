@@ -190,8 +190,9 @@ def test_two_hosts_never_get_the_same_ids(postgres_store, second_host):
     taken: dict[int, list[int]] = {0: [], 1: []}
 
     def take(host, store):
-        for _ in range(40):
+        for number in range(40):
             with store.write() as transaction:
+                transaction.expect_records(50 * (number % 2))
                 first = transaction.next_record_ids(50)
                 taken[host].extend(range(first, first + 50))
 

@@ -3,12 +3,16 @@
 import pytest
 
 from bollard.host.errors import Conflict
+from bollard.host.store.action_rows import PutApproval, PutToolCall
 from bollard.host.store.boundary import Lease
 from bollard.host.store.rows import (
+    POLICY_KINDS,
     DropState,
+    PatchOutbox,
     PatchRun,
     PutArtifact,
     PutEvent,
+    PutOutbox,
     PutPolicy,
     PutRun,
     PutState,
@@ -187,12 +191,27 @@ def test_projections_that_are_fed_again_are_equal(store, make, apply):
         PutState(make.state("k", b"2")),
         PutStorage(make.stored("k")),
         PutArtifact(make.artifact("x")),
-        PutPolicy("agent", make.policy("a")),
-        PutPolicy("binding", make.policy("b")),
+        PutOutbox(make.outbox("d")),
+        PatchOutbox("d", {"status": "sent", "messages": b'["m1"]'}),
+        PutToolCall(make.call("c")),
+        PutApproval(make.approval("a")),
+        *(PutPolicy(kind, make.policy("a")) for kind in POLICY_KINDS),
     ]
     apply(store, *changes)
     before = store.dump_projections()
-    names = ("events", "runs", "transcript", "state", "storage", "artifacts", "agents", "bindings")
+    names = (
+        "events",
+        "runs",
+        "transcript",
+        "conversations",
+        "state",
+        "storage",
+        "artifacts",
+        "outbox",
+        "tool_calls",
+        "approvals",
+        *(f"{kind}s" for kind in POLICY_KINDS),
+    )
     assert {table: len(rows) for table, rows in before.items()} == dict.fromkeys(names, 1)
     with store.write() as transaction:
         transaction.clear_projections()
@@ -217,6 +236,8 @@ def test_every_store_dumps_the_same(memory_store, sqlite_store, postgres_store, 
     changes = [PutEvent(make.event(1)), PutRun(make.run("r1")), PutTranscript(make.said(2, "hi", content_json=b"{}"))]
     for store in (memory_store, sqlite_store, postgres_store):
         apply(store, *changes, PutState(make.state("k", b"\x00")), PutArtifact(make.artifact("x")))
+        apply(store, PutOutbox(make.outbox("d")), PutOutbox(make.outbox("e", record_id=2, preview=True)))
+        apply(store, PutToolCall(make.call("c", flow=3)), PutApproval(make.approval("a")))
         apply(
             store, PutStorage(make.stored("k")), *(PutPolicy(kind, make.policy("p")) for kind in ("agent", "binding"))
         )

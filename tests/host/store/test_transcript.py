@@ -3,7 +3,7 @@
 import pytest
 
 from bollard.host.store.rows import PutRun, PutTranscript
-from bollard.host.store.search_text import segment, terms
+from bollard.segments import segment, terms
 
 HOSTILE = [
     "%",

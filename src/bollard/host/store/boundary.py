@@ -9,12 +9,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
 from bollard.host.store.rows import (
     ArtifactRow,
     Change,
+    ConversationRow,
     DeltaRow,
     EventRow,
     HeadRow,
+    KeptChange,
+    KeptRow,
+    OutboxRow,
     PolicyKind,
     PolicyRow,
     RecordRow,
@@ -24,7 +29,7 @@ from bollard.host.store.rows import (
     TranscriptRow,
 )
 
-__all__ = ["Lease", "RunQuery", "Store", "TranscriptQuery", "WriteTransaction"]
+__all__ = ["Lease", "RecordQuery", "RunQuery", "Store", "TranscriptQuery", "WriteTransaction"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,24 @@ class RunQuery:
     statuses: frozenset[str] | None = None
     agent_id: str | None = None
     conversation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordQuery:
+    """Records of one workspace with ids between two others, both exclusive: so many ids as may be looked at."""
+
+    workspace: str
+    above: int
+    below: int
+    limit: int
+    forward: bool = False
+    """Oldest first; otherwise the newest."""
+    types: frozenset[str] | None = None
+    but_types: frozenset[str] = frozenset()
+    run_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """Exclusive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +114,10 @@ class WriteTransaction(Protocol):
         """Bytes of all keys and values of a scope, with those that have expired and were not swept yet."""
         ...
 
+    def expect_records(self, count: int) -> None:
+        """At most so many ids will be asked for: a hint, given before the first question."""
+        ...
+
     def next_record_ids(self, count: int) -> int:
         """Reserve `count` ids that are larger than all before; returns the first."""
         ...
@@ -105,6 +132,10 @@ class WriteTransaction(Protocol):
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Carry out what the records mean for the projections."""
+        ...
+
+    def keep(self, changes: Iterable[KeptChange]) -> None:
+        """Carry out what no record stands for, in order."""
         ...
 
     def take_lease(self, run_id: str, lease: Lease) -> bool:
@@ -122,7 +153,12 @@ class WriteTransaction(Protocol):
         ...
 
     def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
-        """Retention: forget the data of old records of these types, keep their headers; returns how many."""
+        """Retention: forget the data of old records of these types, keep their headers; returns how many.
+
+        What was made of them goes too: events and what was sent in full, what is in the transcript, deliveries. What is
+        under way is left alone: records of a run that has not ended, an event that waits for one, a message that is
+        being sent.
+        """
         ...
 
     def drop_deltas(self, before_ms: int, limit: int) -> int:
@@ -130,7 +166,7 @@ class WriteTransaction(Protocol):
         ...
 
     def drop_expired(self, now_ms: int, limit: int) -> int:
-        """Forget expired state and artifacts; returns how many."""
+        """Forget expired state, artifacts and kept rows; returns how many."""
         ...
 
     def clear_projections(self) -> None:
@@ -182,6 +218,10 @@ class Store(Protocol):
         """Rows that hold any delta after `after_seq`, in order."""
         ...
 
+    def deltas_page(self, run_id: str, after_seq: int, limit: int, limit_bytes: int) -> list[DeltaRow]:
+        """The first of them: so many at most, and none behind the one with which they reach `limit_bytes`."""
+        ...
+
     def last_seq(self, run_id: str, epoch: int | None = None) -> int:
         """The newest `seq` of a run on disk, over records and deltas, of this epoch and those before it; 0 if none."""
         ...
@@ -192,7 +232,23 @@ class Store(Protocol):
 
     def chain(self, workspace: str, chain: str, after_position: int, limit: int) -> list[RecordRow]: ...
 
+    def records_among(self, query: RecordQuery) -> list[RecordRow]:
+        """Those of some ids that a reader of the log wants."""
+        ...
+
+    def last_record(self) -> int:
+        """The newest id; 0 where there is none."""
+        ...
+
     def heads(self, workspace: str) -> list[HeadRow]: ...
+
+    def newest_heads(self, workspace: str | None, signed_by_ms: int, limit: int) -> list[HeadRow]:
+        """The newest head of each chain that was signed by then, newest first; of one workspace or of every one."""
+        ...
+
+    def lagging_heads(self, key_id: str, limit: int) -> list[HeadRow]:
+        """The newest head of each chain that records lie behind, where this key signed it; newest first."""
+        ...
 
     def event(self, workspace: str, event_id: str) -> EventRow | None: ...
 
@@ -220,10 +276,14 @@ class Store(Protocol):
         """The threads that the newest runs of a conversation were in, the last one first; of so many runs."""
         ...
 
+    def conversations(self, workspace: str, before_seq: int | None, limit: int) -> list[ConversationRow]:
+        """Conversations and their threads, the one with the newest message first; those before `before_seq`."""
+        ...
+
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]: ...
 
     def search(self, query: TranscriptQuery, terms: Sequence[str]) -> list[TranscriptRow]:
-        """Messages that hold all terms (as `search_text.terms` makes them), best first, then newest."""
+        """Messages that hold all terms (as `bollard.segments.terms` makes them), best first, then newest."""
         ...
 
     def state(self, scope_key: str, key: str, now_ms: int | None = None) -> StateRow | None:
@@ -244,13 +304,63 @@ class Store(Protocol):
         """What people saved, by id."""
         ...
 
+    def policies_everywhere(self, kind: PolicyKind) -> list[PolicyRow]:
+        """What people saved in every workspace, by workspace and id."""
+        ...
+
+    def kept(self, kind: str, workspace: str, kept_id: str, now_ms: int | None = None) -> KeptRow | None:
+        """What is kept beside the log, unless it has expired at `now_ms`; by the store's own clock without one."""
+        ...
+
+    def all_kept(self, kind: str, workspace: str | None = None, now_ms: int | None = None) -> list[KeptRow]:
+        """All of a kind that have not expired, of one workspace or of every one, by workspace and id."""
+        ...
+
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None: ...
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
         """The digests that artifacts and storage refer to, in order, those after `after`: a blob sweep keeps them."""
         ...
 
+    def outbox_open(self, after_record: int, limit: int) -> list[OutboxRow]:
+        """What is on its way to channels of every workspace, in order, those after `after_record`."""
+        ...
+
+    def outbox(self, workspace: str, channel: str | None, before_record: int | None, limit: int) -> list[OutboxRow]:
+        """What was sent and what waits, newest first; of one channel, or of all of the workspace."""
+        ...
+
+    def tool_call(self, run_id: str, call_id: str) -> ToolCallRow | None: ...
+
+    def tool_calls(self, run_id: str, after_record: int, limit: int) -> list[ToolCallRow]:
+        """The calls of a run in the order in which they began, those after `after_record`."""
+        ...
+
+    def open_tool_calls(self, after_record: int, limit: int) -> list[ToolCallRow]:
+        """Calls of every run that were begun and have no end, in order."""
+        ...
+
+    def approval(self, workspace: str, approval_id: str) -> ApprovalRow | None: ...
+
+    def approvals(
+        self, workspace: str, status: ApprovalStatus | None, before: tuple[int, str] | None, limit: int
+    ) -> list[ApprovalRow]:
+        """What people were asked, newest first; those before (created_ms, approval_id), of one status or of all."""
+        ...
+
+    def approvals_of_run(self, run_id: str) -> list[ApprovalRow]:
+        """Oldest first."""
+        ...
+
+    def open_approvals(self, after: str, limit: int) -> list[ApprovalRow]:
+        """Of every workspace, by id: what was asked and not decided, and what was allowed and not used."""
+        ...
+
     def meta(self, key: str) -> str | None: ...
+
+    def revision(self) -> str | None:
+        """The schema that is there now: another program may have changed it since the start."""
+        ...
 
     def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
         """Every projection's rows in a fixed order, to compare two of them; without leases, which no record holds."""

@@ -46,6 +46,10 @@ class Database(Protocol):
 
     def run_many(self, statement: str, values: Iterable[Values]) -> None: ...
 
+    def expect_ids(self, count: int) -> None:
+        """As many may be reserved in this transaction: a server is asked for them along with the next question."""
+        ...
+
     def reserve_ids(self, count: int) -> int:
         """The first of `count` record ids in a row, larger than all before."""
         ...

@@ -8,16 +8,21 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from bollard.host.clock import Clock, SystemClock
-from bollard.host.store.boundary import RunQuery, TranscriptQuery, WriteTransaction
+from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
+from bollard.host.store.boundary import RecordQuery, RunQuery, TranscriptQuery, WriteTransaction
 from bollard.host.store.memory_tables import MemoryTables
 from bollard.host.store.memory_writes import MemoryTransaction
+from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.places import place_of
 from bollard.host.store.rows import (
     ENDED,
     ArtifactRow,
+    ConversationRow,
     DeltaRow,
     EventRow,
     HeadRow,
+    KeptRow,
+    OutboxRow,
     PolicyKind,
     PolicyRow,
     RecordRow,
@@ -26,7 +31,7 @@ from bollard.host.store.rows import (
     StorageRow,
     TranscriptRow,
 )
-from bollard.host.store.search_text import is_prefix
+from bollard.segments import is_prefix
 
 __all__ = ["MemoryStore"]
 
@@ -100,6 +105,16 @@ class MemoryStore:
             found = [row for row in self._tables.deltas.get(run_id) or () if row.last_seq > after_seq]
         return sorted(found, key=lambda row: row.first_seq)
 
+    def deltas_page(self, run_id: str, after_seq: int, limit: int, limit_bytes: int) -> list[DeltaRow]:
+        found: list[DeltaRow] = []
+        size = 0
+        for row in self.deltas_of_run(run_id, after_seq)[:limit]:
+            if size >= limit_bytes:
+                break
+            found.append(row)
+            size += len(row.spans) + len(row.body)
+        return found
+
     def last_seq(self, run_id: str, epoch: int | None = None) -> int:
         with self._lock:
             records = [(row.epoch or 0, row.seq or 0) for row in self._tables.runs_log.all(run_id)]
@@ -113,6 +128,33 @@ class MemoryStore:
     def chain(self, workspace: str, chain: str, after_position: int, limit: int) -> list[RecordRow]:
         with self._lock:
             return self._tables.chains.after((workspace, chain), after_position, limit)
+
+    def records_among(self, query: RecordQuery) -> list[RecordRow]:
+        with self._lock:
+            rows = self._tables.log.after(None, query.above, query.below - query.above)
+        found = [row for row in rows if row.id < query.below and _is_wanted(row, query)]
+        return (found if query.forward else found[::-1])[: query.limit]
+
+    def last_record(self) -> int:
+        with self._lock:
+            rows = self._tables.log.after(None, 0, _EVERYTHING)
+        return rows[-1].id if rows else 0
+
+    def newest_heads(self, workspace: str | None, signed_by_ms: int, limit: int) -> list[HeadRow]:
+        with self._lock:
+            rows = [row for row in self._tables.heads.rows.values() if row.created_ms <= signed_by_ms]
+        newest: dict[tuple[str, str], HeadRow] = {}
+        for row in sorted(rows, key=lambda row: row.position):
+            if workspace in (None, row.workspace):
+                newest[row.workspace, row.chain] = row
+        by_chain = sorted(newest.values(), key=lambda row: row.chain, reverse=True)
+        by_workspace = sorted(by_chain, key=lambda row: row.workspace)
+        return sorted(by_workspace, key=lambda row: row.created_ms, reverse=True)[:limit]
+
+    def lagging_heads(self, key_id: str, limit: int) -> list[HeadRow]:
+        newest = self.newest_heads(None, _EVERYTHING, _EVERYTHING)
+        own = [row for row in newest if row.key_id == key_id]
+        return [row for row in own if self.chain(row.workspace, row.chain, row.position, 1)][:limit]
 
     def heads(self, workspace: str) -> list[HeadRow]:
         with self._lock:
@@ -157,6 +199,12 @@ class MemoryStore:
                 last.setdefault(row.thread, row.created_ms)
         return sorted(last, key=lambda thread: (-last[thread], thread or ""))
 
+    def conversations(self, workspace: str, before_seq: int | None, limit: int) -> list[ConversationRow]:
+        before = _EVERYTHING if before_seq is None else before_seq
+        with self._lock:
+            rows = [row for row in self._tables.conversations() if row.workspace == workspace and row.last_seq < before]
+        return sorted(rows, key=lambda row: row.last_seq, reverse=True)[:limit]
+
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
         rows = self._window(query)
         return rows[: query.limit] if query.forward else rows[::-1][: query.limit]
@@ -196,6 +244,24 @@ class MemoryStore:
             found = [row for row in self._tables.policies[kind].rows.values() if row.workspace == workspace]
         return sorted(found, key=lambda row: row.id)
 
+    def policies_everywhere(self, kind: PolicyKind) -> list[PolicyRow]:
+        with self._lock:
+            found = list(self._tables.policies[kind].rows.values())
+        return sorted(found, key=lambda row: (row.workspace, row.id))
+
+    def kept(self, kind: str, workspace: str, kept_id: str, now_ms: int | None = None) -> KeptRow | None:
+        now = self.now_ms() if now_ms is None else now_ms
+        with self._lock:
+            row = self._tables.kept.get((kind, workspace, kept_id))
+        return row if row is not None and _alive(row, now) else None
+
+    def all_kept(self, kind: str, workspace: str | None = None, now_ms: int | None = None) -> list[KeptRow]:
+        now = self.now_ms() if now_ms is None else now_ms
+        with self._lock:
+            rows = list(self._tables.kept.rows.values())
+        found = [row for row in rows if row.kind == kind and workspace in (None, row.workspace) and _alive(row, now)]
+        return sorted(found, key=lambda row: (row.workspace, row.id))
+
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
         with self._lock:
             return self._tables.artifacts.get((workspace, artifact_id))
@@ -206,9 +272,63 @@ class MemoryStore:
             digests = {row.sha256 for row in (*tables.artifacts.rows.values(), *tables.storage.rows.values())}
         return sorted(digest for digest in digests if digest is not None and digest > after)[:limit]
 
+    def outbox_open(self, after_record: int, limit: int) -> list[OutboxRow]:
+        with self._lock:
+            rows = [row for row in self._tables.outbox.rows.values() if row.record_id > after_record]
+        waiting = [row for row in rows if row.status in ("queued", "started", "shown")]
+        return sorted(waiting, key=lambda row: row.record_id)[:limit]
+
+    def outbox(self, workspace: str, channel: str | None, before_record: int | None, limit: int) -> list[OutboxRow]:
+        before = _EVERYTHING if before_record is None else before_record
+        with self._lock:
+            rows = [row for row in self._tables.outbox.rows.values() if row.workspace == workspace]
+        found = [row for row in rows if channel in (None, row.channel) and row.record_id < before]
+        return sorted(found, key=lambda row: row.record_id, reverse=True)[:limit]
+
+    def tool_call(self, run_id: str, call_id: str) -> ToolCallRow | None:
+        with self._lock:
+            return self._tables.tool_calls.get((run_id, call_id))
+
+    def tool_calls(self, run_id: str, after_record: int, limit: int) -> list[ToolCallRow]:
+        with self._lock:
+            rows = [row for row in self._tables.tool_calls.rows.values() if row.run_id == run_id]
+        return sorted((r for r in rows if r.record_id > after_record), key=lambda row: row.record_id)[:limit]
+
+    def open_tool_calls(self, after_record: int, limit: int) -> list[ToolCallRow]:
+        with self._lock:
+            rows = [row for row in self._tables.tool_calls.rows.values() if row.status == "started"]
+        return sorted((r for r in rows if r.record_id > after_record), key=lambda row: row.record_id)[:limit]
+
+    def approval(self, workspace: str, approval_id: str) -> ApprovalRow | None:
+        with self._lock:
+            row = self._tables.approvals.get(approval_id)
+        return row if row is not None and row.workspace == workspace else None
+
+    def approvals(
+        self, workspace: str, status: ApprovalStatus | None, before: tuple[int, str] | None, limit: int
+    ) -> list[ApprovalRow]:
+        end = (_EVERYTHING, "") if before is None else before
+        with self._lock:
+            rows = [row for row in self._tables.approvals.rows.values() if row.workspace == workspace]
+        found = [row for row in rows if status in (None, row.status) and (row.created_ms, row.approval_id) < end]
+        return sorted(found, key=lambda row: (row.created_ms, row.approval_id), reverse=True)[:limit]
+
+    def approvals_of_run(self, run_id: str) -> list[ApprovalRow]:
+        with self._lock:
+            rows = [row for row in self._tables.approvals.rows.values() if row.run_id == run_id]
+        return sorted(rows, key=lambda row: (row.created_ms, row.approval_id))
+
+    def open_approvals(self, after: str, limit: int) -> list[ApprovalRow]:
+        with self._lock:
+            rows = [row for row in self._tables.approvals.rows.values() if row.status in ("requested", "granted")]
+        return sorted((row for row in rows if row.approval_id > after), key=lambda row: row.approval_id)[:limit]
+
     def meta(self, key: str) -> str | None:
         with self._lock:
             return self._tables.meta.get(key)
+
+    def revision(self) -> str | None:
+        return REVISIONS.known[-1]
 
     def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
         tables = self._tables
@@ -217,11 +337,17 @@ class MemoryStore:
                 "events": _dump(tables.events.rows.values(), lambda row: row.record_id),
                 "runs": _dump(tables.runs.rows.values(), lambda row: row.run_id),
                 "transcript": _dump(tables.transcript.rows.values(), lambda row: row.seq),
+                "conversations": _dump(tables.conversations(), lambda row: row.place),
                 "state": _dump(tables.state.rows.values(), lambda row: (row.scope_key, row.key)),
                 "storage": _dump(tables.storage.rows.values(), lambda row: (row.area_key, row.key)),
                 "artifacts": _dump(tables.artifacts.rows.values(), lambda row: (row.workspace, row.artifact_id)),
-                "agents": _dump(tables.policies["agent"].rows.values(), lambda row: (row.workspace, row.id)),
-                "bindings": _dump(tables.policies["binding"].rows.values(), lambda row: (row.workspace, row.id)),
+                "outbox": _dump(tables.outbox.rows.values(), lambda row: row.record_id),
+                "tool_calls": _dump(tables.tool_calls.rows.values(), lambda row: (row.run_id, row.call_id)),
+                "approvals": _dump(tables.approvals.rows.values(), lambda row: row.approval_id),
+                **{
+                    f"{kind}s": _dump(table.rows.values(), lambda row: (row.workspace, row.id))
+                    for kind, table in tables.policies.items()
+                },
             }
 
     def _window(self, query: TranscriptQuery) -> list[TranscriptRow]:
@@ -243,7 +369,7 @@ def _dump(rows: Iterable[_Row], order: Callable[[_Row], Any]) -> list[tuple[obje
     ]
 
 
-def _alive(row: StateRow, now_ms: int) -> bool:
+def _alive(row: StateRow | KeptRow, now_ms: int) -> bool:
     return row.expires_ms is None or row.expires_ms > now_ms
 
 
@@ -252,6 +378,17 @@ def _admits(query: TranscriptQuery, row: TranscriptRow) -> bool:
         query.role in (None, row.role)
         and (query.before_ms is None or row.created_ms < query.before_ms)
         and (query.after_ms is None or row.created_ms > query.after_ms)
+    )
+
+
+def _is_wanted(row: RecordRow, query: RecordQuery) -> bool:
+    return (
+        row.workspace == query.workspace
+        and (query.types is None or row.type in query.types)
+        and row.type not in query.but_types
+        and query.run_id in (None, row.run_id)
+        and (query.since_ms is None or row.created_ms >= query.since_ms)
+        and (query.until_ms is None or row.created_ms < query.until_ms)
     )
 
 

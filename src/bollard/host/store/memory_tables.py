@@ -5,12 +5,17 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from bollard.host.errors import Conflict
+from bollard.host.store.action_rows import ApprovalRow, ToolCallRow
 from bollard.host.store.places import place_of
 from bollard.host.store.rows import (
+    POLICY_KINDS,
     ArtifactRow,
+    ConversationRow,
     DeltaRow,
     EventRow,
     HeadRow,
+    KeptRow,
+    OutboxRow,
     PolicyKind,
     PolicyRow,
     RecordRow,
@@ -119,8 +124,12 @@ class MemoryTables:
         self.transcript: Table[TranscriptRow] = Table(self.undo)
         self.state: Table[StateRow] = Table(self.undo)
         self.storage: Table[StorageRow] = Table(self.undo)
-        self.policies: dict[PolicyKind, Table[PolicyRow]] = {"agent": Table(self.undo), "binding": Table(self.undo)}
+        self.policies: dict[PolicyKind, Table[PolicyRow]] = {kind: Table(self.undo) for kind in POLICY_KINDS}
+        self.kept: Table[KeptRow] = Table(self.undo)
         self.artifacts: Table[ArtifactRow] = Table(self.undo)
+        self.outbox: Table[OutboxRow] = Table(self.undo)
+        self.tool_calls: Table[ToolCallRow] = Table(self.undo)
+        self.approvals: Table[ApprovalRow] = Table(self.undo)
         self.meta: Table[str] = Table(self.undo)
         self.newest_record = 0
 
@@ -144,14 +153,38 @@ class MemoryTables:
         self.events.put((row.workspace, row.event_id), row)
         self.events_by_source.put((row.workspace, row.source, row.source_id), row)
 
+    def drop_event(self, row: EventRow) -> None:
+        self.events.drop((row.workspace, row.event_id))
+        self.events_by_source.drop((row.workspace, row.source, row.source_id))
+
     def in_place(self, place: str) -> list[TranscriptRow]:
         """The messages of one conversation and thread, oldest first."""
         rows = [row for row in self.transcript.rows.values() if _place(row) == place]
         return sorted(rows, key=lambda row: row.seq)
 
+    def conversations(self) -> list[ConversationRow]:
+        """What the transcript says of each place; no table of its own."""
+        newest: dict[str, TranscriptRow] = {}
+        for row in sorted(self.transcript.rows.values(), key=lambda row: row.seq):
+            if row.conversation is not None:
+                newest[_place(row)] = row
+        return [
+            ConversationRow(
+                place=place,
+                workspace=row.workspace,
+                bot=row.bot,
+                conversation=row.conversation or "",
+                thread=row.thread,
+                last_seq=row.seq,
+                last_ms=row.created_ms,
+            )
+            for place, row in newest.items()
+        ]
+
     def clear_projections(self) -> None:
         talk = (self.events, self.events_by_source, self.runs, self.transcript)
-        for table in (*talk, self.state, self.storage, self.artifacts, *self.policies.values()):
+        done = (self.outbox, self.tool_calls, self.approvals)
+        for table in (*talk, self.state, self.storage, self.artifacts, *done, *self.policies.values()):
             table.clear()
 
 

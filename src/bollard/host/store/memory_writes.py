@@ -6,7 +6,9 @@ from typing import TypeVar
 import msgspec
 
 from bollard.host.errors import Conflict
+from bollard.host.store.action_rows import EndToolCall, PatchApproval, PutApproval, PutToolCall
 from bollard.host.store.boundary import Lease
+from bollard.host.store.call_changes import ended
 from bollard.host.store.delta_spans import merge, pieces
 from bollard.host.store.memory_tables import MemoryTables
 from bollard.host.store.rows import (
@@ -14,15 +16,22 @@ from bollard.host.store.rows import (
     ArtifactRow,
     Change,
     DeltaRow,
+    DropKept,
     DropPolicy,
     DropState,
     DropStorage,
     EventRow,
     HeadRow,
+    KeptChange,
+    KeptRow,
+    OutboxRow,
     PatchEvent,
+    PatchOutbox,
     PatchRun,
     PutArtifact,
     PutEvent,
+    PutKept,
+    PutOutbox,
     PutPolicy,
     PutRun,
     PutState,
@@ -34,6 +43,13 @@ from bollard.host.store.rows import (
 )
 
 __all__ = ["MemoryTransaction"]
+
+
+_Acted = PutToolCall | EndToolCall | PutApproval | PatchApproval
+_Saved = PutState | DropState | PutStorage | DropStorage | PutPolicy | DropPolicy | PutOutbox | PatchOutbox | _Acted
+
+_LEAVING = frozenset({"queued", "started", "shown"})
+"""Deliveries that are not done."""
 
 
 class MemoryTransaction:
@@ -62,6 +78,9 @@ class MemoryTransaction:
     def state_size(self, scope_key: str) -> int:
         rows = self._tables.state.rows.values()
         return sum(len(row.key.encode()) + len(row.value) for row in rows if row.scope_key == scope_key)
+
+    def expect_records(self, count: int) -> None:
+        """They are at hand."""
 
     def next_record_ids(self, count: int) -> int:
         first = self._tables.newest_record + 1
@@ -110,7 +129,15 @@ class MemoryTransaction:
                     if row.sha256 is not None or tables.artifacts.get(key) is None:
                         tables.artifacts.put(key, row)
                 case _:
-                    self._keep(change)
+                    self._save(change)
+
+    def keep(self, changes: Iterable[KeptChange]) -> None:
+        for change in changes:
+            match change:
+                case PutKept(row):
+                    self._tables.kept.put((row.kind, row.workspace, row.id), row)
+                case DropKept(kind, workspace, kept_id):
+                    self._tables.kept.drop((kind, workspace, kept_id))
 
     def take_lease(self, run_id: str, lease: Lease) -> bool:
         run = self._unfinished(run_id)
@@ -136,16 +163,38 @@ class MemoryTransaction:
         self._tables.meta.put(key, value)
 
     def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
-        wanted = frozenset(types)
+        wanted, tables = frozenset(types), self._tables
+        events = {(event.workspace, event.record_id): event for event in tables.events.rows.values()}
         old = [
             row
             for row in self._tables.log.all(None)
             if row.type in wanted and row.created_ms < before_ms and row.data is not None
+            if not self._under_way(row, events.get((row.workspace, row.id)))
         ]
         chosen = sorted(old, key=lambda row: (row.created_ms, row.id))[:limit]
         for row in chosen:
-            self._tables.replace_record(msgspec.structs.replace(row, data=None))
+            tables.replace_record(msgspec.structs.replace(row, data=None))
+            tables.transcript.drop(row.id)
+            for delivery in self._deliveries(row):
+                tables.outbox.drop(delivery.delivery_id)
+            if (event := events.get((row.workspace, row.id))) is not None:
+                tables.drop_event(event)
+                whole = [row for row in tables.artifacts.rows.values() if row.source == "event"]
+                for raw in whole:
+                    if raw.name == event.event_id:
+                        tables.artifacts.drop((raw.workspace, raw.artifact_id))
         return len(chosen)
+
+    def _deliveries(self, row: RecordRow) -> list[OutboxRow]:
+        rows = self._tables.outbox.rows.values()
+        return [each for each in rows if (each.workspace, each.record_id) == (row.workspace, row.id)]
+
+    def _under_way(self, row: RecordRow, event: EventRow | None) -> bool:
+        """Of a run that has not ended, of an event that has such a run or waits for one, or of a message on its way."""
+        runs = [row.run_id] if event is None else [row.run_id, event.run_id]
+        waits = event is not None and event.dispatch == "pending"
+        leaves = any(each.status in _LEAVING for each in self._deliveries(row))
+        return waits or leaves or any(run_id is not None and self._unfinished(run_id) is not None for run_id in runs)
 
     def drop_deltas(self, before_ms: int, limit: int) -> int:
         table = self._tables.deltas
@@ -172,12 +221,16 @@ class MemoryTransaction:
         artifacts = _expired(tables.artifacts.rows.values(), now_ms, limit - len(states))
         for row in artifacts:
             tables.artifacts.drop((row.workspace, row.artifact_id))
-        return len(states) + len(artifacts)
+        left = limit - len(states) - len(artifacts)
+        kept = _expired(tables.kept.rows.values(), now_ms, left)
+        for row in kept:
+            tables.kept.drop((row.kind, row.workspace, row.id))
+        return len(states) + len(artifacts) + len(kept)
 
     def clear_projections(self) -> None:
         self._tables.clear_projections()
 
-    def _keep(self, change: PutState | DropState | PutStorage | DropStorage | PutPolicy | DropPolicy) -> None:
+    def _save(self, change: _Saved) -> None:
         tables = self._tables
         match change:
             case PutState(row):
@@ -192,6 +245,27 @@ class MemoryTransaction:
                 tables.policies[kind].put((row.workspace, row.id), row)
             case DropPolicy(kind, workspace, policy_id):
                 tables.policies[kind].drop((workspace, policy_id))
+            case PutOutbox(row):
+                tables.outbox.put(row.delivery_id, row)
+            case PatchOutbox(delivery_id, fields):
+                if (waiting := tables.outbox.get(delivery_id)) is not None:
+                    tables.outbox.put(delivery_id, msgspec.structs.replace(waiting, **fields))
+            case PutToolCall() | EndToolCall() | PutApproval() | PatchApproval():
+                self._act(change)
+
+    def _act(self, change: _Acted) -> None:
+        calls, approvals = self._tables.tool_calls, self._tables.approvals
+        match change:
+            case PutToolCall(row):
+                calls.put((row.run_id, row.call_id), row)
+            case EndToolCall():
+                if (call := calls.get((change.run_id, change.call_id))) is not None:
+                    calls.put((change.run_id, change.call_id), ended(call, change))
+            case PutApproval(row):
+                approvals.put(row.approval_id, row)
+            case PatchApproval(approval_id, fields):
+                if (asked := approvals.get(approval_id)) is not None:
+                    approvals.put(approval_id, msgspec.structs.replace(asked, **fields))
 
     def _put_state(self, row: StateRow) -> None:
         before = self.find_state(row.scope_key, row.key)
@@ -209,7 +283,7 @@ class MemoryTransaction:
         return run is not None and run.status in ENDED
 
 
-_Expiring = TypeVar("_Expiring", StateRow, ArtifactRow)
+_Expiring = TypeVar("_Expiring", StateRow, ArtifactRow, KeptRow)
 
 
 def _expired(rows: Iterable[_Expiring], now_ms: int, limit: int) -> list[_Expiring]:

@@ -23,7 +23,7 @@ from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavail
 from bollard.host.store import statements
 from bollard.host.store.connection_pool import ConnectionPool
 from bollard.host.store.database import Values
-from bollard.host.store.migrations import REVISIONS, UPGRADE_LOCK, Revisions, first_schema, migrate
+from bollard.host.store.migrations import REVISIONS, UPGRADE_LOCK, Revisions, migrate, schema
 from bollard.host.store.places import place_of
 from bollard.host.store.postgres_search import expression_of, vector_of
 from bollard.host.store.rows import TranscriptRow
@@ -46,6 +46,10 @@ _BUGS: Final = (psycopg.ProgrammingError, psycopg.DataError, psycopg.InterfaceEr
 _OF_THE_LOG: Final = frozenset({statements.ADD_RECORD, statements.ADD_DELTA})
 """Their text is the host's own and is hashed, so it is never replaced; and they are many."""
 _Connection = psycopg.Connection[tuple[Any, ...]]
+_Cursor = psycopg.Cursor[tuple[Any, ...]]
+_TAKE_IDS: Final = (
+    "SELECT min(id), max(id), count(id) FROM (SELECT nextval('record_ids') AS id FROM generate_series(1, %s)) taken"
+)
 _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place", "vector")
 _SEARCH: Final = (
     f"SELECT {statements.columns(TranscriptRow)} FROM transcript, CAST(? AS tsquery) AS wanted "  # noqa: S608 -- our own names
@@ -66,7 +70,10 @@ class PostgresDatabase:
         self._writer: _Connection | None = None
         self._is_open = False
         self._commit = ExitStack()
-        self._transaction_id: psycopg.Cursor[tuple[Any, ...]] | None = None
+        self._transaction_id: _Cursor | None = None
+        self._asked_ids: _Cursor | None = None
+        """Ids of this transaction that are on their way, and those that are here."""
+        self._ids = range(0)
         self._readers = ConnectionPool(self._connect, size=readers, wait_s=READ_WAIT_S)
         self._texts: dict[str, str] = {}
 
@@ -96,6 +103,7 @@ class PostgresDatabase:
     # --- the writer ---
 
     def begin(self) -> None:
+        self._asked_ids, self._ids = None, range(0)
         try:
             writer = self._connected()
             self._commit.enter_context(writer.pipeline())
@@ -142,14 +150,23 @@ class PostgresDatabase:
         rows = values if statement in _OF_THE_LOG else map(_storable, values)
         self._writing(lambda cursor: cursor.executemany(self._text(statement), rows))
 
+    def expect_ids(self, count: int) -> None:
+        if count:
+            self._asked_ids = self._ask_for_ids(count)
+
     def reserve_ids(self, count: int) -> int:
         """Ids in a row: asked for again in the rare case that another host took one in between."""
-        statement = "SELECT min(id), max(id) FROM (SELECT nextval('record_ids') AS id FROM generate_series(1, ?)) taken"
         for _ in range(RESERVE_TRIES):
-            ((first, last),) = cast("list[tuple[int, int]]", self.fetch(statement, (count,)))
-            if last - first + 1 == count:
+            if len(self._ids) >= count:
+                first, self._ids = self._ids[0], self._ids[count:]
                 return first
+            asked, self._asked_ids = self._asked_ids or self._ask_for_ids(count), None
+            first, last, taken = self._writing(lambda _, asked=asked: asked.fetchone())
+            self._ids = range(first, last + 1) if last - first + 1 == taken else range(0)
         raise StorageUnavailable("no ids in a row", hint="too many hosts write at once; try again")
+
+    def _ask_for_ids(self, count: int) -> _Cursor:
+        return self._writing(lambda cursor: cursor.execute(_TAKE_IDS, (count,)))
 
     # --- readers ---
 
@@ -228,7 +245,7 @@ class PostgresDatabase:
             self._writer = self._connect()
         return self._writer
 
-    def _writing(self, work: Callable[[psycopg.Cursor[tuple[Any, ...]]], Any]) -> Any:
+    def _writing(self, work: Callable[[_Cursor], Any]) -> Any:
         if self._writer is None:
             raise StorageUnavailable("the connection to PostgreSQL is gone", hint="try again in a moment")
         try:
@@ -254,9 +271,9 @@ class PostgresDatabase:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
             if stored := self._revision(connection):
                 return stored
-            for statement in (*first_schema.POSTGRES, *first_schema.STAMP):
+            for statement in (*schema.POSTGRES, *schema.STAMP):
                 connection.execute(statement.encode())
-        return first_schema.REVISION
+        return schema.REVISION
 
     def _known_transaction_id(self) -> str | None:
         found = self._transaction_id.fetchone() if self._transaction_id is not None else None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from bollard.host.store.search_text import is_prefix
+from bollard.segments import is_prefix
 
 __all__ = ["expression_of", "vector_of"]
 

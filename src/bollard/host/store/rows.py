@@ -1,27 +1,40 @@
 """The rows of the store. Times are whole milliseconds of the epoch; `data` and `value` are JSON as UTF-8 bytes."""
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
+from bollard.host.store.action_rows import EndToolCall, PatchApproval, PutApproval, PutToolCall
+
 __all__ = [
     "ENDED",
+    "POLICY_KINDS",
     "ArtifactRow",
     "Change",
+    "ConversationRow",
     "DeltaRow",
     "Dispatch",
+    "DropKept",
     "DropPolicy",
     "DropState",
     "DropStorage",
     "EventField",
     "EventRow",
     "HeadRow",
+    "KeptChange",
+    "KeptRow",
+    "OutboxField",
+    "OutboxRow",
+    "OutboxStatus",
     "PatchEvent",
+    "PatchOutbox",
     "PatchRun",
     "PolicyKind",
     "PolicyRow",
     "PutArtifact",
     "PutEvent",
+    "PutKept",
+    "PutOutbox",
     "PutPolicy",
     "PutRun",
     "PutState",
@@ -115,6 +128,8 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     steering: Steering | None
     steering_ms: int | None
     record_id: int
+    flow: int = 0
+    """What it was made of, as bits of `Flow`."""
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +159,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested_ms: int | None
     last_seq: int
     facts: bytes
+    usage: str | None = None
+    """What its model calls came to, as JSON; nothing where it made none."""
 
 
 class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +179,20 @@ class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
     content_json: bytes | None
     search: str
     created_ms: int
+    flow: int = 0
+    """What it was made of, as bits of `Flow`."""
+
+
+class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation, or one thread of it, and the newest of its messages. `place` is its name as a digest."""
+
+    place: str
+    workspace: str
+    bot: str | None
+    conversation: str
+    thread: str | None
+    last_seq: int
+    last_ms: int
 
 
 class StateRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +206,8 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     expires_ms: int | None
     updated_ms: int
+    flow: int = 0
+    """What it was made of, as bits of `Flow`."""
 
 
 class StorageRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,18 +218,49 @@ class StorageRow(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     size_bytes: int
     updated_ms: int
+    flow: int = 0
+    """What it was made of, as bits of `Flow`."""
 
 
-PolicyKind = Literal["agent", "binding"]
+PolicyKind = Literal[
+    "agent",
+    "binding",
+    "workspace",
+    "user",
+    "key",
+    "actor",
+    "channel",
+    "plugin",
+    "runtime",
+    "secret",
+    "mcp_server",
+    "skill",
+    "model",
+    "kb",
+]
+POLICY_KINDS: Final[tuple[PolicyKind, ...]] = get_args(PolicyKind)
+"""Each has a table of its own, called as the kind and an `s`."""
 
 
 class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent or a binding that somebody saved. `body` is JSON."""
+    """One thing that somebody saved: an agent, a binding, a user. `body` is JSON."""
 
     workspace: str
     id: str
     revision: int
     body: bytes
+    updated_ms: int
+
+
+class KeptRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What must outlive the process and must not be in the log: the hash of a password, a session, an answer that may
+    be asked for again. Not a projection: nothing rebuilds it."""
+
+    kind: str
+    workspace: str
+    id: str
+    body: bytes
+    expires_ms: int | None
     updated_ms: int
 
 
@@ -217,6 +281,39 @@ class ArtifactRow(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     expires_ms: int | None
     metadata: bytes
+    flow: int = 0
+    """What it was made of, as bits of `Flow`."""
+
+
+OutboxStatus = Literal["queued", "started", "shown", "sent", "failed", "unknown"]
+"""`started`: it may have left this host. `shown`: a first version stands there and will be edited. The last three are
+final; `unknown` is said of what left without an answer, where the channel could not be asked again."""
+
+
+class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a run on its way to a channel. `record_id` is the record that put it here."""
+
+    delivery_id: str
+    workspace: str
+    channel: str
+    target: str
+    run_id: str
+    event_id: str
+    message_key: str
+    """The runner's own id of the message; empty where it has none."""
+    preview: bool
+    """Whether it is what is shown of a message that is still being written."""
+    record_id: int
+    max_message_size: int | None
+    status: OutboxStatus
+    attempts: int
+    due_ms: int
+    """Before this time it is not tried again."""
+    messages: bytes
+    """The channel's own ids of the parts that arrived, as a JSON list."""
+    reason: str | None
+    created_ms: int
+    updated_ms: int
 
 
 # --- changes: what a record does to the projections, as data ---
@@ -244,7 +341,16 @@ class PutRun(msgspec.Struct, frozen=True):
 
 
 RunField = Literal[
-    "status", "reason", "epoch", "owner", "started_ms", "finished_ms", "updated_ms", "cancel_requested_ms", "last_seq"
+    "status",
+    "reason",
+    "epoch",
+    "owner",
+    "started_ms",
+    "finished_ms",
+    "updated_ms",
+    "cancel_requested_ms",
+    "last_seq",
+    "usage",
 ]
 
 
@@ -287,7 +393,7 @@ class DropStorage(msgspec.Struct, frozen=True):
 
 
 class PutPolicy(msgspec.Struct, frozen=True):
-    """An agent or a binding, new or again."""
+    """Something that was saved, new or again."""
 
     kind: PolicyKind
     row: PolicyRow
@@ -297,6 +403,20 @@ class DropPolicy(msgspec.Struct, frozen=True):
     kind: PolicyKind
     workspace: str
     id: str
+
+
+class PutOutbox(msgspec.Struct, frozen=True):
+    """A message for a channel, new or again."""
+
+    row: OutboxRow
+
+
+OutboxField = Literal["status", "attempts", "due_ms", "messages", "reason", "updated_ms"]
+
+
+class PatchOutbox(msgspec.Struct, frozen=True):
+    delivery_id: str
+    fields: dict[OutboxField, str | int | bytes | None]
 
 
 class PutArtifact(msgspec.Struct, frozen=True):
@@ -318,4 +438,28 @@ Change = (
     | PutPolicy
     | DropPolicy
     | PutArtifact
+    | PutOutbox
+    | PatchOutbox
+    | PutToolCall
+    | EndToolCall
+    | PutApproval
+    | PatchApproval
 )
+
+
+# --- what is kept beside the log: changes that no record stands for ---
+
+
+class PutKept(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A row, new or again."""
+
+    row: KeptRow
+
+
+class DropKept(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    kind: str
+    workspace: str
+    id: str
+
+
+KeptChange = PutKept | DropKept

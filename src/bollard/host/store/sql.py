@@ -7,27 +7,37 @@ from typing import Final, cast
 
 from bollard.host.errors import StorageUnavailable
 from bollard.host.store import statements
-from bollard.host.store.boundary import RunQuery, TranscriptQuery, WriteTransaction
+from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
+from bollard.host.store.boundary import RecordQuery, RunQuery, TranscriptQuery, WriteTransaction
 from bollard.host.store.database import Database
 from bollard.host.store.places import place_of
 from bollard.host.store.row_reading import (
+    read_approvals,
     read_artifacts,
+    read_conversations,
     read_deltas,
     read_events,
     read_heads,
+    read_kept,
+    read_outbox,
     read_policies,
     read_records,
     read_runs,
     read_states,
     read_storage,
+    read_tool_calls,
     read_transcript,
 )
 from bollard.host.store.rows import (
     ENDED,
+    POLICY_KINDS,
     ArtifactRow,
+    ConversationRow,
     DeltaRow,
     EventRow,
     HeadRow,
+    KeptRow,
+    OutboxRow,
     PolicyKind,
     PolicyRow,
     RecordRow,
@@ -45,11 +55,14 @@ _PROJECTED: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "events": (EventRow.__struct_fields__, "record_id"),
     "runs": (RunRow.__struct_fields__, "run_id"),
     "transcript": (TranscriptRow.__struct_fields__, "seq"),
+    "conversations": (ConversationRow.__struct_fields__, "place"),
     "state": (StateRow.__struct_fields__, "scope_key, key"),
     "storage": (StorageRow.__struct_fields__, "area_key, key"),
     "artifacts": (ArtifactRow.__struct_fields__, "workspace, artifact_id"),
-    "agents": (statements.policy_columns("agent"), "workspace, agent_id"),
-    "bindings": (statements.policy_columns("binding"), "workspace, binding_id"),
+    "outbox": (OutboxRow.__struct_fields__, "record_id"),
+    "tool_calls": (ToolCallRow.__struct_fields__, "run_id, call_id"),
+    "approvals": (ApprovalRow.__struct_fields__, "approval_id"),
+    **{f"{kind}s": (statements.policy_columns(kind), f"workspace, {kind}_id") for kind in POLICY_KINDS},
 }
 _NOT_IN_THE_LOG: Final = frozenset({"owner", "lease_until_ms"})
 
@@ -127,6 +140,10 @@ class SqlStore:
     def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
         return read_deltas(self._database.read(statements.DELTAS, (run_id, after_seq)))
 
+    def deltas_page(self, run_id: str, after_seq: int, limit: int, limit_bytes: int) -> list[DeltaRow]:
+        values = (run_id, after_seq, run_id, after_seq, limit, limit_bytes)
+        return read_deltas(self._database.read(statements.DELTAS_PAGE, values))
+
     def last_seq(self, run_id: str, epoch: int | None = None) -> int:
         if epoch is None:
             rows = self._database.read(statements.LAST_SEQ, (run_id, run_id))
@@ -139,6 +156,31 @@ class SqlStore:
 
     def chain(self, workspace: str, chain: str, after_position: int, limit: int) -> list[RecordRow]:
         return read_records(self._database.read(statements.CHAIN, (workspace, chain, after_position, limit)))
+
+    def records_among(self, query: RecordQuery) -> list[RecordRow]:
+        database = self._database
+        conditions, values = ["id > ?", "id < ?", "workspace = ?"], [query.above, query.below, query.workspace]
+        chosen: list[tuple[str, object]] = [
+            ("run_id = ?", query.run_id),
+            ("created_ms >= ?", query.since_ms),
+            ("created_ms < ?", query.until_ms),
+            (database.among("type"), None if query.types is None else database.listed(sorted(query.types))),
+            (f"NOT {database.among('type')}", database.listed(sorted(query.but_types)) if query.but_types else None),
+        ]
+        conditions += [condition for condition, value in chosen if value is not None]
+        wanted = [*values, *(value for _, value in chosen if value is not None), query.limit]
+        way = "ASC" if query.forward else "DESC"
+        statement = statements.RECORDS_AMONG.format(conditions=" AND ".join(conditions), way=way)
+        return read_records(database.read(statement, wanted))
+
+    def last_record(self) -> int:
+        return cast("int", self._database.read(statements.LAST_RECORD)[0][0])
+
+    def newest_heads(self, workspace: str | None, signed_by_ms: int, limit: int) -> list[HeadRow]:
+        return read_heads(self._database.read(statements.NEWEST_HEADS, (signed_by_ms, workspace, limit)))
+
+    def lagging_heads(self, key_id: str, limit: int) -> list[HeadRow]:
+        return read_heads(self._database.read(statements.LAGGING_HEADS, (key_id, limit)))
 
     def heads(self, workspace: str) -> list[HeadRow]:
         return read_heads(self._database.read(statements.HEADS, (workspace,)))
@@ -170,6 +212,10 @@ class SqlStore:
     def threads(self, workspace: str, bot: str | None, conversation: str, runs: int) -> list[str | None]:
         rows = self._database.read(statements.THREADS, (workspace, conversation, runs, bot or ""))
         return [cast("str | None", row[0]) for row in rows]
+
+    def conversations(self, workspace: str, before_seq: int | None, limit: int) -> list[ConversationRow]:
+        before = _BIGGEST if before_seq is None else before_seq
+        return read_conversations(self._database.read(statements.CONVERSATIONS, (workspace, before, limit)))
 
     def transcript(self, query: TranscriptQuery) -> list[TranscriptRow]:
         narrowed, more = _narrowed(query)
@@ -203,6 +249,20 @@ class SqlStore:
     def policies(self, kind: PolicyKind, workspace: str) -> list[PolicyRow]:
         return read_policies(self._database.read(statements.policies(kind), (workspace,)))
 
+    def policies_everywhere(self, kind: PolicyKind) -> list[PolicyRow]:
+        return read_policies(self._database.read(statements.policies_everywhere(kind)))
+
+    def kept(self, kind: str, workspace: str, kept_id: str, now_ms: int | None = None) -> KeptRow | None:
+        now = self.now_ms() if now_ms is None else now_ms
+        found = read_kept(self._database.read(statements.KEPT, (kind, workspace, kept_id, now)))
+        return found[0] if found else None
+
+    def all_kept(self, kind: str, workspace: str | None = None, now_ms: int | None = None) -> list[KeptRow]:
+        now = self.now_ms() if now_ms is None else now_ms
+        chosen = (kind,) if workspace is None else (kind, workspace)
+        statement = statements.all_kept(of_one=workspace is not None)
+        return read_kept(self._database.read(statement, (*chosen, now)))
+
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
         found = read_artifacts(self._database.read(statements.ARTIFACT, (workspace, artifact_id)))
         return found[0] if found else None
@@ -211,8 +271,49 @@ class SqlStore:
         rows = self._database.read(statements.DIGESTS, (after, limit, after, limit, limit))
         return [cast("str", row[0]) for row in rows]
 
+    def outbox_open(self, after_record: int, limit: int) -> list[OutboxRow]:
+        return read_outbox(self._database.read(statements.OUTBOX_OPEN, (after_record, limit)))
+
+    def outbox(self, workspace: str, channel: str | None, before_record: int | None, limit: int) -> list[OutboxRow]:
+        before = _BIGGEST if before_record is None else before_record
+        if channel is None:
+            return read_outbox(self._database.read(statements.OUTBOX, (workspace, before, limit)))
+        return read_outbox(self._database.read(statements.OUTBOX_OF_CHANNEL, (workspace, channel, before, limit)))
+
+    def tool_call(self, run_id: str, call_id: str) -> ToolCallRow | None:
+        found = read_tool_calls(self._database.read(statements.TOOL_CALL, (run_id, call_id)))
+        return found[0] if found else None
+
+    def tool_calls(self, run_id: str, after_record: int, limit: int) -> list[ToolCallRow]:
+        return read_tool_calls(self._database.read(statements.TOOL_CALLS, (run_id, after_record, limit)))
+
+    def open_tool_calls(self, after_record: int, limit: int) -> list[ToolCallRow]:
+        return read_tool_calls(self._database.read(statements.OPEN_TOOL_CALLS, (after_record, limit)))
+
+    def approval(self, workspace: str, approval_id: str) -> ApprovalRow | None:
+        found = read_approvals(self._database.read(statements.APPROVAL, (workspace, approval_id)))
+        return found[0] if found else None
+
+    def approvals(
+        self, workspace: str, status: ApprovalStatus | None, before: tuple[int, str] | None, limit: int
+    ) -> list[ApprovalRow]:
+        end = (_BIGGEST, "") if before is None else before
+        if status is None:
+            return read_approvals(self._database.read(statements.APPROVALS, (workspace, *end, limit)))
+        return read_approvals(self._database.read(statements.APPROVALS_BY_STATUS, (workspace, status, *end, limit)))
+
+    def approvals_of_run(self, run_id: str) -> list[ApprovalRow]:
+        return read_approvals(self._database.read(statements.APPROVALS_OF_RUN, (run_id,)))
+
+    def open_approvals(self, after: str, limit: int) -> list[ApprovalRow]:
+        return read_approvals(self._database.read(statements.OPEN_APPROVALS, (after, limit)))
+
     def meta(self, key: str) -> str | None:
         rows = self._database.read(statements.META, (key,))
+        return cast("str", rows[0][0]) if rows else None
+
+    def revision(self) -> str | None:
+        rows = self._database.read(statements.REVISION)
         return cast("str", rows[0][0]) if rows else None
 
     def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:

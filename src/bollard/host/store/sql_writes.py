@@ -7,7 +7,9 @@ import msgspec
 
 from bollard.host.errors import Conflict
 from bollard.host.store import statements
+from bollard.host.store.action_rows import ApprovalField, EndToolCall, PatchApproval, PutApproval, PutToolCall
 from bollard.host.store.boundary import Lease
+from bollard.host.store.call_changes import CallChanges
 from bollard.host.store.database import Database, Values
 from bollard.host.store.delta_spans import Extent, merge, pieces
 from bollard.host.store.places import place_of
@@ -15,16 +17,22 @@ from bollard.host.store.row_reading import read_deltas, read_events, read_states
 from bollard.host.store.rows import (
     Change,
     DeltaRow,
+    DropKept,
     DropPolicy,
     DropState,
     DropStorage,
     EventField,
     EventRow,
     HeadRow,
+    KeptChange,
+    OutboxField,
     PatchEvent,
+    PatchOutbox,
     PatchRun,
     PutArtifact,
     PutEvent,
+    PutKept,
+    PutOutbox,
     PutPolicy,
     PutRun,
     PutState,
@@ -34,6 +42,7 @@ from bollard.host.store.rows import (
     RunField,
     RunRow,
     StateRow,
+    TranscriptRow,
 )
 
 __all__ = ["SqlTransaction"]
@@ -43,9 +52,12 @@ EXTENTS_AT_ONCE: Final = 4096
 _Patch = dict[str, str | int | None]
 _Key = tuple[str, ...]
 _Row = TypeVar("_Row", RunRow, EventRow)
-_Kept = PutState | DropState | PutStorage | DropStorage | PutPolicy | DropPolicy
+_Acted = PutApproval | PatchApproval
+_Saved = PutState | DropState | PutStorage | DropStorage | PutPolicy | DropPolicy | PutOutbox | PatchOutbox | _Acted
 _RUN_FIELDS: Final = frozenset[str](get_args(RunField))
 _EVENT_FIELDS: Final = frozenset[str](get_args(EventField))
+_APPROVAL_FIELDS: Final = frozenset[str](get_args(ApprovalField))
+_OUTBOX_FIELDS: Final = frozenset[str](get_args(OutboxField))
 _values: Final = msgspec.structs.astuple
 
 
@@ -97,6 +109,9 @@ class SqlTransaction:
         statement = statements.state_size(database.byte_length("key"), database.byte_length("value"))
         return cast("int", database.fetch(statement, (scope_key,))[0][0])
 
+    def expect_records(self, count: int) -> None:
+        self._database.expect_ids(count)
+
     def next_record_ids(self, count: int) -> int:
         return self._database.reserve_ids(count)
 
@@ -127,6 +142,7 @@ class SqlTransaction:
         patched_runs: dict[_Key, _Patch] = {}
         patched_events: dict[_Key, _Patch] = {}
         rows: dict[str, list[Values]] = {}
+        calls = CallChanges()
         for change in changes:
             match change:
                 case PatchRun(run_id, fields):
@@ -140,11 +156,20 @@ class SqlTransaction:
                 case PutTranscript(said):
                     values = self._database.transcript_values(said)
                     rows.setdefault(self._database.put_transcript, []).append(values)
+                    if said.conversation is not None:
+                        newest = (*_where(said), said.seq, said.created_ms)
+                        rows.setdefault(statements.PUT_CONVERSATION, []).append(newest)
                 case PutArtifact(artifact):
                     put = statements.ADD_ARTIFACT if artifact.sha256 is None else statements.PUT_ARTIFACT
                     rows.setdefault(put, []).append(_values(artifact))
+                case PutToolCall() | EndToolCall():
+                    calls.add(change)
                 case _:
-                    self._keep(change)
+                    self._save(change)
+        rows[statements.PUT_TOOL_CALL] = [_values(call) for call in calls.rows.values()]
+        rows[statements.END_TOOL_CALL] = [
+            (end.status, end.result, end.flow, end.ended_ms, *key) for key, end in calls.ends.items()
+        ]
         rows[statements.PUT_EVENT] = [
             (*_patched(row, patched_events.pop(key, None)), _place(row)) for key, row in events.items()
         ]
@@ -154,6 +179,14 @@ class SqlTransaction:
                 self._database.run_many(statement, many)
         self._patch(patched_runs, _RUN_FIELDS, statements.patch_run)
         self._patch(patched_events, _EVENT_FIELDS, statements.patch_event)
+
+    def keep(self, changes: Iterable[KeptChange]) -> None:
+        for change in changes:
+            match change:
+                case PutKept(row):
+                    self._database.run(statements.PUT_KEPT, _values(row))
+                case DropKept(kind, workspace, kept_id):
+                    self._database.run(statements.DROP_KEPT, (kind, workspace, kept_id))
 
     def take_lease(self, run_id: str, lease: Lease) -> bool:
         values = (lease.epoch, lease.owner, lease.until_ms, run_id, lease.epoch - 1)
@@ -175,7 +208,16 @@ class SqlTransaction:
         database = self._database
         database.ensure_index("records_kept")
         statement = statements.drop_data(database.among("type"))
-        return len(database.fetch(statement, (database.listed(types), before_ms, limit)))
+        dropped = database.fetch(statement, (database.listed(types), before_ms, limit))
+        events = [cast("str", found[0]) for key in dropped for found in database.fetch(statements.DROP_EVENT, key)]
+        if events:
+            database.run(statements.drop_raw(database.among("name")), (database.listed(events),))
+        database.run_many(statements.DROP_DELIVERY, dropped)
+        database.run_many(statements.DROP_SAID, [(record_id,) for _, record_id in dropped])
+        for key in dropped:
+            for place in database.fetch(statements.FORGET_NEWEST, key):
+                database.run(statements.NEWEST_AGAIN, place)
+        return len(dropped)
 
     def drop_deltas(self, before_ms: int, limit: int) -> int:
         self._database.ensure_index("deltas_by_age")
@@ -183,12 +225,13 @@ class SqlTransaction:
 
     def drop_expired(self, now_ms: int, limit: int) -> int:
         dropped = len(self._database.fetch(statements.DROP_EXPIRED_STATE, (now_ms, limit)))
-        return dropped + len(self._database.fetch(statements.DROP_EXPIRED_ARTIFACTS, (now_ms, limit - dropped)))
+        dropped += len(self._database.fetch(statements.DROP_EXPIRED_ARTIFACTS, (now_ms, limit - dropped)))
+        return dropped + len(self._database.fetch(statements.DROP_EXPIRED_KEPT, (now_ms, limit - dropped)))
 
     def clear_projections(self) -> None:
         self._database.clear(statements.PROJECTIONS)
 
-    def _keep(self, change: _Kept) -> None:
+    def _save(self, change: _Saved) -> None:
         """At once and in order: one commit may write and drop the same key."""
         match change:
             case PutState(row) if row.version == 0:
@@ -205,6 +248,21 @@ class SqlTransaction:
                 self._database.run(statements.put_policy(kind), _values(row))
             case DropPolicy(kind, workspace, policy_id):
                 self._database.run(statements.drop_policy(kind), (workspace, policy_id))
+            case PutOutbox(row):
+                self._database.run(statements.PUT_OUTBOX, _values(row))
+            case PatchOutbox(delivery_id, fields):
+                _refuse_unknown(fields, _OUTBOX_FIELDS)
+                self._database.run(statements.patch_outbox(tuple(fields)), (*fields.values(), delivery_id))
+            case PutApproval() | PatchApproval():
+                self._act(change)
+
+    def _act(self, change: _Acted) -> None:
+        match change:
+            case PutApproval(row):
+                self._database.run(statements.PUT_APPROVAL, _values(row))
+            case PatchApproval(approval_id, fields):
+                _refuse_unknown(fields, _APPROVAL_FIELDS)
+                self._database.run(statements.patch_approval(tuple(fields)), (*fields.values(), approval_id))
 
     def _patch(
         self, patches: dict[_Key, _Patch], fields: frozenset[str], statement: Callable[[tuple[Any, ...]], str]
@@ -215,9 +273,14 @@ class SqlTransaction:
             if patch:
                 by_names.setdefault(tuple(patch), []).append((*patch.values(), *key))
         for names, values in by_names.items():
-            if not fields.issuperset(names):
-                raise ValueError(f"a row has no such field: {sorted(set(names) - fields)}")
+            _refuse_unknown(names, fields)
             self._database.run_many(statement(names), values)
+
+
+def _refuse_unknown(names: Iterable[str], fields: frozenset[str]) -> None:
+    """Names become part of a statement."""
+    if not fields.issuperset(names):
+        raise ValueError(f"a row has no such field: {sorted(set(names) - fields)}")
 
 
 def _add(rows: dict[_Key, _Row], key: _Key, row: _Row) -> None:
@@ -230,6 +293,11 @@ def _place(event: EventRow) -> str | None:
     if event.conversation is None:
         return None
     return place_of(event.workspace, event.bot, event.conversation, event.thread)
+
+
+def _where(said: TranscriptRow) -> Values:
+    place = place_of(said.workspace, said.bot, said.conversation, said.thread)
+    return (place, said.workspace, said.bot, said.conversation, said.thread)
 
 
 def _patched(row: RunRow | EventRow, patch: _Patch | None) -> Values:

@@ -18,11 +18,11 @@ from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavail
 from bollard.host.store import statements
 from bollard.host.store.connection_pool import ConnectionPool
 from bollard.host.store.database import Values
-from bollard.host.store.migrations import REVISIONS, Revisions, first_schema, migrate
+from bollard.host.store.migrations import REVISIONS, Revisions, migrate, schema
 from bollard.host.store.places import place_of
 from bollard.host.store.rows import TranscriptRow
-from bollard.host.store.search_text import is_prefix
 from bollard.host.store.sql import SqlStore
+from bollard.segments import is_prefix
 
 __all__ = ["SqliteDatabase", "sqlite_store"]
 
@@ -137,6 +137,9 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             self._refuse(error)
 
+    def expect_ids(self, count: int) -> None:
+        """They are at hand."""
+
     def reserve_ids(self, count: int) -> int:
         (newest,) = cast("list[tuple[int]]", self.fetch("SELECT coalesce(max(id), 0) FROM records"))
         first = max(newest[0], self._reserved) + 1
@@ -166,7 +169,7 @@ class SqliteDatabase:
         return f"length(CAST({column} AS BLOB))"
 
     def ensure_index(self, name: str) -> None:
-        self.run(f"CREATE INDEX IF NOT EXISTS {first_schema.RETENTION_INDICES[name]}")
+        self.run(f"CREATE INDEX IF NOT EXISTS {schema.RETENTION_INDICES[name]}")
 
     put_transcript: ClassVar[str] = statements.upsert(
         statements.insert("transcript", TranscriptRow, "place"), ("seq",), _TRANSCRIPT_COLUMNS
@@ -268,13 +271,13 @@ class SqliteDatabase:
             if stored := self._revision():
                 self.rollback()
                 return stored
-            for statement in (*first_schema.SQLITE, *first_schema.STAMP):
+            for statement in (*schema.SQLITE, *schema.STAMP):
                 self.run(statement)
         except BaseException:
             self.rollback()
             raise
         self.commit()
-        return first_schema.REVISION
+        return schema.REVISION
 
     def _refuse(self, error: sqlite3.Error) -> NoReturn:
         if isinstance(error, _BUGS):
@@ -292,7 +295,7 @@ class SqliteDatabase:
             return StorageUnavailable(message, hint="try again; is another host using this file?", sqlite=name)
         if primary == sqlite3.SQLITE_CONSTRAINT:
             return Conflict(f"a row is there already: {error}", hint="read it and decide again", sqlite=name)
-        hint = "look at the disk and the data directory; `bollard log verify` names the first bad record"
+        hint = "look at the disk and the data directory; `bollard doctor` says whether the newest records still verify"
         return StorageUnavailable(f"{self._path.name} cannot be used: {error}", hint=hint, sqlite=name)
 
 

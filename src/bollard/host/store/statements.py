@@ -9,12 +9,18 @@ from typing import Final
 
 import msgspec
 
+from bollard.host.store.action_rows import ApprovalField, ApprovalRow, ToolCallRow
 from bollard.host.store.rows import (
+    POLICY_KINDS,
     ArtifactRow,
+    ConversationRow,
     DeltaRow,
     EventField,
     EventRow,
     HeadRow,
+    KeptRow,
+    OutboxField,
+    OutboxRow,
     PolicyKind,
     PolicyRow,
     RecordRow,
@@ -26,16 +32,21 @@ from bollard.host.store.rows import (
 )
 
 __all__ = [
+    "all_kept",
     "columns",
     "drop_data",
     "drop_policy",
+    "drop_raw",
     "event_dispatch",
     "find_events",
     "insert",
     "lock_epochs",
+    "patch_approval",
     "patch_event",
+    "patch_outbox",
     "patch_run",
     "policies",
+    "policies_everywhere",
     "policy_columns",
     "put_policy",
     "renew_leases",
@@ -73,6 +84,14 @@ def patch_event(fields: tuple[EventField, ...]) -> str:
     return f"UPDATE events SET {changed} WHERE workspace = ? AND event_id = ?"  # noqa: S608 -- checked names
 
 
+def patch_outbox(fields: tuple[OutboxField, ...]) -> str:
+    return f"UPDATE outbox SET {', '.join(f'{name} = ?' for name in fields)} WHERE delivery_id = ?"  # noqa: S608 -- checked names
+
+
+def patch_approval(fields: tuple[ApprovalField, ...]) -> str:
+    return f"UPDATE approvals SET {', '.join(f'{name} = ?' for name in fields)} WHERE approval_id = ?"  # noqa: S608 -- checked names
+
+
 def event_dispatch(row_lock: str) -> str:
     return f"SELECT dispatch FROM events WHERE workspace = ? AND event_id = ? {row_lock}"  # noqa: S608 -- our own
 
@@ -83,6 +102,8 @@ def state_size(key_bytes: str, value_bytes: str) -> str:
 
 def policy_columns(kind: PolicyKind) -> tuple[str, ...]:
     """The columns of a table of policies, in the order of the row: an agent's id is called `agent_id`."""
+    if kind not in POLICY_KINDS:  # it comes from a record, and becomes part of a statement
+        raise ValueError(f"nobody saves a {kind!r}")
     return tuple(f"{kind}_id" if name == "id" else name for name in PolicyRow.__struct_fields__)
 
 
@@ -93,11 +114,22 @@ def put_policy(kind: PolicyKind) -> str:
 
 
 def drop_policy(kind: PolicyKind) -> str:
-    return f"DELETE FROM {kind}s WHERE workspace = ? AND {kind}_id = ?"  # noqa: S608 -- our own
+    _, name, *_ = policy_columns(kind)
+    return f"DELETE FROM {kind}s WHERE workspace = ? AND {name} = ?"  # noqa: S608 -- our own
 
 
 def policies(kind: PolicyKind) -> str:
     return f"SELECT {', '.join(policy_columns(kind))} FROM {kind}s WHERE workspace = ? ORDER BY {kind}_id"  # noqa: S608 -- our own
+
+
+def policies_everywhere(kind: PolicyKind) -> str:
+    return f"SELECT {', '.join(policy_columns(kind))} FROM {kind}s ORDER BY workspace, {kind}_id"  # noqa: S608 -- our own
+
+
+def all_kept(*, of_one: bool) -> str:
+    """Of one workspace, or of every one."""
+    chosen = "kind = ? AND workspace = ?" if of_one else "kind = ?"
+    return select("kept", KeptRow, f"WHERE {chosen} AND {_ALIVE} ORDER BY workspace, id")
 
 
 def lock_epochs(among: str, row_lock: str) -> str:
@@ -110,8 +142,25 @@ def renew_leases(among: str) -> str:
 
 
 def drop_data(among: str) -> str:
-    old = f"{among} AND created_ms < ? AND data IS NOT NULL ORDER BY created_ms, id LIMIT ?"
-    return f"UPDATE records SET data = NULL WHERE id IN (SELECT id FROM records WHERE {old}) RETURNING 1"  # noqa: S608 -- our own
+    """Not of what is under way: a run that has not ended, an event that waits for one, a message that is being sent."""
+    under_way = (
+        "EXISTS (SELECT 1 FROM runs WHERE runs.run_id = old.run_id AND runs.ended = 0) OR EXISTS ("
+        "SELECT 1 FROM events LEFT JOIN runs ON runs.run_id = events.run_id "
+        "WHERE events.workspace = old.workspace AND events.record_id = old.id "
+        "AND (events.dispatch = 'pending' OR runs.ended = 0)) OR EXISTS ("
+        "SELECT 1 FROM outbox WHERE outbox.workspace = old.workspace AND outbox.record_id = old.id "
+        "AND outbox.status IN ('queued', 'started', 'shown'))"
+    )
+    chosen = f"{among} AND created_ms < ? AND data IS NOT NULL AND NOT ({under_way}) ORDER BY created_ms, id LIMIT ?"
+    return (
+        f"UPDATE records SET data = NULL WHERE id IN (SELECT id FROM records old WHERE {chosen}) "  # noqa: S608 -- our own
+        "RETURNING workspace, id"
+    )
+
+
+def drop_raw(among: str) -> str:
+    """What the senders of these events sent in full."""
+    return f"DELETE FROM artifacts WHERE source = 'event' AND {among}"  # noqa: S608 -- our own
 
 
 ADD_RECORD: Final = insert("records", RecordRow)
@@ -131,6 +180,14 @@ COUNT_STATE: Final = PUT_STATE.replace(
 PUT_STORAGE: Final = upsert(insert("storage", StorageRow), ("area_key", "key"), StorageRow.__struct_fields__)
 DROP_STORAGE: Final = "DELETE FROM storage WHERE area_key = ? AND key = ?"
 DROP_STATE: Final = "DELETE FROM state WHERE scope_key = ? AND key = ?"
+PUT_KEPT: Final = upsert(insert("kept", KeptRow), ("kind", "workspace", "id"), KeptRow.__struct_fields__)
+DROP_KEPT: Final = "DELETE FROM kept WHERE kind = ? AND workspace = ? AND id = ?"
+PUT_OUTBOX: Final = upsert(insert("outbox", OutboxRow), ("delivery_id",), OutboxRow.__struct_fields__)
+PUT_TOOL_CALL: Final = upsert(insert("tool_calls", ToolCallRow), ("run_id", "call_id"), ToolCallRow.__struct_fields__)
+END_TOOL_CALL: Final = (
+    "UPDATE tool_calls SET status = ?, result = ?, flow = ?, ended_ms = ? WHERE run_id = ? AND call_id = ?"
+)
+PUT_APPROVAL: Final = upsert(insert("approvals", ApprovalRow), ("approval_id",), ApprovalRow.__struct_fields__)
 PUT_META: Final = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
@@ -142,12 +199,34 @@ def find_events(table: str, among_ids: str) -> str:
 
 FIND_EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND source = ? AND source_id = ?")
 DELTAS: Final = select("deltas", DeltaRow, "WHERE run_id = ? AND last_seq > ? ORDER BY first_seq")
+DELTAS_PAGE: Final = select(
+    "deltas",
+    DeltaRow,
+    "WHERE run_id = ? AND last_seq > ? AND first_seq <= ("
+    "SELECT max(first_seq) FROM (SELECT first_seq, sum(size) OVER (ORDER BY first_seq) - size AS before_it FROM ("
+    "SELECT first_seq, length(spans) + length(body) AS size FROM deltas "
+    "WHERE run_id = ? AND last_seq > ? ORDER BY first_seq LIMIT ?) page) sized WHERE before_it < ?) "
+    "ORDER BY first_seq",
+)
 DELTAS_BETWEEN: Final = select("deltas", DeltaRow, "WHERE run_id = ? AND first_seq BETWEEN ? AND ? ORDER BY first_seq")
 DELTA_EXTENTS: Final = (
     "SELECT epoch, first_seq, length(spans) + length(body) FROM deltas "
     "WHERE run_id = ? AND first_seq > ? ORDER BY first_seq LIMIT ?"
 )
 DROP_DELTAS_BETWEEN: Final = "DELETE FROM deltas WHERE run_id = ? AND first_seq BETWEEN ? AND ?"
+DROP_EVENT: Final = "DELETE FROM events WHERE workspace = ? AND record_id = ? RETURNING event_id"
+DROP_DELIVERY: Final = "DELETE FROM outbox WHERE workspace = ? AND record_id = ?"
+DROP_SAID: Final = "DELETE FROM transcript WHERE seq = ?"
+PUT_CONVERSATION: Final = (
+    upsert(insert("conversations", ConversationRow), ("place",), ConversationRow.__struct_fields__)
+    + " WHERE excluded.last_seq >= conversations.last_seq"
+)
+FORGET_NEWEST: Final = "DELETE FROM conversations WHERE workspace = ? AND last_seq = ? RETURNING place"
+NEWEST_AGAIN: Final = (
+    f"INSERT INTO conversations ({columns(ConversationRow)}) "  # noqa: S608 -- our own names
+    "SELECT place, workspace, bot, conversation, thread, seq, created_ms FROM transcript "
+    "WHERE place = ? AND conversation IS NOT NULL ORDER BY seq DESC LIMIT 1"
+)
 TAKE_LEASE: Final = (
     "UPDATE runs SET epoch = ?, owner = ?, lease_until_ms = ? "
     "WHERE run_id = ? AND epoch = ? AND ended = 0 RETURNING run_id"
@@ -167,7 +246,23 @@ DROP_EXPIRED_ARTIFACTS: Final = (
     "DELETE FROM artifacts WHERE (workspace, artifact_id) IN ("
     "SELECT workspace, artifact_id FROM artifacts WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?) RETURNING 1"
 )
-PROJECTIONS: Final = ("events", "runs", "transcript", "state", "storage", "artifacts", "agents", "bindings")
+DROP_EXPIRED_KEPT: Final = (
+    "DELETE FROM kept WHERE (kind, workspace, id) IN ("
+    "SELECT kind, workspace, id FROM kept WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?) RETURNING 1"
+)
+PROJECTIONS: Final = (
+    "events",
+    "runs",
+    "transcript",
+    "conversations",
+    "state",
+    "storage",
+    "artifacts",
+    "outbox",
+    "tool_calls",
+    "approvals",
+    *(f"{kind}s" for kind in POLICY_KINDS),
+)
 
 RUN: Final = select("runs", RunRow, "WHERE run_id = ?")
 UNFINISHED_RUNS: Final = select("runs", RunRow, "WHERE ended = 0 AND run_id > ? ORDER BY run_id LIMIT ?")
@@ -191,7 +286,36 @@ RECORDS: Final = select("records", RecordRow, "WHERE id > ? ORDER BY id LIMIT ?"
 CHAIN: Final = select(
     "records", RecordRow, "WHERE workspace = ? AND chain = ? AND position > ? ORDER BY position LIMIT ?"
 )
+LAST_RECORD: Final = "SELECT coalesce(max(id), 0) FROM records"
+RECORDS_AMONG: Final = select("records", RecordRow, "WHERE {conditions} ORDER BY id {way} LIMIT ?")
+"""`conditions` and `way` are of the store itself."""
+NEWEST_HEADS: Final = select(
+    "heads",
+    HeadRow,
+    "WHERE (workspace, chain, position) IN (SELECT workspace, chain, max(position) FROM heads "
+    "WHERE created_ms <= ? AND workspace = coalesce(?, workspace) GROUP BY workspace, chain) "
+    "ORDER BY created_ms DESC, workspace, chain DESC LIMIT ?",
+)
 HEADS: Final = select("heads", HeadRow, "WHERE workspace = ? ORDER BY chain, position")
+_NEWEST: Final = (
+    "WITH RECURSIVE spaces(workspace) AS (SELECT min(workspace) FROM heads UNION ALL "
+    "SELECT (SELECT min(h.workspace) FROM heads h WHERE h.workspace > spaces.workspace) "
+    "FROM spaces WHERE spaces.workspace IS NOT NULL), "
+    "chains(workspace, chain) AS (SELECT workspace, (SELECT min(h.chain) FROM heads h "
+    "WHERE h.workspace = spaces.workspace) FROM spaces WHERE workspace IS NOT NULL UNION ALL "
+    "SELECT workspace, (SELECT min(h.chain) FROM heads h WHERE h.workspace = chains.workspace "
+    "AND h.chain > chains.chain) FROM chains WHERE chain IS NOT NULL), "
+    "newest(workspace, chain, position) AS (SELECT workspace, chain, (SELECT max(h.position) FROM heads h "
+    "WHERE h.workspace = chains.workspace AND h.chain = chains.chain) FROM chains WHERE chain IS NOT NULL) "
+)
+"""From chain to chain along the index of heads: a few seeks for each chain, however long the log is."""
+LAGGING_HEADS: Final = _NEWEST + select(
+    "newest JOIN heads USING (workspace, chain, position)",
+    HeadRow,
+    "WHERE key_id = ? AND EXISTS (SELECT 1 FROM records r WHERE r.workspace = newest.workspace "
+    "AND r.chain = newest.chain AND r.position > newest.position) "
+    "ORDER BY created_ms DESC, workspace, chain DESC LIMIT ?",
+)
 EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND event_id = ?")
 EVENTS: Final = select("events", EventRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
 EVENTS_IN: Final = select("events", EventRow, "WHERE place = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
@@ -204,6 +328,7 @@ STATE: Final = select("state", StateRow, f"WHERE scope_key = ? AND key = ? AND {
 STATES: Final = select("state", StateRow, f"WHERE scope_key = ? AND key > ? AND {_ALIVE} ORDER BY key LIMIT ?")
 STORAGE: Final = select("storage", StorageRow, "WHERE area_key = ? AND key = ?")
 STORAGES: Final = select("storage", StorageRow, "WHERE area_key = ? AND key > ? ORDER BY key LIMIT ?")
+KEPT: Final = select("kept", KeptRow, f"WHERE kind = ? AND workspace = ? AND id = ? AND {_ALIVE}")
 ARTIFACT: Final = select("artifacts", ArtifactRow, "WHERE workspace = ? AND artifact_id = ?")
 # Each half ends at the limit too, so that a page costs a page.
 DIGESTS: Final = (
@@ -212,7 +337,37 @@ DIGESTS: Final = (
     "SELECT sha256 FROM (SELECT DISTINCT sha256 FROM storage WHERE sha256 > ? ORDER BY sha256 LIMIT ?) stored "
     "ORDER BY sha256 LIMIT ?"
 )
+OUTBOX_OPEN: Final = select(
+    "outbox",
+    OutboxRow,
+    "WHERE status IN ('queued', 'started', 'shown') AND record_id > ? ORDER BY record_id LIMIT ?",
+)
+OUTBOX: Final = select("outbox", OutboxRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
+OUTBOX_OF_CHANNEL: Final = select(
+    "outbox", OutboxRow, "WHERE workspace = ? AND channel = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?"
+)
+TOOL_CALL: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND call_id = ?")
+TOOL_CALLS: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND record_id > ? ORDER BY record_id LIMIT ?")
+OPEN_TOOL_CALLS: Final = select(
+    "tool_calls", ToolCallRow, "WHERE status = 'started' AND record_id > ? ORDER BY record_id LIMIT ?"
+)
+APPROVAL: Final = select("approvals", ApprovalRow, "WHERE workspace = ? AND approval_id = ?")
+APPROVALS: Final = select(
+    "approvals",
+    ApprovalRow,
+    "WHERE workspace = ? AND (created_ms, approval_id) < (?, ?) ORDER BY created_ms DESC, approval_id DESC LIMIT ?",
+)
+APPROVALS_BY_STATUS: Final = APPROVALS.replace("workspace = ?", "workspace = ? AND status = ?")
+APPROVALS_OF_RUN: Final = select("approvals", ApprovalRow, "WHERE run_id = ? ORDER BY created_ms, approval_id")
+OPEN_APPROVALS: Final = select(
+    "approvals",
+    ApprovalRow,
+    "WHERE status IN ('requested', 'granted') AND approval_id > ? ORDER BY approval_id LIMIT ?",
+)
 META: Final = "SELECT value FROM meta WHERE key = ?"
+CONVERSATIONS: Final = select(
+    "conversations", ConversationRow, "WHERE workspace = ? AND last_seq < ? ORDER BY last_seq DESC LIMIT ?"
+)
 TRANSCRIPT: Final = select(
     "transcript",
     TranscriptRow,

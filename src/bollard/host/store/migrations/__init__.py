@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bollard.host.errors import SchemaTooNew
-from bollard.host.store.migrations.first_schema import REVISION
+from bollard.host.store.migrations import first_schema, fourth_schema, second_schema, third_schema
 
 __all__ = ["REVISIONS", "UPGRADE_LOCK", "Revisions", "migrate"]
 
@@ -25,11 +25,14 @@ class Revisions:
 
     known: tuple[str, ...]
     folders: tuple[Path, ...]
-    fresh: str | None = REVISION
+    fresh: str | None = fourth_schema.REVISION
     """The revision that plain statements make of an empty database; without it, migrations start from nothing."""
 
 
-REVISIONS: Final = Revisions(known=(REVISION,), folders=(Path(__file__).parent / "versions",))
+REVISIONS: Final = Revisions(
+    known=(first_schema.REVISION, second_schema.REVISION, third_schema.REVISION, fourth_schema.REVISION),
+    folders=(Path(__file__).parent / "versions",),
+)
 
 
 def migrate(revisions: Revisions, stored: str | None, create: Callable[[], str], url: str, wait_s: float) -> None:

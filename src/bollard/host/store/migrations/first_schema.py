@@ -1,7 +1,7 @@
 """The tables of revision 0001 as plain statements: the log, its projections, and full-text search over the transcript.
 
-A new database runs them as they are; the first migration runs the same. Nothing here is imported but text, so that a
-first start needs no migration machinery.
+A new database runs them as they are (`schema`); the first migration runs the same. Nothing here is imported but text,
+so that a first start needs no migration machinery.
 
 Every index here is written with every run, so each has a read that needs it. On SQLite a commit writes whole pages,
 one at least for each index it touches; there, the two that only retention reads are made by the first purge.
@@ -9,15 +9,9 @@ one at least for each index it touches; there, the two that only retention reads
 
 from typing import Final
 
-__all__ = ["POSTGRES", "RETENTION_INDICES", "REVISION", "SQLITE", "STAMP"]
+__all__ = ["POSTGRES", "POSTGRES_WORDS", "RETENTION_INDICES", "REVISION", "SQLITE", "SQLITE_WORDS"]
 
 REVISION: Final = "0001"
-
-# As Alembic itself would make it.
-_VERSION: Final = (
-    "CREATE TABLE alembic_version "
-    "(version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-)
 
 _LOG: Final = (
     """CREATE TABLE records (
@@ -234,23 +228,16 @@ _POSTGRES_SEARCH: Final = (
 )
 
 
-def _for(**words: str) -> tuple[str, ...]:
-    return tuple(statement.format(**words) for statement in (*_LOG, *_EVENTS_AND_RUNS, *_TRANSCRIPT, *_KEPT))
-
-
-SQLITE: Final = (*_for(id="INTEGER", text="TEXT", bytes="BLOB", vector="", small=" WITHOUT ROWID"), *_SQLITE_SEARCH)
-
+SQLITE_WORDS: Final = {"id": "INTEGER", "text": "TEXT", "bytes": "BLOB", "vector": "", "small": " WITHOUT ROWID"}
 # Text is compared byte by byte on both databases, so that pages come in the same order everywhere.
-POSTGRES: Final = (
-    *_for(
-        id="BIGINT",
-        text='TEXT COLLATE "C"',
-        bytes="BYTEA",
-        vector=",\n        vector TSVECTOR NOT NULL",
-        small="",
-    ),
-    *_POSTGRES_SEARCH,
-)
+POSTGRES_WORDS: Final = {
+    "id": "BIGINT",
+    "text": 'TEXT COLLATE "C"',
+    "bytes": "BYTEA",
+    "vector": ",\n        vector TSVECTOR NOT NULL",
+    "small": "",
+}
+_ALL: Final = (*_LOG, *_EVENTS_AND_RUNS, *_TRANSCRIPT, *_KEPT)
 
-STAMP: Final = (_VERSION, f"INSERT INTO alembic_version (version_num) VALUES ('{REVISION}')")  # noqa: S608 -- our own
-"""What says that the rest is there."""
+SQLITE: Final = (*(statement.format(**SQLITE_WORDS) for statement in _ALL), *_SQLITE_SEARCH)
+POSTGRES: Final = (*(statement.format(**POSTGRES_WORDS) for statement in _ALL), *_POSTGRES_SEARCH)

@@ -1,0 +1,14 @@
+"""What the surface needs: users, keys, workspaces, channels, plugins, and what is kept beside the log."""
+
+from alembic import op
+
+from bollard.host.store.migrations.second_schema import POSTGRES, REVISION, SQLITE
+
+revision = REVISION
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    for statement in POSTGRES if connection.dialect.name == "postgresql" else SQLITE:
+        connection.exec_driver_sql(statement)
