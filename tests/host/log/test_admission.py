@@ -130,7 +130,9 @@ changes_of_state = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(steps=changes_of_state)
 def test_an_entry_of_many_changes_ends_as_many_entries_of_one_do(
     steps: list[tuple[Any, ...]], scribe: Any, blobs: Any, signing_key: SigningKey

@@ -20,12 +20,26 @@ async def test_closing_signs_what_is_not_signed_yet(
 ) -> None:
     journal = open_journal(store)
     for workspace in ("default", "other"):
-        await journal.commit(Entry(records=[scribe.note(workspace=workspace) for _ in range(3)]))
-    assert store.heads("default") == []
+        await journal.commit(Entry(records=[scribe.note(workspace=workspace)]))
+        await journal.commit(Entry(records=[scribe.note(workspace=workspace) for _ in range(2)]))
+    assert [head.position for head in store.heads("default")] == [1]
     await journal.close()
-    assert [(head.position, head.chain) for head in store.heads("default")] == [(3, "i1")]
+    assert [(head.position, head.chain) for head in store.heads("default")] == [(1, "i1"), (3, "i1")]
     verified(store, "i1", 3)
     verified(store, "i1", 3, "other")
+
+
+async def test_a_chain_is_signed_with_its_first_commit_and_whoever_listens_is_told(
+    store: Store, open_journal: Open, scribe: Any
+) -> None:
+    journal = open_journal(store)
+    told: list[tuple[str, int]] = []
+    journal.signed = lambda heads: told.extend((head.workspace, head.position) for head in heads)
+    await journal.commit(Entry(records=[scribe.note()]))
+    await journal.commit(Entry(records=[scribe.note()]))
+    assert [head.position for head in store.heads("default")] == [1]
+    await journal.close()
+    assert told == [("default", 1), ("default", 2)]
 
 
 async def test_a_head_is_signed_after_a_thousand_records(
@@ -35,7 +49,8 @@ async def test_a_head_is_signed_after_a_thousand_records(
     note = scribe.note()
     for _ in range(HEAD_RECORDS // 100 * 2):
         await journal.commit(Entry(records=[note] * 100))
-    assert [head.position for head in memory_store.heads("default")] == [HEAD_RECORDS, 2 * HEAD_RECORDS]
+    wanted = [100, HEAD_RECORDS + 100]
+    assert [head.position for head in memory_store.heads("default")] == wanted
     verified(memory_store, "i1", 2 * HEAD_RECORDS)
 
 
@@ -46,10 +61,10 @@ async def test_a_head_is_signed_with_the_first_commit_after_a_minute(
     await journal.commit(Entry(records=[scribe.note()]))
     clock.advance(HEAD_S - 1)
     await journal.commit(Entry(records=[scribe.note()]))
-    assert memory_store.heads("default") == []
+    assert [head.position for head in memory_store.heads("default")] == [1]
     clock.advance(1)
     await journal.commit(Entry(records=[scribe.note()]))
-    assert [head.position for head in memory_store.heads("default")] == [3]
+    assert [head.position for head in memory_store.heads("default")] == [1, 3]
 
 
 async def test_a_head_is_signed_in_time_although_nothing_happens(
@@ -57,13 +72,14 @@ async def test_a_head_is_signed_in_time_although_nothing_happens(
 ) -> None:
     journal = open_journal(gate.store)
     await journal.commit(Entry(records=[scribe.note()]))
+    await journal.commit(Entry(records=[scribe.note()]))
     clock.advance(HEAD_S)
     gate.shut()
     journal.hurry()  # what the end of the writer's wait would do
     await gate.arrival()
     gate.lift()
     await journal.commit(Entry())
-    assert [head.position for head in gate.store.heads("default")] == [1]
+    assert [head.position for head in gate.store.heads("default")] == [1, 2]
 
 
 async def test_each_incarnation_has_a_chain_of_its_own_and_all_verify(
@@ -103,3 +119,25 @@ async def test_a_commit_that_fails_anywhere_leaves_the_chain_unbroken(
     assert written < 33
     await journal.close()
     verified(gate.store, "i1", written)
+
+
+async def test_the_next_start_signs_the_ends_that_a_killed_host_left_and_no_other(
+    store: Store, open_journal: Open, scribe: Any, verified: Any
+) -> None:
+    killed = open_journal(store, "killed")
+    for workspace in ("default", "other"):
+        for _ in range(3):
+            await killed.commit(Entry(records=[scribe.note(workspace=workspace)]))
+    await killed.commit(Entry(records=[scribe.note(workspace="signed")]))
+    told: list[tuple[str, str, int]] = []
+    for life in ("second", "third"):
+        journal = open_journal(store, life)
+        journal.signed = lambda heads: told.extend((head.workspace, head.chain, head.position) for head in heads)
+        await journal.commit(Entry())
+        if life == "second":
+            assert sorted(told) == [("default", "killed", 3), ("other", "killed", 3)]
+    assert len(told) == 2, "what is signed is not signed again"
+    assert [head.position for head in store.heads("signed")] == [1]
+    for workspace, length in (("default", 3), ("other", 3), ("signed", 1)):
+        assert store.heads(workspace)[-1].position == length
+        verified(store, "killed", length, workspace)

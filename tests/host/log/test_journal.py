@@ -18,6 +18,7 @@ from bollard.host.log.writer import Writer
 from bollard.host.log.writer_thread import WriterThread
 from bollard.host.store.boundary import Lease, Store
 from bollard.host.store.memory import MemoryStore
+from bollard.host.store.rows import DropKept, KeptRow, PutKept
 
 Open = Callable[..., Journal]
 
@@ -493,3 +494,30 @@ async def test_housekeeping_counts_what_it_did_inside_a_commit(store: Store, ope
     assert await journal.housekeep(chore) == 7
     assert await journal.housekeep(chore) == 0
     assert [row.data for row in store.records(0, 10)] == [None] * 7
+
+
+def kept(kept_id: str, body: bytes = b"secret") -> KeptRow:
+    return KeptRow(kind="session", workspace="w", id=kept_id, body=body, expires_ms=None, updated_ms=1)
+
+
+async def test_what_is_kept_beside_the_log_is_there_with_its_records_or_not_at_all(
+    store: Store, open_journal: Open, scribe: Any
+) -> None:
+    journal = open_journal(store)
+    await journal.commit(Entry(records=[scribe.note(n=1)], keeps=[PutKept(kept("a")), PutKept(kept("b"))]))
+    assert store.all_kept("session") == [kept("a"), kept("b")]
+    await journal.commit(Entry(keeps=[DropKept("session", "w", "a")]))
+    fenced = Entry(records=[scribe.note(n=2)], keeps=[PutKept(kept("c"))], fence=("run_nobody", 1))
+    assert await journal.commit(fenced) == FencedOff()
+    assert store.all_kept("session") == [kept("b")]
+    assert all(b"secret" not in (row.data or b"") for row in store.records(0, 10))
+
+
+async def test_what_is_kept_by_a_commit_of_unknown_outcome_is_kept_once_it_is_tried_again(
+    gate: Any, open_journal: Open
+) -> None:
+    gate.plan.fail_at, gate.plan.only, gate.plan.after_commit = 1, "write.commit", True
+    gate.plan.error = lambda call: StorageUnavailable(f"lost at {call}", outcome="unknown")
+    journal = open_journal(gate.store)
+    assert await journal.commit(Entry(keeps=[PutKept(kept("a"))])) == Committed()
+    assert gate.store.all_kept("session") == [kept("a")]

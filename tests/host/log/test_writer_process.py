@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.limits import JOURNAL_QUEUE_BYTES
@@ -16,6 +17,7 @@ from bollard.host.log.facts import scope_key
 from bollard.host.log.journal import Journal
 from bollard.host.log.writer_process import WriterProcess
 from bollard.host.store.boundary import Store
+from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
 from bollard.trust import load_or_make_signing_key
 
@@ -79,6 +81,14 @@ async def test_every_kind_of_outcome_comes_back(desks: Any, scribe: Any) -> None
     assert await desk.journal.housekeep(Chore(kind="drop_expired", before_ms=1, limit=10)) == 0
     senseless = Entry(records=[scribe.note()], blobs=[b"x"], expects=[])
     assert await desk.journal.commit(senseless) == Committed()
+
+
+async def test_what_is_kept_beside_the_log_crosses_to_the_writer(desks: Any, scribe: Any) -> None:
+    desk = await desks()
+    row = KeptRow(kind="session", workspace="w", id="a", body=b"\x00\xff", expires_ms=None, updated_ms=1)
+    keeps = [PutKept(row), PutKept(replace(row, id="b", expires_ms=1 << 50)), DropKept("session", "w", "a")]
+    assert await desk.journal.commit(Entry(records=[scribe.note()], keeps=keeps)) == Committed()
+    assert desk.store.all_kept("session") == [replace(row, id="b", expires_ms=1 << 50)]
 
 
 async def test_an_expectation_that_is_not_met_is_told_and_leaves_its_other_record(desks: Any, scribe: Any) -> None:

@@ -18,6 +18,8 @@ from bollard.host.log.entries import (
     Renewed,
     StateExpectation,
 )
+from bollard.host.log.kill_points import kill_point
+from bollard.host.log.records import encode_data
 from bollard.host.store.boundary import WriteTransaction
 
 __all__ = ["Admission"]
@@ -65,7 +67,23 @@ class Admission:
                 records[wanted.record] = replace(records[wanted.record], type=kind, data=data)
         return replace(entry, records=records)
 
+    @staticmethod
+    def accounted(entry: Entry, rows: int) -> Entry:
+        """The entry of a chore, with a record that says how much it dropped."""
+        chore = entry.chore
+        if chore is None:
+            return entry
+        kind = {"drop_data": chore.type, "drop_deltas": "message.delta", "drop_expired": "expired"}[chore.kind]
+        data = encode_data({"dropped": {kind: rows}, "before_ms": chore.before_ms})
+        return replace(entry, records=[replace(record, data=data) for record in entry.records])
+
     def _do(self, chore: Chore) -> int:
+        rows = self._drop(chore)
+        if rows:
+            kill_point("retention.after_drop")
+        return rows
+
+    def _drop(self, chore: Chore) -> int:
         match chore.kind:
             case "drop_data":
                 return self._transaction.drop_data([chore.type], chore.before_ms, chore.limit)

@@ -1,4 +1,7 @@
-"""Gives records their place in their workspace's chain and signs heads. One chain per workspace and incarnation."""
+"""Gives records their place in their workspace's chain and signs heads. One chain per workspace and incarnation.
+
+The first commit of a chain is signed at once: a chain that no head vouches for was not written by a host.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +9,9 @@ from dataclasses import dataclass
 from bollard.host.clock import Clock
 from bollard.host.log.records import NewRecord
 from bollard.host.store.rows import HeadRow, RecordRow
-from bollard.trust import Head, Header, SigningKey, genesis, link, sha256_of, sign_head
+from bollard.trust import ChainedRecord, Head, Header, SignedHead, SigningKey, genesis, link, sha256_of, sign_head
 
-__all__ = ["Chains"]
+__all__ = ["Chains", "chained", "new_head", "signed_head"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,8 @@ class Chains:
         for workspace, tip in self._tips.items():
             unsigned = tip.position - tip.signed_position
             old = now - tip.signed_at >= self._every_s
-            if unsigned >= self._every_records or (unsigned and (old or closing)):
+            new = not tip.signed_position
+            if unsigned >= self._every_records or (unsigned and (new or old or closing)):
                 due.append(self._sign(workspace, tip))
                 self._tips[workspace] = _Tip(tip.position, tip.hash, tip.position, now)
         return due
@@ -116,20 +120,45 @@ class Chains:
         return tip
 
     def _sign(self, workspace: str, tip: _Tip) -> HeadRow:
-        head = Head(
-            workspace=workspace,
-            chain=self._incarnation,
-            position=tip.position,
-            hash=tip.hash,
-            created_ms=self._clock.now_ms(),
-        )
-        signed = sign_head(head, self._key)
-        return HeadRow(
-            workspace=workspace,
-            chain=self._incarnation,
-            position=tip.position,
-            hash=tip.hash,
-            created_ms=head.created_ms,
-            key_id=signed.key_id,
-            signature=signed.signature,
-        )
+        return new_head(workspace, self._incarnation, tip.position, tip.hash, self._clock.now_ms(), self._key)
+
+
+def new_head(workspace: str, chain: str, position: int, hash_: str, now_ms: int, key: SigningKey) -> HeadRow:
+    """A head, signed."""
+    head = Head(workspace=workspace, chain=chain, position=position, hash=hash_, created_ms=now_ms)
+    signed = sign_head(head, key)
+    return HeadRow(
+        workspace=workspace,
+        chain=chain,
+        position=position,
+        hash=hash_,
+        created_ms=now_ms,
+        key_id=signed.key_id,
+        signature=signed.signature,
+    )
+
+
+def chained(row: RecordRow) -> ChainedRecord:
+    """A stored record as the verifier of chains takes it."""
+    header = Header(
+        row.workspace,
+        row.chain,
+        row.position,
+        row.run_id,
+        row.seq,
+        row.epoch,
+        row.source_seq,
+        row.type,
+        row.observed,
+        row.created_ms,
+        row.data_sha256,
+    )
+    return ChainedRecord(header, row.data, row.hash)
+
+
+def signed_head(row: HeadRow) -> SignedHead:
+    """A stored head as the verifier of signatures takes it."""
+    head = Head(
+        workspace=row.workspace, chain=row.chain, position=row.position, hash=row.hash, created_ms=row.created_ms
+    )
+    return SignedHead(head=head, key_id=row.key_id, signature=row.signature)

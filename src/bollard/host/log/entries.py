@@ -8,7 +8,7 @@ import msgspec
 from bollard.host.errors import HostError
 from bollard.host.log.records import NewRecord
 from bollard.host.store.boundary import Lease
-from bollard.host.store.rows import DeltaRow, EventRow
+from bollard.host.store.rows import DeltaRow, EventRow, KeptChange
 
 __all__ = [
     "Chore",
@@ -80,8 +80,9 @@ class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     """Type and data of the record that is written instead."""
     scope_key: str
     key: str
-    now_ms: int
-    """When the record was made: by this time it is known what has expired, here and in the projection."""
+    now_ms: int = 0
+    """When the record was made: by this time it is known what has expired, here and in the projection. The run that
+    makes the record knows."""
     version: int | None = None
     """The version that must be there, 0 for none at all; `None` when any will do."""
     size: int = 0
@@ -93,7 +94,7 @@ class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
 
 
 class Chore(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Housekeeping in a commit of its own, at most `limit` rows."""
+    """Housekeeping, at most `limit` rows. Where there were any, its entry's record is written, with their number."""
 
     kind: Literal["drop_data", "drop_deltas", "drop_expired"]
     limit: int
@@ -118,6 +119,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     expects: list[StateExpectation] = []
     blobs: list[bytes] = []
     """Contents that must be on disk before the records that name them."""
+    keeps: list[KeptChange] = []
+    """What is kept beside the log in the same commit: what the log must not hold."""
     renew: tuple[str, tuple[str, ...], int] | None = None
     """An owner, the runs whose leases it extends, and until when."""
     chore: Chore | None = None

@@ -11,7 +11,18 @@ from bollard.trust import canonical_sha256
 if TYPE_CHECKING:
     from bollard.protocol import StateScope
 
-__all__ = ["RunFacts", "scope_key"]
+__all__ = ["DeliverTo", "RunFacts", "scope_key"]
+
+
+class DeliverTo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the messages of a run are sent, beside those who read it."""
+
+    channel: str
+    target: str
+    streaming: bool = False
+    """Whether a message may be shown while it is written."""
+    max_message_size: int | None = None
+    """Characters of one message; what is longer goes in parts."""
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,6 +53,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the event is a message, so that silence is a failure."""
     deadline_s: float = 300.0
     idle_s: float = 120.0
+    deliver_to: DeliverTo | None = None
+    flow: int = 0
+    """What came with the event, as bits of `Flow`."""
 
 
 def scope_key(facts: RunFacts, scope: StateScope) -> str:

@@ -6,7 +6,7 @@ Who writes is a `Desk`: a thread of this process, a process of its own, or the s
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bollard.host.errors import HostError, Overloaded, StorageUnavailable
@@ -14,14 +14,18 @@ from bollard.host.limits import JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES
 from bollard.host.log.entries import Chore, Counted, Entry, Outcome, Told
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.numbers import Numbers
+from bollard.host.log.records import NewRecord
+from bollard.host.store.rows import HeadRow
 
 __all__ = ["Desk", "Journal", "Tell"]
 
 
 class Tell(Protocol):
-    """How a desk reports, on the loop: the fates of the oldest entries it holds, and its numbers."""
+    """How a desk reports, on the loop: the fates of the oldest entries it holds, its numbers, and signed heads."""
 
-    def __call__(self, fates: Sequence[Outcome | HostError], numbers: Numbers) -> None: ...
+    def __call__(
+        self, fates: Sequence[Outcome | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()
+    ) -> None: ...
 
 
 class Desk(Protocol):
@@ -56,6 +60,10 @@ class Journal:
         self._bytes = 0
         self._closing = False
         self.numbers = Numbers()
+        self.watch: Callable[[int, float], None] | None = None
+        """Told of each commit: how many entries shared it, and how long it took in seconds."""
+        self.signed: Callable[[Sequence[HeadRow]], None] | None = None
+        """Told of heads that were signed, once they are on disk."""
 
     async def start(self) -> None:
         await self._desk.open(self._tell)
@@ -93,6 +101,10 @@ class Journal:
 
         `then` is told in any case, and once: also when whoever waits here was cancelled meanwhile.
         """
+        return await self.submit(entry, then)
+
+    def submit(self, entry: Entry, then: Told | None = None) -> asyncio.Future[Outcome]:
+        """The same for who can use the time: the disk is at work when this returns."""
         fate: asyncio.Future[Outcome] = self._loop.create_future()
 
         def told(outcome: Outcome | HostError) -> None:
@@ -111,11 +123,22 @@ class Journal:
             if then is not None:
                 then(error)
             raise
-        return await fate
+        return fate
 
-    async def housekeep(self, chore: Chore) -> int:
-        """A chore in a commit of its own; returns how many rows it was."""
-        outcome = await self.commit(Entry(chore=chore, urgent=False))
+    async def commit_through(self, entry: Entry, then: Told | None = None) -> Outcome:
+        """The same for who holds a lock: cancelled meanwhile, it leaves when the fate is known, and not before."""
+        fate = asyncio.ensure_future(self.commit(entry, then))
+        try:
+            return await asyncio.shield(fate)
+        except asyncio.CancelledError:
+            await asyncio.wait([fate])
+            if not fate.cancelled():
+                fate.exception()  # heard, though nobody is left to be told
+            raise
+
+    async def housekeep(self, chore: Chore, record: NewRecord | None = None) -> int:
+        """A chore; returns how many rows it was. The record is written with it, where there were any."""
+        outcome = await self.commit(Entry(chore=chore, records=[] if record is None else [record], urgent=False))
         return outcome.rows if isinstance(outcome, Counted) else 0
 
     async def close(self) -> None:
@@ -123,8 +146,12 @@ class Journal:
         self._closing = True
         await self._desk.close()
 
-    def _tell(self, fates: Sequence[Outcome | HostError], numbers: Numbers) -> None:
-        self.numbers = numbers
+    def _tell(self, fates: Sequence[Outcome | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()) -> None:
+        before, self.numbers = self.numbers, numbers
+        if heads and self.signed is not None:
+            self.signed(heads)
+        if fates and self.watch is not None and numbers.commits > before.commits:
+            self.watch(len(fates), numbers.last_commit_s)
         for fate in fates:
             told, size = self._open.popleft()
             self._bytes -= size

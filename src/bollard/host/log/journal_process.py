@@ -20,7 +20,7 @@ from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.limits import JOURNAL_LINGER_S, JOURNAL_START_S
 from bollard.host.log.entry_queue import EntryQueue
 from bollard.host.log.kill_points import HOST_PID_VARIABLE
-from bollard.host.log.writer import Writer
+from bollard.host.log.writer import Fate, Writer
 from bollard.host.log.writer_frames import (
     Begin,
     Close,
@@ -107,11 +107,16 @@ class _Desk:
             batch = queue.collect()
             if self._closing and not batch:
                 writer.finish()
+                self._tell([])
                 self._line.say(Closed())
                 return
-            if fates := writer.turn(batch):
-                told = [failure_of(fate) if isinstance(fate, HostError) else fate for fate in fates]
-                self._line.say(Written(told, writer.numbers))
+            self._tell(writer.turn(batch))
+
+    def _tell(self, fates: list[Fate]) -> None:
+        heads = self._writer.signed_heads()
+        if fates or heads:
+            told = [failure_of(fate) if isinstance(fate, HostError) else fate for fate in fates]
+            self._line.say(Written(told, self._writer.numbers, heads))
 
     def _linger(self) -> None:
         """Wait for company only when nobody waits for what is there."""

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from bollard.host.limits import LEASE_S
+from bollard.host.log.actions import ACTIONS
 from bollard.host.log.areas import area_key
+from bollard.host.log.deliveries import DELIVERIES, queued_failure, queued_message
 from bollard.host.log.facts import RunFacts, scope_key
+from bollard.host.log.flow_bits import flow_in
+from bollard.host.log.steering import STEERING
 from bollard.host.store.rows import (
     ArtifactRow,
     Change,
@@ -20,7 +24,6 @@ from bollard.host.store.rows import (
     DropPolicy,
     DropState,
     DropStorage,
-    EventField,
     EventRow,
     PatchEvent,
     PatchRun,
@@ -37,11 +40,10 @@ from bollard.host.store.rows import (
     RunField,
     RunRow,
     StateRow,
-    Steering,
     StorageRow,
     TranscriptRow,
 )
-from bollard.host.store.search_text import segment
+from bollard.segments import segment
 
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject, JsonValue, StateScope, StorageArea
@@ -51,6 +53,10 @@ __all__ = ["Projector"]
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
+
+
+_NOT_READ: Final = frozenset({"run.created", "run.claimed", "run.started", "run.cancelled"})
+"""Records whose handlers have no use for their data as a table: it is made for every run."""
 
 
 class Projector:
@@ -63,19 +69,21 @@ class Projector:
             "run.created": self._run_created,
             "run.claimed": self._run_claimed,
             "run.started": self._run_started,
+            "run.waiting": self._run_waiting,
+            "run.resumed": self._run_resumed,
             "run.cancelled": self._run_cancelled,
             "run.ended": self._run_ended,
+            "model.called": self._model_called,
             "message.completed": self._message_completed,
-            "steering.queued": _steering_queued,
-            "steering.injected": _steering_moved,
-            "steering.acknowledged": _steering_moved,
-            "steering.dropped": _steering_dropped,
             "state.updated": self._state_updated,
             "state.deleted": self._state_deleted,
             "storage.updated": self._storage_updated,
             "storage.deleted": self._storage_deleted,
             "artifact.created": self._artifact_created,
             "policy.changed": _policy_changed,
+            **STEERING,
+            **DELIVERIES,
+            **ACTIONS,
         }
 
     def remember(self, facts: RunFacts) -> None:
@@ -91,12 +99,13 @@ class Projector:
         handler = self._handlers.get(row.type)
         if handler is None or row.data is None:
             return []
-        return handler(row, _decode(row.data))
+        return handler(row, {} if row.type in _NOT_READ else _decode(row.data))
 
     def _event_received(self, row: RecordRow, data: JsonObject) -> list[Change]:
         run_id = _optional(data, "run_id")
         # Said only of an event that waits: any other has its run in the same commit, or nobody wanted it.
         dispatch = _optional(data, "dispatch") or ("run" if run_id is not None else "dropped")
+        text = _optional(data, "text") if dispatch != "dropped" else None
         event = EventRow(
             event_id=_text(data, "event_id"),
             workspace=row.workspace,
@@ -112,18 +121,21 @@ class Projector:
             actor_name=_optional(data, "actor_name"),
             subject_type=_optional(data, "subject_type"),
             subject_id=_optional(data, "subject_id"),
-            summary=(_optional(data, "text") or "")[:200] or None,
+            summary=(text or "")[:200] or None,
             event_ms=cast("int | None", data.get("event_ms")),
             created_ms=row.created_ms,
             dispatch=cast("Dispatch", dispatch),
             steering=None,
             steering_ms=None,
             record_id=row.id,
+            flow=flow_in(data),
         )
         changes: list[Change] = [PutEvent(event)]
-        text = _optional(data, "text")
-        if text is not None or data.get("contents"):
+        # What nobody was given was said to nobody: no run may read it later as part of its conversation.
+        if dispatch != "dropped" and (text is not None or data.get("contents")):
             changes.append(PutTranscript(self._said(row, data, event, text)))
+        if isinstance(raw := data.get("raw"), dict):
+            changes.append(PutArtifact(_raw_artifact(row, raw, event)))
         return changes
 
     @staticmethod
@@ -143,6 +155,7 @@ class Projector:
             content_json=_encode(contents) if contents else None,
             search=segment(text or ""),
             created_ms=row.created_ms,
+            flow=event.flow,
         )
 
     def _run_created(self, row: RecordRow, data: JsonObject) -> list[Change]:
@@ -195,13 +208,21 @@ class Projector:
         del data
         return self._patch(row, status="running", started_ms=row.created_ms)
 
+    def _run_waiting(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        del data
+        return self._patch(row, status="waiting")
+
+    def _run_resumed(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        del data
+        return self._patch(row, status="running")
+
     def _run_cancelled(self, row: RecordRow, data: JsonObject) -> list[Change]:
         del data
         return self._patch(row, cancel_requested_ms=row.created_ms)
 
     def _run_ended(self, row: RecordRow, data: JsonObject) -> list[Change]:
         reason = _optional(data, "code")
-        return self._patch(
+        ended = self._patch(
             row,
             status=_text(data, "status"),
             reason=reason,
@@ -209,6 +230,11 @@ class Projector:
             epoch=row.epoch,
             owner=row.chain,
         )
+        return [*ended, *queued_failure(row, self._runs.get(row.run_id or ""), data)]
+
+    def _model_called(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        usage = data.get("run_usage")
+        return self._patch(row, usage=_encode(usage).decode()) if isinstance(usage, dict) else []
 
     def _message_completed(self, row: RecordRow, data: JsonObject) -> list[Change]:
         facts = self._runs.get(row.run_id or "")
@@ -231,8 +257,9 @@ class Projector:
             content_json=None if isinstance(content, str) and _is_plain(message) else _encode(message),
             search=segment(text),
             created_ms=row.created_ms,
+            flow=flow_in(data),
         )
-        return [PutTranscript(said)]
+        return [PutTranscript(said), *queued_message(row, facts, data)]
 
     def _state_updated(self, row: RecordRow, data: JsonObject) -> list[Change]:
         facts = self._runs.get(row.run_id or "")
@@ -248,6 +275,7 @@ class Projector:
             version=0,
             expires_ms=cast("int | None", data.get("expires_ms")),
             updated_ms=row.created_ms,
+            flow=flow_in(data),
         )
         return [PutState(state)]
 
@@ -267,6 +295,7 @@ class Projector:
             sha256=_text(data, "sha256"),
             size_bytes=cast("int", data["size"]),
             updated_ms=row.created_ms,
+            flow=flow_in(data),
         )
         return [PutStorage(stored)]
 
@@ -293,29 +322,30 @@ class Projector:
             created_ms=row.created_ms,
             expires_ms=cast("int | None", data.get("expires_ms")),
             metadata=_encode(data.get("metadata") or {}),
+            flow=flow_in(data),
         )
         return [PutArtifact(artifact)]
 
 
-def _steering_queued(row: RecordRow, data: JsonObject) -> list[Change]:
-    """A run that was there claims the event."""
-    return [_steered(row, data, "queued", dispatch="steering", run_id=row.run_id)]
-
-
-def _steering_moved(row: RecordRow, data: JsonObject) -> list[Change]:
-    return [_steered(row, data, cast("Steering", row.type.removeprefix("steering.")))]
-
-
-def _steering_dropped(row: RecordRow, data: JsonObject) -> list[Change]:
-    """The claim came to nothing: the event waits for a run of its own, or it is over with it."""
-    if data.get("redispatch") is True:
-        return [_steered(row, data, "dropped", dispatch="pending", run_id=None)]
-    return [_steered(row, data, "dropped", dispatch="dropped")]
-
-
-def _steered(row: RecordRow, data: JsonObject, steering: Steering, **more: str | None) -> PatchEvent:
-    fields: dict[str, str | int | None] = {"steering": steering, "steering_ms": row.created_ms, **more}
-    return PatchEvent(row.workspace, _text(data, "event_id"), cast("dict[EventField, str | int | None]", fields))
+def _raw_artifact(row: RecordRow, raw: JsonObject, event: EventRow) -> ArtifactRow:
+    """What the sender sent in full: in reach of the run that has the event, and of its conversation."""
+    return ArtifactRow(
+        artifact_id=_text(raw, "artifact_id"),
+        workspace=row.workspace,
+        run_id=event.run_id,
+        runner_id=None,
+        conversation=event.conversation if event.dispatch != "dropped" else None,
+        type="raw",
+        mime_type=_optional(raw, "mime_type"),
+        name=event.event_id,  # by which retention finds it
+        size_bytes=cast("int", raw["size_bytes"]),
+        sha256=_text(raw, "sha256"),
+        source="event",
+        created_ms=row.created_ms,
+        expires_ms=None,
+        metadata=b"{}",
+        flow=event.flow,
+    )
 
 
 def _policy_changed(row: RecordRow, data: JsonObject) -> list[Change]:
@@ -334,7 +364,7 @@ def _policy_changed(row: RecordRow, data: JsonObject) -> list[Change]:
 
 def _is_plain(message: JsonObject) -> bool:
     """Whether its text is all there is to a message."""
-    return not message.get("tool_calls") and not message.get("artifact_refs")
+    return not any(message.get(name) for name in ("tool_calls", "tool_call_id", "artifact_refs"))
 
 
 def _area_key(facts: RunFacts, data: JsonObject) -> str:

@@ -1,17 +1,57 @@
-"""How long what is kept: per kind of record, in small commits, each purge recorded. Headers and hashes stay."""
+"""How long what is kept: per kind of record, in small commits, each with a record of its own that says how much it was.
+
+Headers and hashes stay, so that the chain still verifies. What was made of the data goes with it: the event with what
+was sent in full, what is in the transcript, and the delivery. Nothing is taken from what is under way.
+"""
 
 from dataclasses import dataclass
+from typing import Final
 
 from bollard.host.clock import Clock
-from bollard.host.log.entries import Chore, Entry
+from bollard.host.errors import SettingsError
+from bollard.host.log.actions import ACTIONS
+from bollard.host.log.entries import Chore
 from bollard.host.log.journal import Journal
-from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.kill_points import kill_point
+from bollard.host.log.records import NewRecord
 
-__all__ = ["Retention", "purge", "retention_of"]
+__all__ = ["STANDING", "Retention", "purge", "retention_of"]
 
-_STEP = 1000
+STANDING: Final = frozenset(
+    {
+        *ACTIONS,
+        "artifact.created",
+        "delivery.deferred",
+        "delivery.failed",
+        "delivery.sent",
+        "delivery.shown",
+        "delivery.started",
+        "delivery.unknown",
+        "event.dropped",
+        "model.called",
+        "policy.changed",
+        "run.cancelled",
+        "run.claimed",
+        "run.created",
+        "run.ended",
+        "run.resumed",
+        "run.started",
+        "run.waiting",
+        "state.deleted",
+        "state.updated",
+        "steering.acknowledged",
+        "steering.dropped",
+        "steering.injected",
+        "steering.queued",
+        "storage.deleted",
+        "storage.updated",
+    }
+)
+"""Kinds that something is made of which stands until it is changed or expires: without their data, a rebuild would
+forget it."""
+_STEP: Final = 1000
 """Rows of one purge commit."""
-_DAY_MS = 24 * 3600 * 1000
+_DAY_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +61,15 @@ class Retention:
     days: tuple[tuple[str, float], ...] = ()
     deltas_days: float | None = None
 
+    def __post_init__(self) -> None:
+        for kind, _ in self.days:
+            if kind in STANDING:
+                raise SettingsError(
+                    f"the data of {kind} cannot be dropped by age: what it says still stands",
+                    hint="take it out of retention; state and artifacts have expiries of their own",
+                    field="retention",
+                )
+
 
 def retention_of(days: tuple[tuple[str, float], ...]) -> Retention:
     """From a table by kind, in which `message.delta` stands for the deltas of ended runs."""
@@ -29,28 +78,26 @@ def retention_of(days: tuple[tuple[str, float], ...]) -> Retention:
 
 
 async def purge(journal: Journal, clock: Clock, retention: Retention, workspace: str) -> dict[str, int]:
-    """Drop what is too old; returns what was dropped by kind. Ends with a `retention.purged` record if anything was."""
+    """Drop what is too old; returns what was dropped by kind. Each commit of it leaves a `retention.purged` record."""
     now_ms = clock.now_ms()
-    dropped: dict[str, int] = {}
-    for kind, days in retention.days:
-        before_ms = now_ms - round(days * _DAY_MS)
-        dropped[kind] = await _all(journal, Chore(kind="drop_data", type=kind, before_ms=before_ms, limit=_STEP))
+    chores = {
+        kind: Chore(kind="drop_data", type=kind, before_ms=now_ms - round(days * _DAY_MS), limit=_STEP)
+        for kind, days in retention.days
+    }
     if retention.deltas_days is not None:
         before_ms = now_ms - round(retention.deltas_days * _DAY_MS)
-        dropped["message.delta"] = await _all(journal, Chore(kind="drop_deltas", before_ms=before_ms, limit=_STEP))
-    dropped["expired"] = await _all(journal, Chore(kind="drop_expired", before_ms=now_ms, limit=_STEP))
-    dropped = {kind: count for kind, count in dropped.items() if count}
-    if dropped:
-        data = encode_data({"dropped": dropped})
-        record = NewRecord(workspace=workspace, type="retention.purged", data=data, created_ms=now_ms)
-        await journal.commit(Entry(records=[record], size=len(data)))
-    return dropped
+        chores["message.delta"] = Chore(kind="drop_deltas", before_ms=before_ms, limit=_STEP)
+    chores["expired"] = Chore(kind="drop_expired", before_ms=now_ms, limit=_STEP)
+    record = NewRecord(workspace=workspace, type="retention.purged", data=b"{}", created_ms=now_ms)
+    dropped = {kind: await _all(journal, chore, record) for kind, chore in chores.items()}
+    return {kind: count for kind, count in dropped.items() if count}
 
 
-async def _all(journal: Journal, chore: Chore) -> int:
+async def _all(journal: Journal, chore: Chore, record: NewRecord) -> int:
     """In small commits, so that nobody waits long behind a purge."""
     total = 0
-    while count := await journal.housekeep(chore):
+    while count := await journal.housekeep(chore, record):
+        kill_point("retention.after_step")
         total += count
         if count < _STEP:
             break

@@ -10,20 +10,22 @@ from bollard.host.errors import HostError, StorageFull, StorageUnavailable
 from bollard.host.limits import HEAD_RECORDS, HEAD_S, JOURNAL_FULL_S, JOURNAL_GIVE_UP_S, JOURNAL_RETRY_S
 from bollard.host.log.admission import Admission
 from bollard.host.log.chaining import Chains
-from bollard.host.log.entries import Committed, Entry, Outcome
+from bollard.host.log.ends import sign_ends
+from bollard.host.log.entries import Committed, Counted, Entry, Outcome
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.numbers import Numbers
 from bollard.host.log.projection import Projector
 from bollard.host.log.sinks import BlobSink, NoReserve, Reserve
 from bollard.host.store.boundary import Store, WriteTransaction
-from bollard.host.store.rows import Change, DeltaRow
+from bollard.host.store.rows import Change, DeltaRow, HeadRow
 from bollard.trust import SigningKey
 
 __all__ = ["Fate", "Writer"]
 
 Fate = Outcome | HostError
-_Filled = tuple[list[Outcome], list[str]]
+_Filled = tuple[list[Outcome], list[str], list[HeadRow]]
+"""Fates, the runs that ended, and the heads that were signed."""
 
 
 class Writer:
@@ -41,14 +43,22 @@ class Writer:
     ) -> None:
         self._store = store
         self._blobs = blobs
+        self._clock = clock
+        self._key = key
         self._reserve = reserve or NoReserve()
         self._projector = Projector()
         self._chains = Chains(incarnation, key, clock, every_records=HEAD_RECORDS, every_s=HEAD_S)
-        self._closing = False
+        self._closing = self._failing = False
+        self._signed: list[HeadRow] = []
         self.numbers = Numbers()
 
     def open(self) -> None:
+        """Raises nothing: what cannot be signed of earlier incarnations is, at the next start."""
         self._reserve.hold()
+        try:
+            self._signed.extend(sign_ends(self._store, self._key, self._clock.now_ms()))
+        except Exception:  # noqa: BLE001 -- a row that somebody spoiled must not keep a host from starting
+            self.numbers.failures += 1
 
     def remember(self, facts: RunFacts) -> None:
         """A run of an earlier incarnation that goes on."""
@@ -61,6 +71,10 @@ class Writer:
     @property
     def rest_s(self) -> float:
         """How long there is nothing to do without entries."""
+        if self._signed:
+            return 0.0  # somebody is to be told
+        if self._failing:
+            return JOURNAL_RETRY_S  # a head that is due and cannot be written must not make the writer spin
         return min(self._chains.seconds_until_due(), JOURNAL_FULL_S if self.numbers.full else HEAD_S)
 
     def turn(self, batch: list[Entry]) -> list[Fate]:
@@ -70,6 +84,11 @@ class Writer:
         if batch or not self._chains.seconds_until_due():
             return self._write(batch, last=False)
         return []
+
+    def signed_heads(self) -> list[HeadRow]:
+        """The heads that went to disk since this was asked last."""
+        signed, self._signed = self._signed, []
+        return signed
 
     def finish(self) -> None:
         """The last commit: every chain gets its signed head."""
@@ -119,8 +138,12 @@ class Writer:
                 self._blobs.put(content)
                 kill_point("journal.after_blobs")
 
-    def _committed(self, batch: list[Entry], chains: Chains, outcomes: list[Outcome], ended: list[str]) -> list[Fate]:
+    def _committed(
+        self, batch: list[Entry], chains: Chains, outcomes: list[Outcome], ended: list[str], heads: list[HeadRow]
+    ) -> list[Fate]:
+        self._failing = False
         self._chains.adopt(chains)
+        self._signed.extend(heads)
         for run_id in ended:
             self._projector.forget(run_id)
         self.numbers.commits += 1
@@ -150,11 +173,13 @@ class Writer:
         return True
 
     def _fail(self, batch: list[Entry], error: HostError) -> list[Fate]:
+        self._failing = True
         self.numbers.failures += 1
         return [error] * len(batch)
 
     def _fill(self, transaction: WriteTransaction, batch: list[Entry], chains: Chains, *, last: bool) -> _Filled:
         """Everything of one commit, in as few statements as there are kinds of rows; and the runs that it ends."""
+        transaction.expect_records(sum(len(entry.records) for entry in batch))
         admission = Admission(transaction, batch)
         sheet = _Sheet(transaction, chains, self._projector)
         outcomes: list[Outcome] = []
@@ -165,11 +190,14 @@ class Writer:
             outcomes.append(outcome)
             if isinstance(outcome, Committed):
                 sheet.entries.append(admission.settled(entry, outcome.judged) if outcome.judged else entry)
+            elif isinstance(outcome, Counted) and outcome.rows:
+                sheet.entries.append(admission.accounted(entry, outcome.rows))
         sheet.write()
-        for head in chains.due_heads(closing=last):
+        heads = chains.due_heads(closing=last)
+        for head in heads:
             transaction.add_head(head)
         self.numbers.records += sheet.records
-        return outcomes, sheet.ended
+        return outcomes, sheet.ended, heads
 
 
 class _Sheet:
@@ -201,5 +229,7 @@ class _Sheet:
         if deltas:
             transaction.add_deltas(deltas)
         for entry in entries:
+            if entry.keeps:
+                transaction.keep(entry.keeps)
             if entry.merge is not None:
                 transaction.merge_deltas(entry.merge)

@@ -10,6 +10,7 @@ from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.log.entries import Entry, Outcome
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.numbers import Numbers
+from bollard.host.store.rows import HeadRow
 
 __all__ = [
     "Begin",
@@ -83,10 +84,11 @@ class Refused(msgspec.Struct, tag=True, array_like=True):
 
 
 class Written(msgspec.Struct, tag=True, array_like=True):
-    """The fates of the oldest entries, in order."""
+    """The fates of the oldest entries, in order, and the heads that were signed with them or since."""
 
     fates: list[Outcome | Failure]
     numbers: Numbers
+    heads: list[HeadRow] = []
 
 
 class Closed(msgspec.Struct, tag=True, array_like=True):

@@ -206,10 +206,10 @@ class WriterProcess:
 
     def _hear(self, message: Opened | Refused | Written | Closed) -> None:
         match message:
-            case Written(fates, numbers):
+            case Written(fates, numbers, heads):
                 self._numbers = numbers
                 self._answered(len(fates))
-                self._tell([fate.error() if isinstance(fate, Failure) else fate for fate in fates], numbers)
+                self._tell([fate.error() if isinstance(fate, Failure) else fate for fate in fates], numbers, heads)
             case Opened():
                 self._opened.set_result(None)
             case Refused(failure):

@@ -62,12 +62,14 @@ class WriterThread:
             batch, closing = self._take()
             if closing and not batch:
                 self._writer.finish()
+                self._report([])
                 return
-            if fates := self._writer.turn(batch):
-                self._report(fates)
+            self._report(self._writer.turn(batch))
 
     def _report(self, fates: Sequence[Fate]) -> None:
-        self._loop.call_soon_threadsafe(self._tell, fates, msgspec.structs.replace(self._writer.numbers))
+        heads = self._writer.signed_heads()
+        if fates or heads:
+            self._loop.call_soon_threadsafe(self._tell, fates, msgspec.structs.replace(self._writer.numbers), heads)
 
     def _take(self) -> tuple[list[Entry], bool]:
         """The next batch, and whether the journal closes. Waits for company only when nobody waits for the batch."""
