@@ -1,0 +1,193 @@
+"""API keys: `blk_<id>_<secret>`, shown once, kept as a digest, for some rights, until some time.
+
+A key can do no more than whoever made it, also later: a user's key follows its user's role and goes with the user, and
+what a key made ends when the key would have.
+"""
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+
+from bollard.host.clock import Clock
+from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound, Overloaded
+from bollard.host.identity.caller import Caller
+from bollard.host.identity.callers import CallerBook, Credential
+from bollard.host.identity.key_uses import KEY_USE, KeyUses
+from bollard.host.identity.rights import RIGHTS, Right
+from bollard.host.identity.sessions import digest_of
+from bollard.host.identity.things import ApiKey, read
+from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S, KEYS_OF_WORKSPACE
+from bollard.host.log.saved_changes import SavedChanges
+from bollard.host.log.shelf import Along, Saved, Shelf
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import DropKept
+from bollard.protocol import JsonObject
+
+__all__ = ["Keys", "MadeKey", "WantedKey"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedKey:
+    """What somebody asks for."""
+
+    name: str
+    rights: tuple[Right, ...]
+    expires_in_s: float = KEY_LIFE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeKey:
+    """A key that was made, and its token: the only time that it is known."""
+
+    saved: Saved[ApiKey]
+    token: str
+
+
+class Keys:
+    """One per host."""
+
+    def __init__(
+        self,
+        *,
+        changes: SavedChanges,
+        changing: asyncio.Lock,
+        clock: Clock,
+        callers: CallerBook,
+        uses: KeyUses,
+    ) -> None:
+        self._clock = clock
+        self._callers = callers
+        self._uses = uses
+        self._shelf: Shelf[ApiKey] = Shelf(
+            "key",
+            changes=changes,
+            read=lambda body, _: read(ApiKey, body, "key"),
+            write=ApiKey.to_wire,
+            changing=changing,
+            watch=self._changed,
+        )
+
+    async def load(self, store: Store) -> None:
+        await self._shelf.load(store)
+
+    def all(self, workspace: str) -> list[Saved[ApiKey]]:
+        return self._shelf.all(workspace)
+
+    def find_saved(self, workspace: str, key_id: str) -> Saved[ApiKey] | None:
+        return self._shelf.get(workspace, key_id)
+
+    def has_expired(self, key: ApiKey) -> bool:
+        return key.expires_ms <= self._clock.now_ms()
+
+    def get(self, workspace: str, key_id: str) -> Saved[ApiKey]:
+        """Raises `NotFound`."""
+        found = self._shelf.get(workspace, key_id)
+        if found is None:
+            raise _no_key()
+        return found
+
+    # --- making ---
+
+    async def make(self, wanted: WantedKey, caller: Caller) -> MadeKey:
+        """A new key of the caller's."""
+        self._check(wanted, caller)
+        key_id = secrets.token_hex(8)
+        token = f"blk_{key_id}_{secrets.token_hex(32)}"
+        now_ms, own = self._clock.now_ms(), self._own(caller)
+        ends_ms = now_ms + round(wanted.expires_in_s * 1000)
+        key = ApiKey(
+            key_id=key_id,
+            name=wanted.name,
+            rights=tuple(right for right in RIGHTS if right in wanted.rights),
+            sha256=digest_of(token),
+            user_id=caller.user_id,
+            made_by=caller.name,
+            created_ms=now_ms,
+            expires_ms=ends_ms if own is None else min(ends_ms, own.expires_ms),
+        )
+
+        def new(before: Saved[ApiKey] | None) -> ApiKey:
+            if before is not None:
+                raise Conflict("there is a key of this id", hint="try again")
+            if self._shelf.count(caller.workspace) >= KEYS_OF_WORKSPACE:
+                raise Overloaded("the workspace has too many keys", hint="delete some", limit=KEYS_OF_WORKSPACE)
+            return key
+
+        issued: JsonObject = {
+            "kind": "key",
+            "id": key_id,
+            "rights": [*key.rights],
+            "expires_ms": key.expires_ms,
+            "by": caller.name,
+        }
+        saved = await self._shelf.save(caller.workspace, key_id, new, by=caller.name, beside=[("token.issued", issued)])
+        return MadeKey(saved=saved, token=token)
+
+    def _own(self, caller: Caller) -> ApiKey | None:
+        """The key that a caller is."""
+        found = self._shelf.get(caller.workspace, caller.name.removeprefix("key:")) if caller.kind == "key" else None
+        return None if found is None else found.thing
+
+    @staticmethod
+    def _check(wanted: WantedKey, caller: Caller) -> None:
+        if beyond := sorted(set(wanted.rights) - caller.rights):
+            raise Forbidden(
+                f"a key can do no more than its maker, who lacks {', '.join(beyond)}",
+                hint="leave these rights out, or ask somebody who has them",
+                right=beyond[0],
+            )
+        if not 0 < wanted.expires_in_s <= KEY_LIFE_MAX_S:
+            raise InvalidRequest(
+                f"expires_in_s is not between 0 and {KEY_LIFE_MAX_S:g}",
+                hint="choose a shorter time; make a new key then",
+                field="expires_in_s",
+            )
+
+    # --- ending and use ---
+
+    async def delete(self, workspace: str, key_id: str, caller: Caller, *, edited: int | None = None) -> None:
+        """It opens nothing from the commit on. Who could not have made it cannot delete it either."""
+
+        def check(before: Saved[ApiKey] | None) -> None:
+            if before is None:
+                raise _no_key()
+            if not caller.rights.issuperset(before.thing.rights):
+                raise Forbidden(
+                    f"key {key_id} can do more than you may", hint="ask an admin, or whoever made it, to delete it"
+                )
+
+        use = DropKept(KEY_USE, workspace, key_id)
+        await self._shelf.delete(workspace, key_id, check, by=caller.name, edited=edited, keeps=[use])
+
+    def leaving(self, workspace: str, user_id: str, by: str) -> Along:
+        """Those of a user who is deleted: who gets the id next is somebody else."""
+
+        def goes(saved: Saved[ApiKey]) -> bool:
+            return saved.thing.user_id == user_id
+
+        uses = [DropKept(KEY_USE, workspace, saved.id) for saved in self.all(workspace) if goes(saved)]
+        return self._shelf.leaving(workspace, goes, by) + Along(keeps=uses)
+
+    def _changed(self, before: Saved[ApiKey] | None, after: Saved[ApiKey] | None) -> None:
+        if before is not None:
+            self._callers.drop(before.thing.sha256)
+        if after is None:
+            if before is not None:
+                self._uses.forget(before.workspace, before.id)
+            return
+        key = after.thing
+        self._callers.put(
+            Credential(
+                digest=key.sha256,
+                workspace=after.workspace,
+                kind="key",
+                id=after.id,
+                user_id=key.user_id,
+                rights=frozenset(key.rights),
+                expires_ms=key.expires_ms,
+            )
+        )
+
+
+def _no_key() -> NotFound:
+    return NotFound("there is no such key", hint="`bollard keys` lists them")

@@ -1,0 +1,261 @@
+"""Who may see, steer and approve: the rule of an agent, for who is bound by it."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.requests import HTTPConnection
+
+from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRule
+from bollard.host.http.callers import give_caller
+from bollard.host.http.run_rows import RunRows
+from bollard.host.identity.audience import Audience, Place
+from bollard.host.identity.caller import Caller, installation
+from bollard.host.identity.keys import WantedKey
+from bollard.host.identity.rights import rights_of
+from bollard.host.identity.sessions import digest_of
+from bollard.host.limits import STREAM_LOOK_S
+from bollard.host.log.facts import RunFacts
+from bollard.host.runs.hub import StreamRecord
+from bollard.host.store.rows import EventRow, PutEvent, PutRun, RunRow
+
+DEEDS = ("see", "steer", "approve")
+
+
+def caller(user_id: str, role: Any = "member", workspace: str = "default") -> Caller:
+    return Caller(
+        workspace=workspace,
+        kind="session",
+        name=f"user:{user_id}",
+        user_id=user_id,
+        role=role,
+        rights=rights_of(role),
+    )
+
+
+def agent(rule: AudienceRule | None, agent_id: str = "echo") -> Agent:
+    audience = AudiencePolicy() if rule is None else AudiencePolicy(see=rule, steer=rule, approve=rule)
+    return Agent(
+        agent_id=agent_id,
+        runner_id="plugin:bollard/echo/default",
+        runner_name="default",
+        plugin="bollard/echo",
+        label={"en_US": "Echo"},
+        policy=AgentPolicy(audience=audience),
+    )
+
+
+class Hall:
+    """Runs of agents in a store, and people who ask about them."""
+
+    def __init__(self, office: Any) -> None:
+        self.office = office
+        self.store = office.store
+        self.agents = AgentBook()
+        self.audience = Audience(
+            agents=self.agents,
+            users=office.book.users,
+            links=office.book.links,
+            callers=office.book.callers,
+            store=office.store,
+        )
+        self._count = 0
+
+    def run(self, actor: tuple[str, str] | None, conversation: str | None = None, agent_id: str = "echo") -> RunRow:
+        self._count += 1
+        run_id = f"run_{self._count}"
+        facts = RunFacts(
+            run_id=run_id,
+            workspace="default",
+            event_id=f"evt_{self._count}",
+            agent_id=agent_id,
+            binding_id="b",
+            runner_id="r",
+            grant_sha256="g",
+            conversation=conversation,
+            actor_type=actor[0] if actor else None,
+            actor_id=actor[1] if actor else None,
+        )
+        shared = {"workspace": "default", "conversation": conversation, "bot": None, "thread": None}
+        row = RunRow(
+            run_id=run_id,
+            event_id=facts.event_id,
+            agent_id=agent_id,
+            binding_id="b",
+            runner_id="r",
+            parent_run_id=None,
+            depth=0,
+            status="completed",
+            reason=None,
+            epoch=1,
+            owner=None,
+            lease_until_ms=None,
+            grant_sha256="g",
+            created_ms=self._count,
+            started_ms=None,
+            finished_ms=None,
+            updated_ms=self._count,
+            cancel_requested_ms=None,
+            last_seq=1,
+            facts=msgspec.json.encode(facts),
+            **shared,
+        )
+        event = EventRow(
+            event_id=facts.event_id,
+            source="s",
+            source_id=facts.event_id,
+            type="message.received",
+            run_id=run_id,
+            actor_type=facts.actor_type,
+            actor_id=facts.actor_id,
+            actor_name=None,
+            subject_type=None,
+            subject_id=None,
+            summary=None,
+            event_ms=None,
+            created_ms=self._count,
+            dispatch="run",
+            steering=None,
+            steering_ms=None,
+            record_id=self._count,
+            **shared,
+        )
+        with self.store.write() as transaction:
+            transaction.apply([PutEvent(event), PutRun(row)])
+        return row
+
+    async def may(self, who: Caller, row: RunRow) -> set[bool]:
+        return {await self.audience.may(who, deed, row) for deed in DEEDS}
+
+
+@pytest.fixture
+async def hall(memory_office: Any) -> Hall:
+    await memory_office.user("ann", "member")
+    await memory_office.user("bob", "member")
+    await memory_office.user("vic", "viewer")
+    return Hall(memory_office)
+
+
+async def test_whoever_may_change_the_agent_is_bound_by_no_rule(hall: Hall) -> None:
+    hall.agents.put(agent(AudienceRule(who="listed")))
+    row = hall.run(("user", "ann"))
+    for who in (installation(), caller("olga", "operator"), caller("ada", "admin")):
+        assert await hall.may(who, row) == {True}
+    assert await hall.may(caller("ann"), row) == {False}
+
+
+@pytest.mark.parametrize(
+    ("listed", "who"), [("user:bob", {"bob"}), ("role:member", {"ann", "bob"}), ("user:*", {"ann", "bob", "vic"})]
+)
+async def test_a_list_names_people_and_roles(hall: Hall, listed: str, who: set[str]) -> None:
+    hall.agents.put(agent(AudienceRule(who="listed", actors=(listed,))))
+    row = hall.run(None)
+    people = {"ann": caller("ann"), "bob": caller("bob"), "vic": caller("vic", "viewer")}
+    assert {name for name, each in people.items() if await hall.may(each, row) == {True}} == who
+
+
+async def test_who_takes_part_is_the_runs_own_actor_and_who_spoke_in_its_conversation(hall: Hall) -> None:
+    hall.agents.put(agent(AudienceRule(who="participants")))
+    alone, talk = hall.run(("user", "ann")), hall.run(("user", "ann"), "room")
+    assert await hall.may(caller("ann"), alone) == {True}
+    assert await hall.may(caller("bob"), alone) == {False}
+    assert await hall.may(caller("bob"), talk) == {False}
+    hall.run(("chat", "7"), "room")
+    assert await hall.may(caller("bob"), talk) == {False}
+    await hall.office.book.links.save({"actor": "chat:7", "user_id": "bob"}, installation())
+    assert await hall.may(caller("bob"), talk) == {True}
+    nobody = Caller(workspace="default", kind="key", name="key:1", rights=frozenset({"runs.read"}))
+    assert await hall.may(nobody, hall.run(None, "room")) == {False}
+
+
+async def test_who_speaks_for_others_steers_for_them_and_sees_no_more(hall: Hall) -> None:
+    hall.agents.put(agent(AudienceRule(who="listed")))
+    row = hall.run(("user", "ann"))
+    program = Caller(workspace="default", kind="key", name="key:1", rights=frozenset({"actors.assume", "runs.read"}))
+    assert [await hall.audience.may(program, deed, row) for deed in DEEDS] == [False, True, False]
+
+
+async def test_the_holder_of_a_runs_token_may_do_with_that_run_alone(hall: Hall) -> None:
+    hall.agents.put(agent(AudienceRule(who="listed")))
+    row, other = hall.run(None), hall.run(None)
+    holder = Caller(workspace="default", kind="run", name=f"run:{row.run_id}", rights=frozenset({"runs.execute"}))
+    may = {deed: await hall.audience.may(holder, deed, row) for deed in DEEDS}
+    assert may == {"steer": True, "see": True, "approve": False}, "whoever executes a run approves nothing of it"
+    assert await hall.may(holder, other) == {False}
+
+
+async def test_runs_of_an_agent_that_is_gone_are_hidden_only_where_some_agent_hides_its_own(hall: Hall) -> None:
+    row = hall.run(("user", "ann"), agent_id="gone")
+    hall.agents.put(agent(None))
+    assert await hall.audience.seen(caller("bob"), [row]) == [row]
+    hall.agents.save(agent(AudienceRule(who="participants"), "private"))
+    assert await hall.audience.seen(caller("bob"), [row]) == []
+    assert await hall.audience.seen(caller("ann"), [row]) == [row]
+
+
+async def test_what_belongs_to_a_run_is_for_who_sees_the_run(hall: Hall) -> None:
+    hall.agents.put(agent(AudienceRule(who="participants")))
+    row = hall.run(("user", "ann"))
+    assert await hall.audience.sees_run(caller("ann"), row.run_id)
+    assert not await hall.audience.sees_run(caller("bob"), row.run_id)
+    assert not await hall.audience.sees_run(caller("ann"), "run_absent")
+    assert await hall.audience.sees_run(caller("bob"), None)
+
+
+async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it(hall: Hall) -> None:
+    hall.agents.put(agent(None))
+    hall.agents.save(agent(AudienceRule(who="participants"), "private"))
+    place = Place(bot=None, conversation="room", thread=None)
+    hall.run(("user", "ann"), "room")
+    assert await hall.audience.sees_place(caller("bob"), place)
+    hall.run(("user", "ann"), "room", "private")
+    assert not await hall.audience.sees_place(caller("bob"), place)
+    assert await hall.audience.sees_place(caller("ann"), place)
+    assert await hall.audience.sees_place(caller("olga", "operator"), place)
+
+
+async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(hall: Hall) -> None:
+    office = hall.office
+    hall.agents.put(agent(None))
+    row, token = hall.run(("user", "ann")), await office.login("ann")
+    rows = RunRows(hall.store, hall.audience, office.clock)
+    request = HTTPConnection({"type": "http", "headers": []})
+    give_caller(request, office.caller(token))
+    closed: list[bool] = []
+
+    async def silence() -> AsyncGenerator[list[StreamRecord]]:
+        try:
+            while True:
+                yield []
+        finally:
+            closed.append(True)
+
+    batches = rows.watched(request, row, silence())
+    for _ in range(3):
+        office.clock.advance(STREAM_LOOK_S)
+        assert await anext(batches) == []
+    await office.user("ann", "viewer", password=None)  # another role is another caller: whoever reads comes again
+    assert await anext(batches) == []  # not looked at yet
+    office.clock.advance(STREAM_LOOK_S)
+    with pytest.raises(StopAsyncIteration):
+        await anext(batches)
+    assert closed == [True]
+
+
+async def test_whoever_has_another_session_is_still_somebody_and_who_is_disabled_is_not(hall: Hall) -> None:
+    office = hall.office
+    hall.agents.put(agent(None))
+    row, first, second = hall.run(None), await office.login("ann"), await office.login("ann")
+    ann = office.caller(first)
+    await office.book.sessions.end("default", "ann", digest_of(first))
+    assert await hall.audience.still_sees(ann, row)
+    await office.book.sessions.end("default", "ann", digest_of(second))
+    assert not await hall.audience.still_sees(ann, row)
+    assert await hall.audience.still_sees(installation(), row)
+    made = await office.book.keys.make(WantedKey(name="k", rights=("runs.read",)), installation())
+    key = office.caller(made.token)
+    assert await hall.audience.still_sees(key, row)
+    await office.book.keys.delete("default", made.saved.id, installation())
+    assert not await hall.audience.still_sees(key, row)

@@ -1,0 +1,144 @@
+"""Workspaces: made and closed by the installation, never given again; and which user an actor is."""
+
+from typing import Any
+
+import pytest
+
+from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from bollard.host.identity.caller import Caller, installation
+from bollard.host.identity.keys import WantedKey
+from bollard.host.identity.rights import rights_of
+
+BY = "admin-token"
+
+
+async def test_there_is_one_workspace_from_the_start(office: Any) -> None:
+    workspaces = office.book.workspaces
+    assert workspaces.open_ids() == ["default"]
+    assert workspaces.get("default").revision == 0
+    assert not workspaces.is_open("north")
+
+
+async def test_a_workspace_is_made_renamed_and_outlives_the_host(office: Any) -> None:
+    await office.book.workspaces.save({"workspace_id": "north"}, BY)
+    await office.book.workspaces.save({"workspace_id": "north", "name": "Norden"}, BY, 1)
+    await office.again()
+    assert office.book.workspaces.open_ids() == ["default", "north"]
+    assert office.book.workspaces.get("north").thing.name == "Norden"
+    (first, second) = office.records("policy.changed")
+    assert (first.workspace, second.workspace) == ("north", "north")
+
+
+async def test_a_closed_workspace_lets_nobody_in_and_its_id_is_not_given_again(office: Any) -> None:
+    await office.book.workspaces.save({"workspace_id": "north"}, BY)
+    await office.user(workspace="north")
+    token = await office.login(workspace="north")
+    key = (await office.book.keys.make(WantedKey(name="k", rights=("runs.read",)), installation("north"))).token
+    assert office.caller(token) is not None
+    await office.book.workspaces.close("north", BY)
+    for _ in range(2):
+        assert office.caller(token) is None
+        assert office.caller(key) is None
+        assert office.book.workspaces.open_ids() == ["default"]
+        with pytest.raises(NotFound):
+            office.book.workspaces.get("north")
+        with pytest.raises(NotFound):
+            await office.book.workspaces.close("north", BY)
+        with pytest.raises(Conflict, match="not given again"):
+            await office.book.workspaces.save({"workspace_id": "north"}, BY)
+        await office.again()
+
+
+async def test_the_first_workspace_stays(memory_office: Any) -> None:
+    with pytest.raises(Conflict):
+        await memory_office.book.workspaces.close("default", BY)
+    assert memory_office.book.workspaces.is_open("default")
+
+
+async def test_others_hear_of_workspaces_that_come_and_go(memory_office: Any) -> None:
+    heard: list[tuple[str, str]] = []
+    workspaces = memory_office.book.workspaces
+    workspaces.watch(lambda each: heard.append(("opened", each)), lambda each: heard.append(("closed", each)))
+    await workspaces.save({"workspace_id": "north"}, BY)
+    await workspaces.save({"workspace_id": "north", "name": "Norden"}, BY)
+    await workspaces.save({"workspace_id": "default", "name": "Home"}, BY)
+    await workspaces.close("north", BY)
+    assert heard == [("opened", "north"), ("closed", "north")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"workspace_id": "North"}, {"workspace_id": ""}, {"workspace_id": "../etc"}, {"workspace_id": "a", "x": 1}],
+)
+async def test_a_workspace_that_does_not_fit_is_refused(memory_office: Any, body: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        await memory_office.book.workspaces.save(body, BY)
+    assert memory_office.book.workspaces.open_ids() == ["default"]
+
+
+# --- actors of channels ---
+
+
+async def test_an_actor_of_a_channel_is_the_user_it_is_linked_to(office: Any) -> None:
+    await office.user(role="operator")
+    await office.book.links.save({"actor": "feishu:ou_1", "user_id": "ann"}, installation())
+    await office.again()
+    names = office.book.links.names("default", "feishu", "ou_1")
+    assert names == {
+        "feishu:ou_1",
+        "feishu:*",
+        "user:ann",
+        "user:*",
+        "role:viewer",
+        "role:member",
+        "role:operator",
+    }
+    assert office.book.links.names("default", "feishu", "ou_2") == {"feishu:ou_2", "feishu:*"}
+    assert office.book.links.names("other", "feishu", "ou_1") == {"feishu:ou_1", "feishu:*"}
+
+
+async def test_a_link_means_nothing_once_its_user_is_gone_or_disabled(memory_office: Any) -> None:
+    office = memory_office
+    await office.user()
+    saved = await office.book.links.save({"actor": "feishu:ou_1", "user_id": "ann"}, installation())
+    await office.user(password=None, disabled=True)
+    assert office.book.links.user_of("default", "feishu", "ou_1") is None
+    await office.user(password=None)
+    assert office.book.links.user_of("default", "feishu", "ou_1").user_id == "ann"
+    await office.book.delete_user("ann", installation())
+    with pytest.raises(NotFound):
+        office.book.links.get("default", saved.id)
+    await office.user()  # somebody else of this name
+    assert office.book.links.user_of("default", "feishu", "ou_1") is None
+
+
+@pytest.mark.parametrize(("actor_type", "actor_id"), [("role", "admin"), ("user", "*"), ("a:b", "c"), (None, "x")])
+async def test_nobody_gets_a_role_by_what_they_call_themselves(
+    memory_office: Any, actor_type: str | None, actor_id: str
+) -> None:
+    await memory_office.user(role="admin")
+    user = memory_office.book.links.user_of("default", actor_type, actor_id)
+    assert user is None
+
+
+@pytest.mark.parametrize("actor", ["user:bob", "role:admin", "key:1", "ou_1", "feishu:*", "feishu:", ""])
+async def test_only_an_actor_of_a_channel_is_linked(memory_office: Any, actor: str) -> None:
+    await memory_office.user()
+    with pytest.raises(InvalidRequest):
+        await memory_office.book.links.save({"actor": actor, "user_id": "ann"}, installation())
+    with pytest.raises(InvalidRequest, match="there is no user bob"):
+        await memory_office.book.links.save({"actor": "feishu:ou_1", "user_id": "bob"}, installation())
+    assert memory_office.book.links.all("default") == []
+
+
+async def test_nobody_links_an_actor_to_a_user_who_may_more_than_themselves(memory_office: Any) -> None:
+    office = memory_office
+    await office.user(role="admin")
+    await office.user("vic", role="viewer")
+    rights = frozenset({"users.write", *rights_of("viewer")})
+    narrow = Caller(workspace="default", kind="key", name="key:1", rights=rights)
+    with pytest.raises(Forbidden, match="may more than you"):
+        await office.book.links.save({"actor": "feishu:ou_1", "user_id": "ann"}, narrow)
+    assert office.book.links.all("default") == []
+    await office.book.links.save({"actor": "feishu:ou_1", "user_id": "vic"}, narrow)
+    assert office.book.links.user_of("default", "feishu", "ou_1").user_id == "vic"
