@@ -1,0 +1,1 @@
+"""The one way out: requests to addresses that are globally routable, checked at every hop."""

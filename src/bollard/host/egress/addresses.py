@@ -1,0 +1,145 @@
+"""Which addresses outside may be reached. Pure: every decision from plain values.
+
+Only what is globally routable is outside. An address that carries another one (IPv4 in IPv6, 6to4, Teredo, NAT64) is
+judged by that one too, so that no spelling leads inside.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Final
+
+__all__ = ["Address", "AllowList", "address_problem", "host_problem", "literal", "parse_allow"]
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_INSIDE_V4: Final = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # shared by customers of a provider; some clouds have their metadata there
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # a cloud's own service for its machines, under a public address
+        "169.254.0.0/16",  # link-local, the metadata of most clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+)
+_OUTSIDE_V6: Final = IPv6Network("2000::/3")
+"""Everything else of IPv6 is reserved, local or a translation."""
+_INSIDE_V6: Final = tuple(
+    IPv6Network(text)
+    for text in ("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20", "5f00::/16", "2002::/16")
+)
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_NUMERIC: Final = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]*))*", re.IGNORECASE)
+_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.IGNORECASE)
+_NAME_CHARACTERS: Final = 253
+
+
+def address_problem(address: Address) -> str | None:
+    """Why an address is not outside; `None` where it is."""
+    if isinstance(address, IPv4Address):
+        return f"{address} is not globally routable" if any(address in inside for inside in _INSIDE_V4) else None
+    if address.scope_id is not None:
+        return f"{address} is of one link only"
+    if address in _NAT64:
+        carried = IPv4Address(int(address) & 0xFFFF_FFFF)
+        return None if address_problem(carried) is None else f"{address} stands for {carried}, which is inside"
+    # 6to4 and Teredo carry an address too and are in no use any more: refused as a whole, with all that is reserved.
+    if address not in _OUTSIDE_V6 or any(address in inside for inside in _INSIDE_V6):
+        return f"{address} is not globally routable"
+    return None
+
+
+def host_problem(host: str) -> str | None:
+    """Why a host in a URL cannot be looked up; `None` for a name and for an address as it is usually written."""
+    if literal(host) is not None:
+        return None
+    if _NUMERIC.fullmatch(host.rstrip(".")) is not None:
+        return f"{host} is an address in an unusual form"
+    labels = host.removesuffix(".").split(".")
+    if len(host) > _NAME_CHARACTERS or not all(_LABEL.fullmatch(label) for label in labels):
+        return f"{host[:80]!r} is no name of a host"
+    if _NUMERIC.fullmatch(labels[-1]) is not None:
+        return f"{host} ends like an address and is none"
+    return None
+
+
+def literal(host: str) -> Address | None:
+    """The address that a host is, where it is no name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowList:
+    """What an operator opened although it is inside. Empty opens nothing."""
+
+    names: frozenset[tuple[str, int | None]] = frozenset()
+    networks: tuple[tuple[Network, int | None], ...] = ()
+
+    def names_host(self, host: str, port: int) -> bool:
+        """Whether a name is open, whatever its addresses are."""
+        name = host.lower().removesuffix(".")
+        return (name, port) in self.names or (name, None) in self.names
+
+    def has(self, address: Address, port: int) -> bool:
+        """Whether an address is open."""
+        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+        found = mapped or address
+        return any(found in network and wanted in (None, port) for network, wanted in self.networks)
+
+
+def parse_allow(entries: Iterable[str]) -> AllowList:
+    """`name`, `name:port`, `address`, `address:port`, `[v6]:port` and `network/bits`. Raises `ValueError`."""
+    names: set[tuple[str, int | None]] = set()
+    networks: list[tuple[Network, int | None]] = []
+    for entry in entries:
+        if "/" in entry:
+            networks.append((ipaddress.ip_network(entry), None))
+            continue
+        host, port = _host_and_port(entry)
+        address = literal(host)
+        if address is not None:
+            networks.append((ipaddress.ip_network(address), port))
+        elif problem := host_problem(host):
+            raise ValueError(problem)
+        else:
+            names.add((host.lower().removesuffix("."), port))
+    return AllowList(names=frozenset(names), networks=tuple(networks))
+
+
+def _host_and_port(entry: str) -> tuple[str, int | None]:
+    if entry.startswith("["):
+        host, bracket, rest = entry[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ValueError(f"{entry!r} is no address with a port")
+        return host, _port(rest[1:]) if rest else None
+    if entry.count(":") == 1:
+        host, _, port = entry.partition(":")
+        return host, _port(port)
+    return entry, None
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise ValueError(f"{text!r} is no port")
+    return int(text)

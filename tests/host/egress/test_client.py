@@ -1,0 +1,358 @@
+"""The way out, against real servers and a resolver that lies (F44): what is judged is what is connected to, at every
+hop; and what it sends and takes is bounded."""
+
+import asyncio
+import contextlib
+import datetime
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from bollard.host.egress.addresses import parse_allow
+from bollard.host.egress.client import EgressClient
+from bollard.host.egress.places import EgressRequest
+from bollard.host.egress.resolver import FixedResolver, SystemResolver
+from bollard.host.errors import EgressDenied, OutcomeUnknown, SettingsError, ToolFailed
+
+
+@dataclass
+class Web:
+    """A server that remembers what came, and answers what it is told."""
+
+    answers: list[bytes] = field(default_factory=list[bytes])
+    came: list[str] = field(default_factory=list[str])
+    bodies: list[bytes] = field(default_factory=list[bytes])
+    port: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            length = [line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length:")]
+            self.bodies.append(await reader.readexactly(int(length[0])) if length else b"")
+            self.came.append(head)
+            writer.write(self.answers.pop(0) if self.answers else b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
+            await writer.drain()
+
+    def send_on(self, to: str, status: int = 302) -> None:
+        self.answers.append(f"HTTP/1.1 {status} Go\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n".encode())
+
+
+Start = Callable[..., Awaitable[Web]]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    servers: list[asyncio.Server] = []
+
+    async def begin(tls: ssl.SSLContext | None = None) -> Web:
+        web = Web()
+        server = await asyncio.start_server(web.serve, "127.0.0.1", 0, ssl=tls)
+        servers.append(server)
+        web.port = server.sockets[0].getsockname()[1]
+        return web
+
+    yield begin
+    for server in servers:
+        server.close()
+
+
+def client(web: Web | None = None, names: dict[str, list[list[str]]] | None = None) -> EgressClient:
+    """One for which the port of a test's server is outside."""
+    allow = parse_allow([] if web is None else [f"127.0.0.1:{web.port}"])
+    return EgressClient(allow, FixedResolver(names) if names is not None else None)
+
+
+async def test_a_name_is_looked_up_once_and_its_very_address_is_asked(start: Start) -> None:
+    web = await start()
+    resolver = FixedResolver({"page.example": [["127.0.0.1"], ["10.0.0.1"]]})
+    egress = EgressClient(parse_allow([f"127.0.0.1:{web.port}"]), resolver)
+    answer = await egress.fetch(EgressRequest(url=f"http://page.example:{web.port}/a?b=c"))
+    assert (answer.status, answer.body, answer.truncated) == (200, b"hi", False)
+    assert resolver.asked == ["page.example"]
+    assert web.came[0].startswith(f"GET /a?b=c HTTP/1.1\r\nhost: page.example:{web.port}\r\n")
+
+
+async def test_a_name_that_is_rebound_between_two_hops_is_refused_at_the_second(start: Start) -> None:
+    web = await start()
+    web.send_on("/again")
+    egress = client(web, {"page.example": [["127.0.0.1"], ["127.0.0.2"]]})
+    with pytest.raises(EgressDenied):
+        await egress.fetch(EgressRequest(url=f"http://page.example:{web.port}/"))
+    assert len(web.came) == 1
+
+
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], ["93.184.216.34", "127.0.0.1"], ["::ffff:127.0.0.1"], ["169.254.169.254"]]
+)
+async def test_a_name_with_one_address_inside_is_refused_before_anything_is_sent(
+    start: Start, addresses: list[str]
+) -> None:
+    web = await start()
+    with pytest.raises(EgressDenied) as refused:
+        await client(None, {"evil.example": [addresses]}).fetch(EgressRequest(url=f"http://evil.example:{web.port}/"))
+    assert "egress_allow" in refused.value.hint
+    assert web.came == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:{port}/",
+        "http://localhost:{port}/",
+        "http://[::ffff:127.0.0.1]:{port}/",
+        "http://0x7f000001:{port}/",
+        "http://2130706433:{port}/",
+        "http://0177.0.0.1:{port}/",
+        "http://127.1:{port}/",
+        "http://1.1:{port}/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://user@127.0.0.1:{port}/",
+        "http://example.org\\@127.0.0.1:{port}/",
+        "http://127.0.0.1:{port}/#x",
+        "ftp://127.0.0.1:{port}/",
+        "file:///etc/passwd",
+        "http:///",
+        "http://127.0.0.1:99999/",
+        "http://ex ample.org/",
+        "http://a.example/" + "x" * 5000,
+    ],
+)
+async def test_no_spelling_of_a_url_leads_inside(start: Start, url: str) -> None:
+    web = await start()
+    with pytest.raises(EgressDenied) as refused:
+        await client().fetch(EgressRequest(url=url.replace("{port}", str(web.port))))
+    assert refused.value.hint
+    assert web.came == []
+
+
+async def test_a_redirect_inside_is_refused_and_a_long_chain_ends(start: Start) -> None:
+    web, secret = await start(), await start()
+    web.send_on(f"http://127.0.0.1:{secret.port}/")
+    with pytest.raises(EgressDenied):
+        await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
+    assert secret.came == []
+    for number in range(6):
+        web.send_on(f"/{number}")
+    with pytest.raises(EgressDenied, match="sends on"):
+        await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
+    assert len(web.came) == 1 + 6
+    web.answers.clear()
+    web.send_on("/last")
+    followed = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
+    assert (followed.status, followed.url) == (200, f"http://127.0.0.1:{web.port}/last")
+    web.send_on("/last")
+    itself = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", redirects=0))
+    assert (itself.status, itself.header("location")) == (302, "/last")
+
+
+async def test_what_is_for_one_host_is_not_sent_on_to_another(start: Start) -> None:
+    first, second = await start(), await start()
+    egress = EgressClient(parse_allow(["127.0.0.0/8"]))
+    headers = (("Authorization", "Bearer x"), ("X-Key", "y"), ("Accept", "text/plain"))
+    first.send_on(f"http://127.0.0.1:{second.port}/")
+    await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{first.port}/", headers=headers))
+    assert "Bearer x" in first.came[0]
+    assert "Bearer" not in second.came[0]
+    assert "x-key" not in second.came[0].lower()
+    assert "text/plain" in second.came[0]
+    first.send_on(f"http://127.0.0.1:{second.port}/", 307)
+    post = EgressRequest(url=f"http://127.0.0.1:{first.port}/", method="POST", body=b"for the first")
+    with pytest.raises(EgressDenied):
+        await egress.fetch(post)
+    assert len(second.came) == 1
+    first.send_on("/here", 303)
+    assert (await egress.fetch(post)).status == 200
+    assert first.came[-1].startswith("GET /here ")
+    assert first.bodies[-1] == b""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Host", "inside"),
+        ("Content-Length", "5"),
+        ("Transfer-Encoding", "chunked"),
+        ("Connection", "upgrade"),
+        ("Proxy-Authorization", "x"),
+        ("X-Forwarded-For", "127.0.0.1"),
+        ("X-HTTP-Method-Override", "DELETE"),
+        ("X-A: b\r\nX-C", "d"),
+        ("X-A", "b\r\nHost: inside"),
+        ("X-A", "b\0"),
+        ("X-A", "x" * 9000),
+        ("Cookie", "a=b"),
+    ],
+)
+async def test_a_header_that_changes_what_a_request_means_is_not_sent(start: Start, name: str, value: str) -> None:
+    web = await start()
+    with pytest.raises(EgressDenied):
+        await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", headers=((name, value),)))
+    assert web.came == []
+
+
+@pytest.mark.parametrize("method", ["CONNECT", "TRACE", "get", "GET / HTTP/1.1\r\nX: y\r\n\r\nGET", ""])
+async def test_a_method_that_is_not_listed_is_not_sent(start: Start, method: str) -> None:
+    web = await start()
+    with pytest.raises(EgressDenied):
+        await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", method=method))
+    assert web.came == []
+
+
+async def test_an_answer_is_cut_at_its_limit_and_says_so(start: Start) -> None:
+    web = await start()
+    web.answers += [b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n" + b"x" * 5000] * 2
+    cut = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", max_bytes=1000))
+    assert (len(cut.body), cut.truncated) == (1000, True)
+    head = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", method="HEAD"))
+    assert (head.status, head.body) == (200, b"")
+    web.answers.append(b"HTTP/1.1 200 OK\r\n" + b"x-more: %b\r\n" % (b"y" * 8000) * 100)
+    with pytest.raises(ToolFailed, match="head"):
+        await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
+
+
+async def test_what_never_left_failed_and_what_may_have_arrived_is_unknown(start: Start) -> None:
+    web = await start()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    egress = EgressClient(parse_allow(["127.0.0.0/8"]))
+    with pytest.raises(ToolFailed):
+        await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{free}/", method="POST"))
+    with pytest.raises(ToolFailed):
+        await client(None, {}).fetch(EgressRequest(url="http://nobody.example/"))
+    web.answers += [b"", b"", b"no HTTP at all\r\n\r\n"]
+    with pytest.raises(ToolFailed):
+        await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
+    for _ in range(2):
+        with pytest.raises(OutcomeUnknown):
+            await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", method="POST", body=b"x"))
+
+
+async def test_a_server_that_says_nothing_is_left_in_time() -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        egress = EgressClient(parse_allow(["127.0.0.0/8"]))
+        with pytest.raises(ToolFailed, match="no answer"):
+            await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{deaf.getsockname()[1]}/", timeout_s=0.2))
+
+
+async def test_an_answer_that_goes_on_behind_its_body_is_left(start: Start) -> None:
+    web = await start()
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-more\r\n\r\n2\r\nhi\r\n0\r\n"
+    web.answers.append(head + b"x-more: 1\r\n\r\n")
+    answer = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", max_bytes=1000))
+    assert (answer.body, answer.header("x-more")) == (b"hi", None)
+    for endless in (b"x-more: %b\r\n" % (b"y" * 50), b"y"):
+        web.answers.append(head + b"x-more: " + endless * (4 * 1024 * 1024 // len(endless)))
+        with pytest.raises(ToolFailed, match="goes on"):
+            await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", max_bytes=1000))
+
+
+async def test_whoever_waits_for_a_place_waits_no_longer_than_for_an_answer() -> None:
+    accepted = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set()
+        with contextlib.closing(writer):
+            await reader.read()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as deaf:
+        url = f"http://127.0.0.1:{deaf.sockets[0].getsockname()[1]}/"
+        egress = EgressClient(parse_allow(["127.0.0.0/8"]), at_once=1)
+        first = asyncio.create_task(egress.fetch(EgressRequest(url=url, timeout_s=60)))
+        await accepted.wait()
+        async with asyncio.timeout(30):
+            with pytest.raises(ToolFailed, match="under way"):
+                await egress.fetch(EgressRequest(url=url, timeout_s=0.1))
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_names_that_nobody_answers_for_keep_no_other_work_of_the_host_waiting() -> None:
+    answered = threading.Event()
+
+    def lookup(*_: object, **__: object) -> list[object]:
+        answered.wait(60)
+        raise OSError("nobody answered")
+
+    resolver = SystemResolver(lookup)
+    asked = [asyncio.create_task(resolver.addresses(f"{number}.example")) for number in range(40)]
+    try:
+        await asyncio.sleep(0)  # each has asked by then
+        async with asyncio.timeout(30):
+            assert await asyncio.to_thread(lambda: "done") == "done"
+    finally:
+        answered.set()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for page.example that only its own holder trusts, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "page.example")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("page.example")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "page.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+async def test_tls_is_for_the_name_and_not_for_the_address(start: Start, identity: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(identity)
+    web = await start(context)
+    allow = parse_allow(["127.0.0.0/8"])
+    resolver = FixedResolver({"page.example": [["127.0.0.1"]], "other.example": [["127.0.0.1"]]})
+
+    def trusting() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(identity))
+
+    egress = EgressClient(allow, resolver, trusting)
+    assert (await egress.fetch(EgressRequest(url=f"https://page.example:{web.port}/"))).status == 200
+    with pytest.raises(ToolFailed):
+        await egress.fetch(EgressRequest(url=f"https://other.example:{web.port}/"))
+    with pytest.raises(ToolFailed):
+        await EgressClient(allow, resolver).fetch(EgressRequest(url=f"https://page.example:{web.port}/"))
+    assert len(web.came) == 1
+    web.send_on("http://page.example/plain")
+    with pytest.raises(EgressDenied, match="plain http"):
+        await egress.fetch(EgressRequest(url=f"https://page.example:{web.port}/"))
+
+
+async def test_no_proxy_of_the_environment_sees_a_request(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    web, proxy = await start(), await start()
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+    assert (await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))).status == 200
+    assert proxy.came == []
+
+
+def test_a_setting_that_opens_nothing_is_refused_at_start() -> None:
+    with pytest.raises(SettingsError) as refused:
+        EgressClient.of_setting(["10.0.0.1/8"])
+    assert (refused.value.details["field"], bool(refused.value.hint)) == ("egress_allow", True)
