@@ -1,0 +1,1 @@
+"""Secrets: written once, never read back, used by reference, and kept out of everything that is shown or stored."""

@@ -1,0 +1,120 @@
+"""Finds many literal texts at once, in time that grows with the text alone (Aho and Corasick). Pure.
+
+No pattern is compiled and nothing is tried twice, so that no secret and no text can make it slow.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["Matcher", "Span"]
+
+Span = tuple[int, int]
+"""From the first character to behind the last."""
+_STEP: Final = 0x110000
+"""More than any character: a place of the automaton and a character make one number."""
+_LONG_CHARACTERS: Final = 512
+"""From here on a text is searched for each needle first, which is quicker where few are found: almost always."""
+_FEW: Final = 256
+
+
+class Matcher:
+    """Made once for a set of needles."""
+
+    def __init__(self, needles: Iterable[str]) -> None:
+        self.needles: Final = tuple(sorted({needle for needle in needles if needle}))
+        self._moves: dict[int, int] = {}
+        self._depths = [0]
+        self._ends = [0]
+        """For each place the length of the longest needle that ends there; 0 for none."""
+        self._back = [0]
+        """For each place the place of the longest end of its text that is the beginning of another needle."""
+        self._goes_on = [False]
+        for needle in self.needles:
+            self._add(needle)
+        self._link()
+
+    def _add(self, needle: str) -> None:
+        place = 0
+        for character in needle:
+            move = place * _STEP + ord(character)
+            there = self._moves.get(move)
+            if there is None:
+                there = self._moves[move] = len(self._depths)
+                self._depths.append(self._depths[place] + 1)
+                self._ends.append(0)
+                self._back.append(0)
+                self._goes_on.append(False)
+                self._goes_on[place] = True
+            place = there
+        self._ends[place] = len(needle)
+
+    def _link(self) -> None:
+        """Breadth first: whatever is shorter is known by then."""
+        onward: dict[int, list[tuple[int, int]]] = {}
+        for move, there in self._moves.items():
+            place, character = divmod(move, _STEP)
+            onward.setdefault(place, []).append((character, there))
+        waiting = deque([0])
+        while waiting:
+            place = waiting.popleft()
+            for character, there in onward.get(place, ()):
+                if place:
+                    self._back[there] = back = self._step(self._back[place], character)
+                    self._ends[there] = self._ends[there] or self._ends[back]
+                waiting.append(there)
+
+    def _step(self, place: int, character: int) -> int:
+        while (there := self._moves.get(place * _STEP + character)) is None and place:
+            place = self._back[place]
+        return there or 0
+
+    def find(self, text: str) -> list[Span]:
+        """Where needles stand; those that overlap as one."""
+        quick = _search(text, self.needles) if len(text) >= _LONG_CHARACTERS else None
+        return self.scan(text)[0] if quick is None else quick
+
+    def scan(self, text: str, start: int = 0, place: int = 0, known: Iterable[Span] = ()) -> tuple[list[Span], int]:
+        """The same from `start` on, where the automaton is at `place` and some needles are `known`; and where it is
+        in the end."""
+        moves, back, ends = self._moves, self._back, self._ends
+        found = [*known]
+        for index in range(start, len(text)):
+            character = ord(text[index])
+            while (there := moves.get(place * _STEP + character)) is None and place:
+                place = back[place]
+            place = there or 0
+            if ends[place]:
+                _cover(found, index + 1 - ends[place], index + 1)
+        return found, place
+
+    def pending(self, place: int) -> int:
+        """How many of the last characters may be the beginning of a needle that goes on."""
+        while place and not self._goes_on[place]:
+            place = self._back[place]
+        return self._depths[place]
+
+
+def _search(text: str, needles: Iterable[str]) -> list[Span] | None:
+    """The same by looking for one after the other; `None` where there are more than a few."""
+    found: list[Span] = []
+    for needle in needles:
+        at = text.find(needle)
+        while at >= 0:
+            found.append((at, at + len(needle)))
+            if len(found) > _FEW:
+                return None
+            at = text.find(needle, at + 1)
+    merged: list[Span] = []
+    for first, behind in sorted(found):
+        if merged and merged[-1][1] > first:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], behind))
+        else:
+            merged.append((first, behind))
+    return merged
+
+
+def _cover(found: list[Span], first: int, behind: int) -> None:
+    while found and found[-1][1] > first:
+        first = min(first, found.pop()[0])
+    found.append((first, behind))

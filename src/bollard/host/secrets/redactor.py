@@ -1,0 +1,241 @@
+"""Takes registered secrets out of everything that is written or shown, in every form that they were registered in.
+
+Each workspace has its own; the host's log, which is of all of them, has one that knows every value. Where nothing is
+registered it costs one look. What was a secret stays one, until so many came behind it that it is forgotten.
+"""
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from typing import Final, cast
+
+import msgspec
+
+from bollard.host.limits import FORMER_CHARACTERS
+from bollard.host.secrets.forms import forms_of
+from bollard.host.secrets.matching import Matcher, Span
+from bollard.protocol import JsonValue
+
+__all__ = ["MARK", "Redactor", "Scrubber", "StreamScrubber"]
+
+MARK: Final = "***"
+_FIELD: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+_NO_FIELD: Final = 17
+"""So many characters of the name of a field are no secret by chance."""
+_ID: Final = re.compile(r"[a-z_]*_(?:id|sha256)|capability|source|version")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_NO_CHANCE: Final = 16
+"""So many characters of a digest are no secret by chance."""
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Scrubber:
+    """Knows some values, and takes them out of texts."""
+
+    def __init__(self, former_characters: int = FORMER_CHARACTERS) -> None:
+        self._former_characters = former_characters
+        self.active = False
+        """Whether there is anything to look for. Ask before anything is made ready for it."""
+        self._held: Counter[str] = Counter()
+        """What somebody keeps now, and how often."""
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        """What was seen, or kept once; the oldest first."""
+        self._seen_characters = 0
+        self._made: Matcher | None = None
+
+    def add(self, values: Iterable[str]) -> None:
+        """Values that are secret and that nobody keeps: the oldest of them are forgotten one day."""
+        for value in values:
+            if value in self._seen:
+                self._seen.move_to_end(value)
+            elif value not in self._held:
+                self._put(value)
+                self._changed(value)
+        while self._seen_characters > self._former_characters:
+            self._drop(next(iter(self._seen)))
+            self._made = None
+
+    def hold(self, value: str) -> None:
+        """One that is kept from now on."""
+        self._held[value] += 1
+        if value in self._seen:
+            self._drop(value)
+        elif self._held[value] == 1:
+            self._changed(value)
+
+    def release(self, value: str) -> None:
+        """One that is kept no more, or once less."""
+        self._held[value] -= 1
+        if self._held[value] <= 0:
+            del self._held[value]
+            self._put(value)
+            self.add(())
+
+    def _put(self, value: str) -> None:
+        self._seen[value] = None
+        self._seen_characters += len(value)
+
+    def _drop(self, value: str) -> None:
+        del self._seen[value]
+        self._seen_characters -= len(value)
+
+    def _changed(self, value: str) -> None:
+        if forms_of(value):
+            self.active, self._made = True, None
+
+    @property
+    def matcher(self) -> Matcher:
+        if self._made is None:
+            self._made = Matcher(form for value in (*self._held, *self._seen) for form in forms_of(value))
+        return self._made
+
+    def holds(self, text: str) -> bool:
+        """Whether there is a secret in it."""
+        return self.active and bool(self.matcher.find(text))
+
+    def text(self, text: str) -> str:
+        if not self.active:
+            return text
+        spans = self.matcher.find(text)
+        return _without(text, spans) if spans else text
+
+    def value(self, value: JsonValue) -> JsonValue:
+        """Every text in it, names too."""
+        if not self.active:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(each) for each in value]
+        if isinstance(value, dict):
+            return {self.text(name): self.value(each) for name, each in value.items()}
+        return value
+
+    def record(self, body: bytes, words: frozenset[str] = frozenset(), *, ids: bool = False) -> bytes:
+        """The data of a record, as JSON. What the host goes by stays, or a secret that is a word of the protocol would
+        break what it is in: names of fields, texts that are one of `words`, digests with a chance hit, and the `ids` at
+        the top of a record of the host's own. Most records have nothing to take out, so they are looked at as a text
+        first."""
+        if not self.active or not self.matcher.find(body.decode()):
+            return body
+        data = cast("JsonValue", _decode(body))
+        if ids and isinstance(data, dict):
+            return _encode({name: self._of_host(name, value, words) for name, value in data.items()})
+        return _encode(self.kept(data, words))
+
+    def _of_host(self, name: str, value: JsonValue, words: frozenset[str]) -> JsonValue:
+        return value if _ID.fullmatch(name) and isinstance(value, str) else self.kept(value, words)
+
+    def kept(self, value: JsonValue, words: frozenset[str]) -> JsonValue:
+        """The same for a value."""
+        if isinstance(value, str):
+            return value if value in words or self._is_chance(value) else self.text(value)
+        if isinstance(value, list):
+            return [self.kept(each, words) for each in value]
+        if isinstance(value, dict):
+            return {
+                name if self._is_field(name, words) else self.text(name): self.kept(each, words)
+                for name, each in value.items()
+            }
+        return value
+
+    def _is_field(self, name: str, words: frozenset[str]) -> bool:
+        return name in words or (_FIELD.fullmatch(name) is not None and self._is_short(name, _NO_FIELD))
+
+    def _is_chance(self, text: str) -> bool:
+        return _DIGEST.fullmatch(text) is not None and self._is_short(text, _NO_CHANCE)
+
+    def _is_short(self, text: str, most: int) -> bool:
+        return all(behind - first < most for first, behind in self.matcher.find(text))
+
+    def stream(self) -> "StreamScrubber":
+        """For a text that comes in pieces."""
+        return StreamScrubber(self)
+
+
+class StreamScrubber:
+    """Gives out a text as it comes, except for an end that may be the beginning of a secret: that waits for what comes
+    next. So it never holds more than the longest form."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        self._scrubber = scrubber
+        self._matcher = scrubber.matcher
+        self._place = 0
+        self._held = ""
+        self._spans: list[Span] = []
+        """The secrets in what is held; the mark of one that begins before it was given out."""
+
+    def feed(self, piece: str) -> str:
+        """What may be shown now."""
+        text, start = self._held + piece, len(self._held)
+        if self._matcher is not self._scrubber.matcher:  # another secret came meanwhile
+            self._matcher, self._place, start = self._scrubber.matcher, 0, 0
+        found, self._place = self._matcher.scan(text, start, self._place, self._spans)
+        return self._give(text, found, len(text) - self._matcher.pending(self._place))
+
+    def end(self) -> str:
+        """The rest: nothing more comes."""
+        self._place = 0
+        return self._give(self._held, self._spans, len(self._held))
+
+    def _give(self, text: str, spans: list[Span], cut: int) -> str:
+        shown: list[str] = []
+        at = 0
+        for first, behind in spans:
+            if first >= cut:
+                break
+            if first >= 0:
+                shown += [text[at:first], MARK]
+            at = min(behind, cut)
+        shown.append(text[at:cut])
+        self._held = text[cut:]
+        self._spans = [(first - cut, behind - cut) for first, behind in spans if behind > cut]
+        return "".join(shown)
+
+
+class Redactor:
+    """One per host."""
+
+    def __init__(self, former_characters: int = FORMER_CHARACTERS) -> None:
+        self._former_characters = former_characters
+        self._scrubbers: dict[str, Scrubber] = {}
+        self.everywhere: Final = Scrubber(former_characters)
+        """For what is of no workspace: the host's own log, and what it answers to strangers."""
+
+    def add(self, workspace: str, value: str) -> None:
+        """From now on it is shown nowhere in this workspace, nor in the host's log."""
+        self.scrubber(workspace).add([value])
+        self.everywhere.add([value])
+
+    def hold(self, workspace: str, value: str) -> None:
+        """The same, for as long as it is kept, and for some time behind."""
+        self.scrubber(workspace).hold(value)
+        self.everywhere.hold(value)
+
+    def release(self, workspace: str, value: str) -> None:
+        """It is kept no more."""
+        self.scrubber(workspace).release(value)
+        self.everywhere.release(value)
+
+    def scrubber(self, workspace: str) -> Scrubber:
+        """The same one for ever: it may be kept, and asked whether it is active."""
+        return self._scrubbers.setdefault(workspace, Scrubber(self._former_characters))
+
+    def text(self, workspace: str, text: str) -> str:
+        return self.scrubber(workspace).text(text)
+
+    def value(self, workspace: str, value: JsonValue) -> JsonValue:
+        return self.scrubber(workspace).value(value)
+
+    def stream(self, workspace: str) -> StreamScrubber:
+        return self.scrubber(workspace).stream()
+
+
+def _without(text: str, spans: list[Span]) -> str:
+    shown: list[str] = []
+    at = 0
+    for first, behind in spans:
+        shown += [text[at:first], MARK]
+        at = behind
+    return "".join([*shown, text[at:]])

@@ -1,0 +1,37 @@
+"""How a secret is named where its value is needed: `secret:NAME`. Pure.
+
+What belongs to one agent has a name with slashes, `agent/polly/key`: nobody can choose such a name, nor refer to it.
+"""
+
+import re
+from typing import Final
+
+__all__ = ["NAME_PATTERN", "PREFIX", "is_chosen", "is_reference", "own_name", "reference_to", "referred"]
+
+PREFIX: Final = "secret:"
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_NAME: Final = re.compile(NAME_PATTERN)
+
+
+def is_reference(value: object) -> bool:
+    """Whether a value says where it is, instead of being it."""
+    return isinstance(value, str) and value.startswith(PREFIX)
+
+
+def referred(value: str) -> str:
+    """The name in a reference."""
+    return value.removeprefix(PREFIX)
+
+
+def reference_to(name: str) -> str:
+    return PREFIX + name
+
+
+def is_chosen(name: str) -> bool:
+    """Whether people may choose this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def own_name(kind: str, thing: str, field: str) -> str:
+    """The name of a secret that belongs to one thing, and goes with it."""
+    return f"{kind}/{thing}/{field}"

@@ -1,0 +1,329 @@
+"""The secrets of every workspace: written and never shown again, sealed on disk, handed out by name.
+
+That one is handed out is on disk before (`secret.used`), or it is not handed out. Every value is known to the redactor
+from the moment it is here.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from bollard.host.clock import Clock
+from bollard.host.errors import AuditUnavailable, Conflict, HostError, InvalidRequest, NotFound, Overloaded, StorageFull
+from bollard.host.limits import (
+    AUDIT_S,
+    SECRET_CHARACTERS,
+    SECRET_LEAST_CHARACTERS,
+    SECRETS_BYTES,
+    SECRETS_OF_WORKSPACE,
+)
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.saved_changes import SavedChanges
+from bollard.host.log.shelf import Along, Saved, Shelf
+from bollard.host.secrets.fingerprints import Fingerprints
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.references import is_chosen
+from bollard.host.secrets.sealing import SEALED_BYTES, Sealer, Unsealable
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
+from bollard.protocol import JsonObject, JsonValue
+
+__all__ = ["SecretNote", "Vault", "check_value", "is_masked"]
+
+_log = structlog.get_logger("bollard.host.secrets")
+_SECRET: Final = "secret"  # noqa: S105 -- the kind of row that holds one
+_USE: Final = "secret_use"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretNote:
+    """What may be known of a secret."""
+
+    created_ms: int
+    set_ms: int
+    set_by: str
+
+    def to_wire(self) -> JsonObject:
+        return {"created_ms": self.created_ms, "set_ms": self.set_ms, "set_by": self.set_by}
+
+
+class Vault:
+    """One per host."""
+
+    def __init__(self, *, journal: Journal, clock: Clock, sealer: Sealer, redactor: Redactor) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._sealer = sealer
+        self._redactor = redactor
+        self.fingerprints: Final = Fingerprints(journal, sealer, clock)
+        self._sealed: dict[tuple[str, str], bytes] = {}
+        self._unreadable: set[tuple[str, str]] = set()
+        self._used_ms: dict[tuple[str, str], int] = {}
+        self._shelf: Shelf[SecretNote] = Shelf(
+            "secret", changes=SavedChanges(journal, clock), read=_note, write=SecretNote.to_wire
+        )
+
+    async def load(self, store: Store) -> None:
+        """What is on disk. A secret that cannot be read stays, and says so: the others must work."""
+        for row in await asyncio.to_thread(store.all_kept, _SECRET):
+            self._sealed[row.workspace, row.id] = row.body
+            try:
+                value = self._sealer.open(_place(row.workspace, row.id), row.body).decode()
+            except Unsealable as error:
+                self._unreadable.add((row.workspace, row.id))
+                _log.error("a secret cannot be read", workspace=row.workspace, named=row.id, problem=str(error))
+            else:
+                self._redactor.hold(row.workspace, value)
+        for row in await asyncio.to_thread(store.all_kept, _USE):
+            self._used_ms[row.workspace, row.id] = row.updated_ms
+        await self.fingerprints.load(store)
+        await self._shelf.load(store)
+
+    # --- what may be known ---
+
+    def all(self, workspace: str) -> list[Saved[SecretNote]]:
+        return self._shelf.all(workspace)
+
+    def find(self, workspace: str, name: str) -> Saved[SecretNote] | None:
+        return self._shelf.get(workspace, name)
+
+    def get(self, workspace: str, name: str) -> Saved[SecretNote]:
+        """Raises `NotFound`."""
+        saved = self._shelf.get(workspace, name)
+        if saved is None:
+            raise NotFound("there is no such secret", hint="`bollard secrets` lists them")
+        return saved
+
+    def last_used_ms(self, workspace: str, name: str) -> int | None:
+        return self._used_ms.get((workspace, name))
+
+    def is_readable(self, workspace: str, name: str) -> bool:
+        """Whether it can be handed out: false where it was sealed with a key that is not here any more."""
+        return (workspace, name) in self._sealed and (workspace, name) not in self._unreadable
+
+    # --- changing ---
+
+    async def set(
+        self, workspace: str, name: str, value: str, *, by: str, edited: int | None = None
+    ) -> Saved[SecretNote]:
+        """Keep a value under a name; what was there is gone."""
+        if not is_chosen(name):
+            raise InvalidRequest(
+                f"{name!r} cannot be the name of a secret",
+                hint="use up to 64 letters, digits, dots, dashes and underscores",
+                field="name",
+            )
+        check_value(value)
+        return await self.keep_own(workspace, name, value, by=by, edited=edited)
+
+    async def keep_own(
+        self, workspace: str, name: str, value: str, *, by: str, edited: int | None = None
+    ) -> Saved[SecretNote]:
+        """The same under a name that nobody can choose, for who has a thing that it belongs to. Of several lines each
+        is known to the redactor."""
+        row = self._row(workspace, name, value)
+
+        def make(before: Saved[SecretNote] | None) -> SecretNote:
+            if before is None and self._shelf.count(workspace) >= SECRETS_OF_WORKSPACE:
+                raise Overloaded("the workspace has too many secrets", hint="delete some", limit=SECRETS_OF_WORKSPACE)
+            return self._noted(before, by)
+
+        return await self._shelf.save(
+            workspace, name, make, by=by, edited=edited, keeps=[PutKept(row)], then=lambda: self._keep(row)
+        )
+
+    async def delete(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
+        """Forget a secret. What refers to it cannot work from then on."""
+
+        self.get(workspace, name)
+        if not is_chosen(name):
+            raise Conflict(f"{name} belongs to what its name says", hint="change or delete that instead")
+        await self.drop_own(workspace, name, by=by, edited=edited)
+
+    async def drop_own(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
+        """The same for one that belongs to a thing. Raises `NotFound`."""
+
+        def check(before: Saved[SecretNote] | None) -> None:
+            del before
+            self.get(workspace, name)
+
+        await self._shelf.delete(
+            workspace,
+            name,
+            check,
+            by=by,
+            edited=edited,
+            keeps=_drops(workspace, name),
+            then=lambda: self._forget(workspace, name),
+        )
+
+    def joining(self, workspace: str, name: str, value: str, by: str) -> Along:
+        """A secret that belongs to another thing, for the commit of that thing. Its keeper alone changes it."""
+        check_value(value)
+        row = self._row(workspace, name, value)
+        note = self._noted(self._shelf.get(workspace, name), by)
+        kept = Along(keeps=[PutKept(row)], settled=[lambda: self._keep(row)])
+        return self._shelf.joining(workspace, name, note, by) + kept
+
+    def leaving(self, workspace: str, names: Iterable[str], by: str) -> Along:
+        """Secrets that go with another thing."""
+        going = {name for name in names if self._shelf.get(workspace, name) is not None}
+        drops = [drop for name in sorted(going) for drop in _drops(workspace, name)]
+
+        def settled() -> None:
+            for name in going:
+                self._forget(workspace, name)
+
+        return self._shelf.leaving(workspace, lambda saved: saved.id in going, by) + Along(
+            keeps=drops, settled=[settled]
+        )
+
+    def of_thing(self, workspace: str, kind: str, thing: str) -> list[str]:
+        """The names of those that belong to one thing."""
+        return [saved.id for saved in self._shelf.all(workspace) if saved.id.startswith(f"{kind}/{thing}/")]
+
+    # --- handing out ---
+
+    async def use(self, workspace: str, name: str, *, purpose: str, by: str) -> str:
+        """The value, for one use. Raises `NotFound`, `Conflict` where it cannot be read, and `AuditUnavailable`."""
+        return (await self.use_all(workspace, [name], purpose=purpose, by=by))[name]
+
+    async def use_all(self, workspace: str, names: Iterable[str], *, purpose: str, by: str) -> Mapping[str, str]:
+        """Several for the same purpose. `purpose` says what for, such as `agent:polly`; `by` who, such as a run."""
+        values = {name: self._open(workspace, name) for name in dict.fromkeys(names)}
+        now_ms = self._clock.now_ms()
+        records: list[NewRecord] = []
+        for name, value in values.items():
+            said: JsonObject = {
+                "name": name,
+                "revision": self.get(workspace, name).revision,
+                "purpose": purpose,
+                "by": by,
+                "fingerprint": await self.fingerprints.of(workspace, value),
+            }
+            records.append(
+                NewRecord(workspace=workspace, type="secret.used", data=encode_data(said), created_ms=now_ms)
+            )
+        uses: list[KeptChange] = [PutKept(_use(workspace, name, now_ms)) for name in values]
+        await self._write_down(Entry(records=records, keeps=uses, size=sum(len(each.data) for each in records)))
+        for name in values:
+            self._used_ms[workspace, name] = now_ms
+        return values
+
+    async def _write_down(self, entry: Entry) -> None:
+        try:
+            async with asyncio.timeout(AUDIT_S):
+                await self._journal.commit(entry)
+        except StorageFull:
+            raise
+        except (TimeoutError, HostError) as error:
+            raise AuditUnavailable(
+                "the use of a secret could not be written down, so it was not handed out",
+                hint="look at the disk and at the journal, then try again",
+            ) from error
+
+    def _open(self, workspace: str, name: str) -> str:
+        if self.find(workspace, name) is None:
+            raise NotFound(f"there is no secret {name}", hint=f"`bollard secrets set {name}` sets it")
+        try:
+            return self._sealer.open(_place(workspace, name), self._sealed.get((workspace, name), b"")).decode()
+        except Unsealable as error:
+            raise Conflict(
+                f"the secret {name} cannot be read: {error}",
+                hint="bring back keys/secrets.key from a backup with keys, or set the secret again",
+            ) from None
+
+    def _noted(self, before: Saved[SecretNote] | None, by: str) -> SecretNote:
+        now_ms = self._clock.now_ms()
+        return SecretNote(created_ms=now_ms if before is None else before.thing.created_ms, set_ms=now_ms, set_by=by)
+
+    def _row(self, workspace: str, name: str, value: str) -> KeptRow:
+        """The redactor knows it from now on, also where it is never saved: it was seen."""
+        content = value.encode()
+        others = sum(
+            len(body) - SEALED_BYTES
+            for (where, other), body in self._sealed.items()
+            if where == workspace and other != name
+        )
+        if others + len(content) > SECRETS_BYTES:
+            raise Overloaded(
+                f"the secrets of the workspace would have more than {SECRETS_BYTES} bytes together",
+                hint="delete some, or keep long ones in files that plugins read",
+                limit=SECRETS_BYTES,
+            )
+        self._redactor.add(workspace, value)
+        return KeptRow(
+            kind=_SECRET,
+            workspace=workspace,
+            id=name,
+            body=self._sealer.seal(_place(workspace, name), content),
+            expires_ms=None,
+            updated_ms=self._clock.now_ms(),
+        )
+
+    def _keep(self, row: KeptRow) -> None:
+        before = self._readable(row.workspace, row.id)
+        self._sealed[row.workspace, row.id] = row.body
+        self._unreadable.discard((row.workspace, row.id))
+        if (value := self._readable(row.workspace, row.id)) is not None:
+            self._redactor.hold(row.workspace, value)
+        if before is not None:
+            self._redactor.release(row.workspace, before)
+
+    def _readable(self, workspace: str, name: str) -> str | None:
+        if not self.is_readable(workspace, name):
+            return None
+        return self._sealer.open(_place(workspace, name), self._sealed[workspace, name]).decode()
+
+    def _forget(self, workspace: str, name: str) -> None:
+        if (before := self._readable(workspace, name)) is not None:
+            self._redactor.release(workspace, before)
+        self._sealed.pop((workspace, name), None)
+        self._used_ms.pop((workspace, name), None)
+        self._unreadable.discard((workspace, name))
+
+
+def check_value(value: str) -> None:
+    """Raises `InvalidRequest` for what cannot be kept."""
+    if not value or len(value) > SECRET_CHARACTERS or "\0" in value:
+        raise InvalidRequest(
+            f"a secret has 1 to {SECRET_CHARACTERS} characters",
+            hint="give the value itself; a longer one belongs into a file that the plugin reads",
+            field="value",
+        )
+
+
+def is_masked(value: str) -> bool:
+    """Whether the redactor can look for it."""
+    return len(value) >= SECRET_LEAST_CHARACTERS
+
+
+def _note(body: JsonObject, workspace: str) -> SecretNote:
+    del workspace
+    return SecretNote(
+        created_ms=_number(body.get("created_ms")),
+        set_ms=_number(body.get("set_ms")),
+        set_by=str(body.get("set_by", "")),
+    )
+
+
+def _number(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _place(workspace: str, name: str) -> str:
+    """What a value is sealed for: a row that was moved elsewhere does not open."""
+    return f"{_SECRET}/{workspace}/{name}"
+
+
+def _use(workspace: str, name: str, now_ms: int) -> KeptRow:
+    return KeptRow(kind=_USE, workspace=workspace, id=name, body=b"", expires_ms=None, updated_ms=now_ms)
+
+
+def _drops(workspace: str, name: str) -> list[KeptChange]:
+    return [DropKept(_SECRET, workspace, name), DropKept(_USE, workspace, name)]
