@@ -1,0 +1,138 @@
+"""One thing that a run can do, as a frozen value. Its digest is what people consent to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from bollard.protocol import JsonObject, JsonValue
+from bollard.trust import canonical_json, sha256_of
+
+__all__ = [
+    "ALL_FLOW",
+    "KINDS",
+    "NO_FLOW",
+    "RISKS",
+    "Approval",
+    "Capability",
+    "CapabilityLimits",
+    "Effects",
+    "Flow",
+    "Kind",
+    "Risk",
+]
+
+Kind = Literal["tool", "mcp", "skill", "outpost", "agent", "channel", "model", "knowledge"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+Risk = Literal["low", "medium", "high", "critical"]
+RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
+"""From the least to the most."""
+Effects = Literal["none", "idempotent", "at_most_once"]
+Approval = Literal["never", "on_risk", "always"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """What a capability, or a piece of data, is for the flow of information. What nobody knows is all three."""
+
+    reads_private: bool
+    brings_untrusted: bool
+    sends_out: bool
+
+    def __or__(self, other: "Flow") -> "Flow":
+        return Flow(
+            reads_private=self.reads_private or other.reads_private,
+            brings_untrusted=self.brings_untrusted or other.brings_untrusted,
+            sends_out=self.sends_out or other.sends_out,
+        )
+
+    @property
+    def bits(self) -> int:
+        """As a number, for rows: 1 private, 2 untrusted, 4 sent out."""
+        return self.reads_private | self.brings_untrusted << 1 | self.sends_out << 2
+
+    @staticmethod
+    def of_bits(bits: int) -> "Flow":
+        return Flow(reads_private=bool(bits & 1), brings_untrusted=bool(bits & 2), sends_out=bool(bits & 4))
+
+
+ALL_FLOW: Final = Flow(reads_private=True, brings_untrusted=True, sends_out=True)
+NO_FLOW: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapabilityLimits:
+    """How far one call may go."""
+
+    timeout_s: float = 60.0
+    output_bytes: int = 64 * 1024
+    """Above it the output becomes an artifact with a preview."""
+    calls_per_run: int | None = None
+    cost: float | None = None
+
+    def to_json(self) -> JsonObject:
+        return {
+            "timeout_s": self.timeout_s,
+            "output_bytes": self.output_bytes,
+            "calls_per_run": self.calls_per_run,
+            "cost": self.cost,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """One capability as its source defines it and as people consented to it."""
+
+    id: str
+    """Qualified and unique: `tool:builtin/now`, `tool:author/plugin/name`, `mcp:github/create_issue`, `agent:polly`."""
+    name: str
+    """The short name its source gives it. A graph may show it with a prefix."""
+    kind: Kind
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject | None = None
+    risk: Risk = "high"
+    flow: Flow = ALL_FLOW
+    effects: Effects = "at_most_once"
+    approval: Approval = "on_risk"
+    limits: CapabilityLimits = field(default_factory=CapabilityLimits)
+    source: str
+    """`builtin`, `plugin:author/name`, `mcp:github`, `workspace`."""
+    version: str = ""
+    """Of the source: a digest, an endpoint, the host's version."""
+    about: Mapping[str, str | int | bool] = field(default_factory=dict[str, str | int | bool])
+    """What is known of one that is no tool: a model's type and window, a knowledge base's name."""
+    definition_sha256: str = field(init=False)
+    """Of what its source says it is: name, description, schemas, source, version."""
+    json: bytes = field(init=False, repr=False, compare=False)
+    """All of it, canonical, with what people said about it too. Made once: a graph of many is quickly put together."""
+
+    def __post_init__(self) -> None:
+        defined: dict[str, JsonValue] = {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "source": self.source,
+            "version": self.version,
+        }
+        texts = {name: canonical_json(value) for name, value in defined.items()}
+        object.__setattr__(self, "definition_sha256", sha256_of(_object(texts)))
+        said: dict[str, JsonValue] = {
+            "id": self.id,
+            "kind": self.kind,
+            "risk": self.risk,
+            "flow": self.flow.bits,
+            "effects": self.effects,
+            "approval": self.approval,
+            "limits": self.limits.to_json(),
+            "definition_sha256": self.definition_sha256,
+        }
+        if self.about:
+            said["about"] = dict(self.about)
+        texts |= {name: canonical_json(value) for name, value in said.items()}
+        object.__setattr__(self, "json", _object(texts))
+
+
+def _object(texts: Mapping[str, bytes]) -> bytes:
+    """Canonical JSON of members that are canonical already; their names are plain."""
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), texts[name]) for name in sorted(texts))

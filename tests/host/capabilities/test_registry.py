@@ -1,0 +1,57 @@
+"""All sources of a host as one."""
+
+from typing import Any
+
+from bollard.host.capabilities.memory import MemorySource
+from bollard.host.capabilities.registry import Sources, why_absent
+
+
+def test_what_the_sources_have_is_offered_by_id_and_carried_out_by_its_own(capability: Any) -> None:
+    builtin, server = MemorySource([capability("tool:builtin/now")]), MemorySource([capability("mcp:github/find")])
+    sources = Sources([builtin])
+    sources.add(server)
+    assert [each.id for each in sources.capabilities("w")] == ["mcp:github/find", "tool:builtin/now"]
+    assert sources.adapter("w", "mcp:github/find") is server.adapter
+    assert sources.adapter("w", "tool:builtin/now") is builtin.adapter
+    assert sources.adapter("w", "tool:builtin/then") is None
+
+
+def test_what_comes_changes_and_goes_is_seen_at_once(capability: Any) -> None:
+    server = MemorySource()
+    sources = Sources([MemorySource(), server])
+    assert sources.capabilities("w") == ()
+    before, granted = sources.revision, capability("mcp:github/find")
+    server.put(granted)
+    assert sources.revision > before
+    assert sources.stands("w", granted)
+    server.put(capability("mcp:github/find", description="Does more than you think."))
+    assert not sources.stands("w", granted)
+    server.lose("mcp:github/", "the server is not connected")
+    assert (sources.get("w", "mcp:github/find"), sources.stands("w", granted)) == (None, False)
+    assert sources.why_absent("w", "mcp:github/find") == "the server is not connected"
+
+
+def test_a_source_of_one_workspace_offers_nothing_to_another(capability: Any) -> None:
+    source = MemorySource()
+    source.put(capability("mcp:github/find"), workspace="mine")
+    sources = Sources([source])
+    assert [each.id for each in sources.capabilities("mine")] == ["mcp:github/find"]
+    assert sources.capabilities("other") == ()
+    assert sources.adapter("other", "mcp:github/find") is None
+
+
+def test_of_two_with_one_id_neither_is_offered_and_it_is_said(capability: Any) -> None:
+    first = capability("tool:builtin/now")
+    sources = Sources([MemorySource([first]), MemorySource([capability("tool:builtin/now", description="Mine.")])])
+    assert sources.capabilities("w") == ()
+    assert sources.adapter("w", "tool:builtin/now") is None
+    assert "2 sources" in (sources.why_absent("w", "tool:builtin/now") or "")
+
+
+def test_the_longest_prefix_knows_best_why_something_is_not_there() -> None:
+    absent = {"tool:acme/": "no such author", "tool:acme/docs/": "the plugin is off", "tool:acme/docs/find": "changed"}
+    assert why_absent(absent, "tool:acme/docs/find") == "changed"
+    assert why_absent(absent, "tool:acme/docs/other") == "the plugin is off"
+    assert why_absent(absent, "tool:acme/else/other") == "no such author"
+    assert why_absent(absent, "tool:acmes/docs/find") is None
+    assert why_absent(absent, "agent:acme") is None
