@@ -1,0 +1,215 @@
+"""How much calls may cost: so many, so much, so long, of a run, and of an agent, an actor and a workspace each day.
+
+By reservation: what a call may cost at most is set aside before it begins, and what it did cost is kept when it has
+ended, so that many at once cannot spend the same rest. What is of a day outlives the process (`kept_budgets`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Literal
+
+from bollard.host.agents.policies import BudgetPolicy, Spending
+from bollard.host.agents.rates import Rates
+from bollard.host.capabilities.capability import Capability
+from bollard.host.capabilities.sources import CallContext
+from bollard.host.clock import Clock
+from bollard.host.errors import BudgetExceeded, Overloaded
+from bollard.host.limits import BUDGET_ACCOUNTS, SOURCE_CALLS_BURST, SOURCE_CALLS_PER_MINUTE
+
+__all__ = ["DAY_MS", "Amount", "Budgets", "Reservation", "day_budgets", "no_workspace_limit"]
+
+DAY_MS: Final = 24 * 3600 * 1000
+Whose = Literal["run", "agent", "actor", "workspace"]
+_Key = tuple[str, ...]
+_IN_THIS_PROCESS: Final = frozenset({"builtin"})
+"""Sources that no rate protects: calling them costs nobody else anything."""
+_WORDS: Final[dict[Whose, str]] = {
+    "run": "this run",
+    "agent": "this agent today",
+    "actor": "this actor with this agent today",
+    "workspace": "this workspace today",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """What something costs."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    time_s: float = 0.0
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(
+            calls=self.calls + other.calls,
+            tokens=self.tokens + other.tokens,
+            cost=self.cost + other.cost,
+            time_s=self.time_s + other.time_s,
+        )
+
+    def __sub__(self, other: "Amount") -> "Amount":
+        return Amount(
+            calls=self.calls - other.calls,
+            tokens=self.tokens - other.tokens,
+            cost=self.cost - other.cost,
+            time_s=self.time_s - other.time_s,
+        )
+
+
+_NOTHING: Final = Amount()
+_FIELDS: Final[tuple[Literal["calls", "tokens", "cost", "time_s"], ...]] = ("calls", "tokens", "cost", "time_s")
+
+
+class Reservation:
+    """Set aside until it is settled, once."""
+
+    def __init__(self, add: Callable[[_Key, Amount], None], keys: tuple[_Key, ...], amount: Amount) -> None:
+        self._add = add
+        self._keys = keys
+        self._amount = amount
+
+    def settle(self, spent: Amount) -> None:
+        """What it did cost. A second time changes nothing."""
+        for key in self._keys:
+            self._add(key, spent - self._amount)
+        self._keys = ()
+
+    def release(self) -> None:
+        """It was not begun: it cost nothing."""
+        self.settle(_NOTHING)
+
+
+def no_workspace_limit(workspace: str) -> Spending:
+    del workspace
+    return Spending()
+
+
+class Budgets:
+    """One per host."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        of_workspace: Callable[[str], Spending] = no_workspace_limit,
+        *,
+        calls_per_minute: int = SOURCE_CALLS_PER_MINUTE,
+    ) -> None:
+        self._clock = clock
+        self._of_workspace = of_workspace
+        self._accounts: OrderedDict[_Key, Amount] = OrderedDict()
+        self._of_run: dict[str, set[_Key]] = {}
+        self._changed: set[_Key] = set()
+        """Accounts of a day that are not saved as they are."""
+        self._rates: Rates[tuple[str, str]] = Rates(calls_per_minute, min(calls_per_minute, SOURCE_CALLS_BURST))
+
+    def call(self, context: CallContext, policy: BudgetPolicy, capability: Capability, timeout_s: float) -> Reservation:
+        """Set aside what one call may cost. Raises `BudgetExceeded`, or `Overloaded` when the source is called too
+        often."""
+        amount = Amount(calls=1, cost=capability.limits.cost or 0.0, time_s=timeout_s)
+        self._count_of(context, capability)
+        reserved = self.reserve(context, policy, amount, capability)
+        if capability.source in _IN_THIS_PROCESS:
+            return reserved
+        wait_s = self._rates.take((context.workspace, capability.source), self._clock.monotonic())
+        if wait_s is None:
+            return reserved
+        reserved.release()
+        raise Overloaded(
+            f"{capability.source} is called too often", hint="try again later", retry_after_s=round(wait_s, 3)
+        )
+
+    def reserve(
+        self, context: CallContext, policy: BudgetPolicy, amount: Amount, capability: Capability | None = None
+    ) -> Reservation:
+        """Set aside what something may cost, of everybody's budget or of nobody's."""
+        day = str(self._clock.now_ms() // DAY_MS)
+        actor = f"{context.actor_type}:{context.actor_id}"
+        limits: list[tuple[Whose, _Key, Spending | None]] = [
+            ("run", ("run", context.run_id), policy.per_run),
+            ("agent", ("agent", day, context.workspace, context.agent_id), policy.per_day),
+            ("actor", ("actor", day, context.workspace, context.agent_id, actor), policy.per_actor_day),
+            ("workspace", ("workspace", day, context.workspace), self._of_workspace(context.workspace)),
+        ]
+        keys: list[_Key] = []
+        for whose, key, limit in limits:
+            if limit is not None and limit != _UNLIMITED:
+                _check(whose, self._accounts.get(key, _NOTHING) + amount, limit)
+                keys.append(key)
+        if capability is not None and capability.limits.calls_per_run is not None:
+            keys.append(_own(context, capability))
+        for key in keys:
+            self._add(key, amount)
+            if key[0] == "run":
+                self._of_run.setdefault(context.run_id, set()).add(key)
+        return Reservation(self._settle, tuple(keys), amount)
+
+    def forget(self, run_id: str) -> None:
+        """The run is over."""
+        for key in self._of_run.pop(run_id, ()):
+            self._accounts.pop(key, None)
+
+    def _count_of(self, context: CallContext, capability: Capability) -> None:
+        most = capability.limits.calls_per_run
+        if most is not None and self._accounts.get(_own(context, capability), _NOTHING).calls >= most:
+            raise BudgetExceeded(f"a run calls {capability.name} {most} times at most", hint="do with what it returned")
+
+    def restore(self, key: _Key, spent: Amount) -> None:
+        """What an account had when it was saved."""
+        self._accounts[key] = self._accounts.get(key, _NOTHING) + spent
+
+    def changed(self, most: int) -> dict[_Key, Amount]:
+        """Accounts of a day with what they have now, so many at most: whoever asks saves them."""
+        found = {key: self._accounts[key] for key in islice(self._changed, most) if key in self._accounts}
+        self._changed.difference_update(found)
+        return found
+
+    def unsaved(self, keys: Iterable[_Key]) -> None:
+        """Those could not be saved."""
+        self._changed.update(keys)
+
+    def _settle(self, key: _Key, more: Amount) -> None:
+        if key in self._accounts:  # one that was forgotten has nothing set aside
+            self._accounts[key] += more
+            self._note(key)
+
+    def _note(self, key: _Key) -> None:
+        if key[0] != "run":
+            self._changed.add(key)
+
+    def _add(self, key: _Key, amount: Amount) -> None:
+        self._accounts[key] = self._accounts.get(key, _NOTHING) + amount
+        self._accounts.move_to_end(key)
+        self._note(key)
+        if len(self._accounts) > BUDGET_ACCOUNTS:
+            # Whoever spent nothing for longest, and what was of another day.
+            forgotten, _ = self._accounts.popitem(last=False)
+            self._changed.discard(forgotten)
+
+
+_UNLIMITED: Final = Spending()
+
+
+def day_budgets(clock: Clock, calls_per_day: int, tokens_per_day: int = 0, cost_per_day: float = 0.0) -> Budgets:
+    """Every workspace has so many calls, tokens and so much cost a day; 0 is no limit."""
+    spending = Spending(calls=calls_per_day or None, tokens=tokens_per_day or None, cost=cost_per_day or None)
+    return Budgets(clock, lambda _: spending)
+
+
+def _own(context: CallContext, capability: Capability) -> _Key:
+    return ("run", context.run_id, capability.id)
+
+
+def _check(whose: Whose, would_be: Amount, limit: Spending) -> None:
+    for name in _FIELDS:
+        most = getattr(limit, name)
+        if most is not None and getattr(would_be, name) > most:
+            unit = {"calls": "calls", "tokens": "tokens", "cost": "of cost", "time_s": "seconds of calls"}[name]
+            raise BudgetExceeded(
+                f"the budget of {_WORDS[whose]} is {most} {unit}, and this would go beyond it",
+                hint="raise policy.budget of the agent, or wait for the next day",
+                budget=whose,
+                of=name,
+            )

@@ -1,0 +1,172 @@
+"""Writes a call down around its adapter: that it begins, before it does, and what came of it.
+
+What has an effect, or takes something out, is on disk before it happens (class A). What only looks is not waited for.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from bollard.host.actions.call import Outcome, refused_outcome, returned_outcome
+from bollard.host.actions.ports import Ledger, Redactor
+from bollard.host.capabilities.capability import Capability
+from bollard.host.capabilities.sources import Adapter, Order, Returned
+from bollard.host.clock import Clock
+from bollard.host.errors import AuditUnavailable, Cancelled, HostError, OutcomeUnknown, ToolFailed
+from bollard.host.limits import ACTION_ARGUMENTS_BYTES
+from bollard.protocol import JsonObject
+
+__all__ = ["Entry", "Recorder", "has_effect"]
+
+_log = structlog.get_logger("bollard.actions")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is known of a call beside the order."""
+
+    name: str
+    arguments_sha256: str
+    approval_id: str | None = None
+    explanation: str | None = None
+
+
+def has_effect(capability: Capability) -> bool:
+    """Whether it must be on disk before it is done."""
+    return capability.effects != "none" or capability.flow.sends_out or capability.risk not in ("low", "medium")
+
+
+class Recorder:
+    """One per host."""
+
+    def __init__(self, redactor: Redactor, clock: Clock) -> None:
+        self._redactor = redactor
+        self._clock = clock
+
+    async def carry_out(self, adapter: Adapter, order: Order, entry: Entry, ledger: Ledger) -> Outcome:
+        """The outcome, once its record is on its way. Raises only what came before the beginning."""
+        started = self.started(order, entry, ledger)
+        if has_effect(order.capability):
+            await self._on_disk(order, entry, ledger, started)
+        else:
+            ledger.note("action.started", started)
+        begun = self._clock.monotonic()
+        try:
+            outcome = await self._invoked(adapter, order, ledger, begun)
+        except asyncio.CancelledError:
+            # Nobody waits for it any more, and it was stopped half-way.
+            gone = OutcomeUnknown("the call was given up before its outcome was known", hint="look what it did")
+            self._end(ledger, self._failed(order, gone, ledger, begun))
+            raise
+        self._end(ledger, outcome)
+        return outcome
+
+    async def _on_disk(self, order: Order, entry: Entry, ledger: Ledger, started: JsonObject) -> None:
+        try:
+            await ledger.write("action.started", started)
+        except AuditUnavailable as error:
+            # It may get onto the disk yet: then this stands behind it.
+            refused = refused_outcome(order.call_id, order.capability.id, "rejected", error)
+            self.reject(ledger, refused, entry)
+            raise
+        except asyncio.CancelledError:
+            gone = Cancelled("the call was given up before it was begun", hint="call again, with another id")
+            self.reject(ledger, refused_outcome(order.call_id, order.capability.id, "rejected", gone), entry)
+            raise
+        ledger.check(order.capability)  # what was taken away or stopped while it was written
+
+    async def _invoked(self, adapter: Adapter, order: Order, ledger: Ledger, begun: float) -> Outcome:
+        try:
+            return self._returned(order, await adapter.invoke(order), ledger, begun)
+        except HostError as error:
+            return self._failed(order, error, ledger, begun)
+        except Exception as error:  # noqa: BLE001 -- it was begun: whatever broke around it, its end is written
+            broken = OutcomeUnknown(
+                f"what {order.capability.name} returned could not be kept: {type(error).__name__}",
+                hint="the host's log has the details; look whether it happened before you do it again",
+            )
+            broken.__cause__ = error
+            return self._failed(order, broken, ledger, begun)
+
+    def _returned(self, order: Order, returned: Returned, ledger: Ledger, begun: float) -> Outcome:
+        ledger.touch(returned.flow)
+        body = _encode([returned.content, returned.structured, returned.is_error])
+        return returned_outcome(
+            order.call_id,
+            order.capability.id,
+            returned,
+            duration_ms=self._ms(begun),
+            result_sha256=hashlib.sha256(body).hexdigest(),
+            size=len(body),
+            flow=ledger.flow.bits,
+        )
+
+    def _failed(self, order: Order, error: HostError, ledger: Ledger, begun: float) -> Outcome:
+        """Only an adapter that says so surely had no effect. What has none cannot have left one."""
+        sure = isinstance(error, ToolFailed) or error.code in _BEFORE_ANY_EFFECT or order.capability.effects == "none"
+        if error.__cause__ is not None and not isinstance(error.__cause__, HostError):
+            _log.warning(
+                "a capability broke",
+                capability=order.capability.id,
+                run=order.context.run_id,
+                call=order.call_id,
+                error=type(error.__cause__).__name__,
+            )
+        return refused_outcome(
+            order.call_id,
+            order.capability.id,
+            "failed" if sure else "unknown",
+            error if sure or isinstance(error, OutcomeUnknown) else OutcomeUnknown(error.message, hint=error.hint),
+            duration_ms=self._ms(begun),
+            flow=ledger.flow.bits,
+        )
+
+    def started(self, order: Order, entry: Entry, ledger: Ledger) -> JsonObject:
+        capability, workspace = order.capability, order.context.workspace
+        data: JsonObject = {
+            "call_id": order.call_id,
+            "capability": capability.id,
+            "name": entry.name,
+            "kind": capability.kind,
+            "source": capability.source,
+            "version": capability.version,
+            "definition_sha256": capability.definition_sha256,
+            "arguments_sha256": entry.arguments_sha256,
+            "risk": capability.risk,
+            "effects": capability.effects,
+            "flow": ledger.flow.bits,
+        }
+        size = len(_encode(order.arguments))
+        if size <= ACTION_ARGUMENTS_BYTES:
+            data["arguments"] = self._redactor.value(workspace, order.arguments)
+        else:
+            data["arguments_size"] = size
+        if entry.approval_id is not None:
+            data["approval_id"] = entry.approval_id
+        if entry.explanation is not None:
+            data["explanation"] = self._redactor.text(workspace, entry.explanation)
+        return data
+
+    def reject(self, ledger: Ledger, outcome: Outcome, entry: Entry) -> None:
+        """A call that was not begun."""
+        data = outcome.data()
+        data |= {"name": entry.name, "arguments_sha256": entry.arguments_sha256}
+        if entry.approval_id is not None:
+            data["approval_id"] = entry.approval_id
+        ledger.note("action.rejected", data)
+
+    @staticmethod
+    def _end(ledger: Ledger, outcome: Outcome) -> None:
+        ledger.note(f"action.{outcome.status}", outcome.data())
+
+    def _ms(self, begun: float) -> float:
+        return round((self._clock.monotonic() - begun) * 1000, 1)
+
+
+_BEFORE_ANY_EFFECT: Final = frozenset({"egress_denied", "sandbox_unavailable", "capability_denied", "invalid_argument"})
+"""What adapters raise before they do anything."""

@@ -1,0 +1,93 @@
+"""What may flow together: every combination, and what can never be slipped past."""
+
+from itertools import product
+
+import pytest
+
+from bollard.host.actions.approving import reasons_to_ask, stricter
+from bollard.host.actions.flow import flow_of_call, judge_flow, missing_words, refused_words
+from bollard.host.actions.flow_words import FLOW_WORDS
+from bollard.host.agents.policies import ApprovalPolicy
+from bollard.host.capabilities.capability import ALL_FLOW, NO_FLOW, RISKS, Capability, Flow
+from bollard.host.log.facts import DeliverTo
+
+EVERY = [Flow.of_bits(bits) for bits in range(8)]
+
+
+@pytest.mark.parametrize("unattended", [False, True])
+def test_nothing_that_completes_the_three_or_sends_out_after_is_done_unasked(unattended: bool) -> None:
+    for touched, does in product(EVERY, EVERY):
+        verdict = judge_flow(touched, does, unattended=unattended)
+        completes = (touched | does) == ALL_FLOW and touched != ALL_FLOW
+        leaks = touched == ALL_FLOW and does.sends_out
+        expected = "allow" if not completes and not leaks else "refuse" if unattended else "ask"
+        assert verdict == expected, (touched, does)
+
+
+def test_what_is_unknown_counts_as_all_three() -> None:
+    assert judge_flow(NO_FLOW, ALL_FLOW, unattended=False) == "ask"
+    assert "sends data out" in missing_words(NO_FLOW, ALL_FLOW)
+
+
+@pytest.mark.parametrize("order", [(1, 2, 4), (4, 2, 1), (2, 4, 1), (2, 1, 4)])
+def test_no_order_of_three_calls_reaches_the_third_unasked(order: tuple[int, int, int]) -> None:
+    touched, unasked = NO_FLOW, 0
+    for bits in order:
+        if judge_flow(touched, Flow.of_bits(bits), unattended=True) == "allow":
+            touched |= Flow.of_bits(bits)
+            unasked += 1
+    assert unasked == 2
+
+
+def test_only_what_speaks_where_the_answers_go_is_no_way_out() -> None:
+    out = Flow(reads_private=False, brings_untrusted=False, sends_out=True)
+    fields = {"name": "s", "description": "", "input_schema": {}, "source": "s", "flow": out}
+    send = Capability(id="channel:desk/message.send", kind="channel", **fields)
+    here = DeliverTo(channel="desk", target="ann")
+    assert flow_of_call(send, {"target": "ann", "text": "hi"}, here) == NO_FLOW
+    for arguments, answers in (
+        ({"target": "bob"}, here),
+        ({}, here),
+        ({"target": "ann"}, DeliverTo(channel="des", target="ann")),
+        ({"target": "ann"}, None),
+    ):
+        assert flow_of_call(send, arguments, answers) == out
+    tool = Capability(id="channel:desk/x", kind="tool", **fields)
+    assert flow_of_call(tool, {"target": "ann"}, here) == out
+
+
+def test_a_refusal_says_in_both_languages_what_would_come_together() -> None:
+    touched, does = Flow.of_bits(3), Flow.of_bits(4)
+    assert FLOW_WORDS["en_US"].keys() == FLOW_WORDS["zh_Hans"].keys()
+    assert refused_words("send", touched, does) == (
+        "send may not be called: the run has private data and has seen content from outside, and this call sends data "
+        "out; that needs a yes, and nobody attends to this run"
+    )
+    said = refused_words("send", touched, does, "zh_Hans")
+    for word in ("send", "已有私密数据", "已看到外部内容", "会向外发送数据", "无人值守"):
+        assert word in said
+
+
+def test_a_policy_tightens_and_never_loosens() -> None:
+    modes = ("never", "on_risk", "always")
+    for demanded, said in product(modes, modes):
+        assert modes.index(stricter(demanded, said)) == max(modes.index(demanded), modes.index(said))
+    for demanded, said, risk in product(modes, modes, RISKS):
+        capability = Capability(
+            id="tool:t/t",
+            name="t",
+            kind="tool",
+            description="",
+            input_schema={},
+            source="builtin",
+            risk=risk,
+            approval=demanded,
+        )
+        whys = reasons_to_ask(capability, ApprovalPolicy(mode=said), flow=False)
+        if demanded == "always" or said == "always":
+            assert whys == ("always",)
+        elif "on_risk" in (demanded, said) and risk in ("high", "critical"):
+            assert whys == ("risk",)
+        else:
+            assert whys == ()
+        assert reasons_to_ask(capability, ApprovalPolicy(mode=said), flow=True) == (*whys, "flow")
