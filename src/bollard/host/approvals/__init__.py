@@ -1,0 +1,1 @@
+"""Asks people before something is done: what exactly, shown safely, decided once."""

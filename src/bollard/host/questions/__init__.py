@@ -1,0 +1,1 @@
+"""Questions that agents ask the people they work for."""

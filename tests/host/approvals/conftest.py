@@ -1,0 +1,207 @@
+"""Runs that ask, people who answer, and an executor that only counts: over the host's own parts, without its rim."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudiencePolicy, ConcurrencyPolicy
+from bollard.host.approvals.approval import Approval
+from bollard.host.approvals.book import Open
+from bollard.host.approvals.deciding import Verdict
+from bollard.host.approvals.detached import Carried
+from bollard.host.approvals.opening import Approvals, open_approvals
+from bollard.host.approvals.proposal import Decision, Permission, Proposal
+from bollard.host.capabilities.capability import NO_FLOW, Capability
+from bollard.host.errors import HostError
+from bollard.host.grants.session import RunSession
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.live import LiveRun
+from bollard.host.runs.parked import Parked
+from bollard.host.store.boundary import Store
+from bollard.protocol import JsonObject, JsonValue
+
+PATIENCE_S = 30.0
+SECRET = "correct horse battery"
+
+
+def capability(name: str = "send", **more: Any) -> Capability:
+    fields: dict[str, Any] = {
+        "id": f"mcp:post/{name}",
+        "name": name,
+        "kind": "mcp",
+        "description": "Sends a letter.",
+        "input_schema": {"type": "object"},
+        "source": "mcp:post",
+        "flow": NO_FLOW,
+    }
+    return Capability(**{**fields, **more})
+
+
+class Desk:
+    """One incarnation of a host: its runs, its questions, and what was done for them."""
+
+    def __init__(self, stage: Any, done: list[tuple[str, str, str]]) -> None:
+        self.stage = stage
+        self.done = done
+        """Every call that was made, by run, call and digest: of all incarnations."""
+        self.raised: list[NewEvent] = []
+        self.before_carry: Callable[[], Awaitable[None]] | None = None
+        self.approvals: Approvals = open_approvals(
+            journal=stage.journal,
+            clock=stage.clock,
+            store=stage.store,
+            live=stage.dispatcher.live,
+            parked=Parked(stage.dispatcher.live),
+            agents=stage.agents,
+            carry=self._carry,
+            raises=self._raise,
+            offered=lambda workspace, thing: True,
+            holds_secret=lambda workspace, value: SECRET in str(value),
+        )
+        self._count = 0
+        self.asking: list[asyncio.Task[Permission]] = []
+
+    def agent(self, **more: Any) -> None:
+        approval = ApprovalPolicy(**more.pop("approval", {}))
+        audience = AudiencePolicy(**more.pop("audience", {}))
+        policy = AgentPolicy(concurrency=ConcurrencyPolicy(mode="parallel"), approval=approval, audience=audience)
+        self.stage.agent(policy=policy, **more)
+
+    async def run(self, text: str = "hello", **more: Any) -> LiveRun:
+        run_id = await self.stage.say(text, **more)
+        slot = self.stage.pool.slots[0]
+        await slot.worker.until(lambda: any(each.run_id == run_id for each in slot.worker.runs))
+        return self.stage.dispatcher.live[run_id]
+
+    def proposal(self, run: LiveRun, call_id: str | None = None, **more: Any) -> Proposal:
+        self._count += 1
+        session = run.session
+        fields: dict[str, Any] = {
+            "call_id": call_id or f"call_{self._count}",
+            "capability": capability(),
+            "name": "send",
+            "arguments": {"to": "ann", "body": "hello"},
+            "context": session.context,
+            "grant_sha256": session.grant.sha256,
+            "policy": session.policy.approval,
+            "why": ("risk",),
+        }
+        return Proposal(**{**fields, **more})
+
+    async def ask(self, run: LiveRun, proposal: Proposal) -> Permission:
+        """As the executor does: a yes is followed by the call, once, in the same step."""
+        permission = await self.approvals.ask(run.session, proposal)
+        assert permission.digest == proposal.digest or permission.decision == "allow_run"
+        self.done.append((run.facts.run_id, proposal.call_id, proposal.digest))
+        return permission
+
+    async def parked(self, run: LiveRun, **more: Any) -> "tuple[asyncio.Task[Permission], Approval]":
+        """A call that waits for its answer."""
+        proposal = self.proposal(run, **more)
+        task = asyncio.create_task(self.ask(run, proposal))
+        self.asking.append(task)
+        await self.settled(lambda: task.done() or self.open(run, proposal.call_id) is not None)
+        if task.done():
+            task.result()
+        found = self.open(run, proposal.call_id)
+        assert found is not None
+        return task, found.approval
+
+    def open(self, run: LiveRun, call_id: str) -> Open | None:
+        return self.approvals.book.of_call(run.facts.run_id, call_id)
+
+    async def decide(self, approval: Approval, decision: Decision, by: str = "user:ann", **more: Any) -> None:
+        fields: dict[str, Any] = {"digest": approval.digest, **more}
+        verdict = Verdict(decision=decision, by=by, **fields)
+        await self.approvals.decide(approval.workspace, approval.approval_id, verdict)
+
+    async def refused(self, approval: Approval, decision: Decision, **more: Any) -> HostError:
+        with pytest.raises(HostError) as told:
+            await self.decide(approval, decision, **more)
+        return told.value
+
+    def status(self, approval: Approval) -> str:
+        row = self.stage.store.approval(approval.workspace, approval.approval_id)
+        assert row is not None
+        return row.status
+
+    async def settled(self, condition: Callable[[], bool]) -> None:
+        """Until everything that is under way has made it true. Every step of it is a commit, which wakes the loop."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.to_thread(self.stage.store.revision)
+
+    async def crash(self, run: LiveRun) -> None:
+        """The worker goes away under the run."""
+        for slot in self.stage.pool.slots:
+            slot.worker.end.close("it died")
+        self.stage.pool.slots.clear()
+        await self.stage.ended(run.facts.run_id)
+        await self.stage.pool.add()
+
+    async def _carry(self, session: RunSession, approval: Approval) -> Carried:
+        """The executor's way for a run that has ended: it asks again, and gets the yes that there is."""
+        if self.before_carry is not None:
+            await self.before_carry()
+        asked = capability()
+        proposal = Proposal(
+            call_id=approval.call_id,
+            capability=asked,
+            name=approval.name,
+            arguments=approval.sent_arguments,
+            context=session.context,
+            grant_sha256=session.grant.sha256,
+            policy=session.policy.approval,
+            why=approval.why,
+        )
+        permission = await self.approvals.ask(session, proposal)
+        self.done.append((approval.run_id, approval.call_id, permission.digest))
+        result: JsonObject = {"content": [{"type": "text", "text": "sent"}]}
+        return Carried(status="completed", result=result)
+
+    async def _raise(self, event: NewEvent, workspace: str, agent_id: str) -> object:
+        self.raised.append(event)
+        return await self.stage.intake.accept(event, workspace, agent_id, keep=True)
+
+    async def close(self) -> None:
+        for task in self.asking:
+            task.cancel()
+        await asyncio.gather(*self.asking, return_exceptions=True)
+        await self.approvals.close()
+
+
+@pytest.fixture
+async def desks(stages: Any) -> AsyncIterator[Callable[..., Awaitable[Desk]]]:
+    """Hosts: `await desks(store)`; a second one on the same store comes after the first. Ask for the store before this:
+    it is closed after them."""
+    opened: list[Desk] = []
+    done: list[tuple[str, str, str]] = []
+
+    async def open_desk(store: Store, **more: Any) -> Desk:
+        desk = Desk(await stages(store, **more), done)
+        opened.append(desk)
+        desk.agent()
+        return desk
+
+    yield open_desk
+    for desk in opened:
+        await desk.close()
+
+
+@pytest.fixture
+async def desk(store: Store, desks: Any) -> Desk:
+    return await desks(store)
+
+
+@pytest.fixture
+async def fast_desk(memory_store: Store, desks: Any) -> Desk:
+    """For what does not depend on the store."""
+    return await desks(memory_store)
+
+
+def changed(proposal: Proposal, **fields: JsonValue) -> Proposal:
+    """The same call with something else in it."""
+    return dataclasses.replace(proposal, **fields)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,263 @@
+"""F40 as a state machine: whatever happens in whatever order, nothing is done that nobody allowed, nothing twice."""
+
+import asyncio
+import collections
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.host.conftest import MemoryBlobs, Stage
+
+from bollard.host.approvals.approval import Approval
+from bollard.host.approvals.proposal import Permission
+from bollard.host.clock import ManualClock
+from bollard.host.errors import HostError
+from bollard.host.log.journal import Journal
+from bollard.host.log.writer import Writer
+from bollard.host.log.writer_thread import WriterThread
+from bollard.host.runs import dispatcher
+from bollard.host.runs.live import LiveRun
+from bollard.host.store.memory import MemoryStore
+from bollard.trust import SigningKey
+
+from .conftest import Desk
+
+T = TypeVar("T")
+DECISIONS = st.sampled_from(["allow_once", "allow_run", "deny", "deny_stop"])
+
+
+@dataclass
+class Question:
+    """What the test knows of one: told by what it did, not by what the host says."""
+
+    approval: Approval
+    run: LiveRun
+    task: "asyncio.Task[Permission]"
+
+
+class Approvals(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = ManualClock()
+        self.store = MemoryStore(self.clock)
+        self.key = SigningKey(SigningKey.new_secret())
+        self.done: list[tuple[str, str, str]] = []
+        self.desks: list[Desk] = []
+        self.journals: list[Journal] = []
+        self.questions: list[Question] = []
+        self.runs: list[LiveRun] = []
+        self.allowed: set[str] = set()
+        self.covered: set[str] = set()
+
+    def play(self, work: Coroutine[Any, Any, T]) -> T:
+        async def bounded() -> T:
+            async with asyncio.timeout(30):
+                return await work
+
+        return self.loop.run_until_complete(bounded())
+
+    @property
+    def desk(self) -> Desk:
+        return self.desks[-1]
+
+    @initialize()
+    def start(self) -> None:
+        self.play(self._start())
+
+    async def _start(self) -> None:
+        incarnation = f"i{len(self.desks)}"
+        writer = Writer(self.store, MemoryBlobs(), self.clock, incarnation=incarnation, key=self.key)
+        journal = Journal(WriterThread(writer))
+        await journal.start()
+        self.journals.append(journal)
+        stage = Stage(journal, self.store, MemoryBlobs(), self.clock, incarnation)
+        await stage.pool.add()
+        self.desks.append(Desk(stage, self.done))
+        self.desk.agent()
+        await self.desk.approvals.load(stage.core.takeover.lost_are_ended)
+        await stage.core.takeover.run()
+
+    @rule()
+    def begin(self) -> None:
+        if len(self.runs) < 4:
+            self.runs.append(self.play(self.desk.run(source=f"web-{len(self.desks)}")))
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data(), to=st.sampled_from(["ann", "bob"]), call=st.sampled_from(["same", "other"]))
+    def ask(self, data: st.DataObject, to: str, call: str) -> None:
+        """Also the same call again, and the same call with other bytes in it."""
+        run = data.draw(st.sampled_from(self.runs))
+        self.play(self._ask(run, to, f"call_{call}"))
+
+    async def _ask(self, run: LiveRun, to: str, call_id: str) -> None:
+        if any(made[:2] == (run.facts.run_id, call_id) for made in self.done):
+            return  # the executor gives a call that was made its recorded outcome, and asks nobody
+        if self.desk.open(run, call_id) is not None:
+            return  # nor does it ask twice about a call that waits
+        proposal = self.desk.proposal(run, call_id=call_id, arguments={"to": to})
+        task = asyncio.create_task(self.desk.ask(run, proposal))
+        self.desk.asking.append(task)
+        await self.desk.settled(lambda: task.done() or self.desk.open(run, call_id) is not None)
+        found = self.desk.open(run, call_id)
+        if found is not None and not task.done():
+            self.questions.append(Question(found.approval, run, task))
+
+    @precondition(lambda self: self.questions)
+    @rule(data=st.data(), decision=DECISIONS, honest=st.booleans())
+    def decide(self, data: st.DataObject, decision: Any, honest: bool) -> None:
+        """Any question of any time: decided before, expired, of a run that is over; also by what another one showed."""
+        question = data.draw(st.sampled_from(self.questions))
+        other = data.draw(st.sampled_from(self.questions))
+        digest = question.approval.digest if honest else other.approval.digest
+        self.play(self._decide(question, decision, digest))
+
+    async def _decide(self, question: Question, decision: Any, digest: str) -> None:
+        approval, was_open = question.approval, self._may_be_open(question)
+        try:
+            await self.desk.decide(approval, decision, digest=digest)
+        except HostError:
+            return
+        assert was_open, "a question that was not open was decided"
+        assert digest == approval.digest
+        if decision.startswith("allow"):
+            self.allowed.add(approval.digest)
+            if decision == "allow_run":
+                self.covered.add(approval.run_id)
+        await self._rest()
+
+    def _may_be_open(self, question: Question) -> bool:
+        row = self.store.approval("default", question.approval.approval_id)
+        return row is not None and row.status == "requested" and self.clock.now_ms() < question.approval.expires_ms
+
+    @rule(seconds=st.sampled_from([1, 400, 901]))
+    def time_passes(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+        self.play(self._sweep())
+
+    async def _sweep(self) -> None:
+        self.desk.approvals.sweep()
+        await self._rest()
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data())
+    def stop(self, data: st.DataObject) -> None:
+        run = data.draw(st.sampled_from(self.runs))
+        self.play(self._stop(run))
+
+    async def _stop(self, run: LiveRun) -> None:
+        run.cancel("cancelled")
+        run.give_up("answered", "")
+        self.runs.remove(run)
+        await self.desk.stage.ended(run.facts.run_id)
+        await self._rest()
+
+    @precondition(lambda self: self.questions)
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.questions)).task.cancel()
+        self.play(self._rest())
+
+    @precondition(lambda self: self.runs)
+    @rule()
+    def crash(self) -> None:
+        self.play(self._crash())
+
+    async def _crash(self) -> None:
+        run, *others = self.runs
+        await self.desk.crash(run)
+        for other in others:
+            await self.desk.stage.ended(other.facts.run_id)
+        self.runs.clear()
+        await self._rest()
+
+    @rule(how=st.sampled_from(["crash", "restart"]), decision=DECISIONS, wait=st.sampled_from([0, 901]))
+    def lose(self, how: str, decision: Any, wait: int) -> None:
+        """The way that is easily missed: a run is lost while a call of it is parked, and somebody answers."""
+        self.play(self._lose(how, decision, wait))
+
+    async def _lose(self, how: str, decision: Any, wait: int) -> None:
+        if how == "restart" and len(self.desks) > 3:
+            return
+        run = await self.desk.run(source=f"web-{len(self.desks)}")
+        self.runs.append(run)
+        await self._ask(run, "ann", "call_lost")
+        await (self._restart() if how == "restart" else self._crash())
+        self.clock.advance(wait)
+        await self._decide(self.questions[-1], decision, self.questions[-1].approval.digest)
+
+    @precondition(lambda self: len(self.desks) < 4)
+    @rule()
+    def restart(self) -> None:
+        """As after `kill -9`: nothing that was under way goes on, and another incarnation takes over."""
+        self.play(self._restart())
+
+    async def _restart(self) -> None:
+        await self.desk.approvals.close()
+        for run in self.runs:
+            await run.written()
+        self.runs.clear()
+        await self._start()
+        await self._rest()
+
+    async def _rest(self) -> None:
+        """Until what was begun has come to its end: every yes for a run that is over was carried out."""
+        await self.desk.settled(lambda: not any(one.carried for one in self.desk.approvals.book))
+        for _ in range(3):
+            await asyncio.to_thread(self.store.revision)
+
+    @invariant()
+    def nothing_is_done_that_nobody_allowed(self) -> None:
+        for run_id, _, digest in self.done:
+            assert digest in self.allowed or run_id in self.covered
+
+    @invariant()
+    def nothing_is_done_twice(self) -> None:
+        made = collections.Counter((run_id, call_id) for run_id, call_id, _ in self.done)
+        assert [call for call, times in made.items() if times > 1] == []
+
+    def teardown(self) -> None:
+        self.play(self._close())
+        self.loop.close()
+
+    async def _close(self) -> None:
+        for desk in self.desks:
+            await desk.close()
+            await desk.stage.close()
+        for journal in self.journals:
+            await journal.close()
+        self._check_log()
+
+    def _check_log(self) -> None:
+        """One decision for each question, whatever was clicked."""
+        said = collections.defaultdict[str, list[str]](list)
+        for question in self.questions:
+            row = self.store.approval("default", question.approval.approval_id)
+            assert row is not None
+            said[row.approval_id].append(row.status)
+        for record in self.store.records(0, 100_000):
+            if record.type in ("approval.granted", "approval.denied") and record.data is not None:
+                said["decided"].append(record.data.decode().split('"approval_id":"')[1].split('"')[0])
+        assert [each for each, times in collections.Counter(said["decided"]).items() if times > 1] == []
+
+
+def test_nothing_is_done_without_a_yes_or_twice_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Runs of an incarnation that was killed never end there: nobody waits for their last words.
+    monkeypatch.setattr(dispatcher, "LAST_WORDS_S", 0.05)
+    run_state_machine_as_test(
+        Approvals,
+        settings=settings(
+            max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
