@@ -1,0 +1,1 @@
+"""Archives: zip files of ours, written whole and read with suspicion. Knows members and digests, no rows."""

@@ -1,0 +1,1 @@
+"""The log as evidence: verify, show, export, prove, a witness, archived segments."""

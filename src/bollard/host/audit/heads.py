@@ -1,0 +1,107 @@
+"""Signed heads outside of the log, one JSON line each: what a witness is told, and what is read back from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from bollard.host.log.chaining import signed_head
+from bollard.host.store.rows import HeadRow
+from bollard.trust import BadSignature, SignedHead, VerifyKey, verify_head
+
+__all__ = ["HeadLine", "UnreadableHead", "head_line", "is_signed", "read_heads_of"]
+
+_HASH_CHARACTERS: Final = 64
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class UnreadableHead(Exception):
+    """A line that is no head. `line` counts from 1."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(problem)
+        self.line = line
+        self.problem = problem
+
+
+class HeadLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A head as it is written outside of the log."""
+
+    workspace: str
+    chain: str
+    position: int
+    hash: str
+    created_ms: int
+    key_id: str
+    signature: str
+    """Hex."""
+    closed: bool = False
+    """Whether the writer of the chain had ended: nothing may follow."""
+
+    @classmethod
+    def of(cls, row: HeadRow, *, closed: bool = False) -> HeadLine:
+        return cls(
+            workspace=row.workspace,
+            chain=row.chain,
+            position=row.position,
+            hash=row.hash,
+            created_ms=row.created_ms,
+            key_id=row.key_id,
+            signature=row.signature.hex(),
+            closed=closed,
+        )
+
+    def row(self) -> HeadRow:
+        """Raises `ValueError` where the signature is no hex."""
+        return HeadRow(
+            workspace=self.workspace,
+            chain=self.chain,
+            position=self.position,
+            hash=self.hash,
+            created_ms=self.created_ms,
+            key_id=self.key_id,
+            signature=bytes.fromhex(self.signature),
+        )
+
+    def signed(self) -> SignedHead:
+        return signed_head(self.row())
+
+
+_decode: Final = msgspec.json.Decoder(HeadLine).decode
+
+
+def head_line(row: HeadRow, *, closed: bool = False) -> bytes:
+    """What a witness gets, with its line end."""
+    return _encode(HeadLine.of(row, closed=closed)) + b"\n"
+
+
+def read_heads_of(lines: Iterable[bytes]) -> Iterator[HeadLine]:
+    """The heads of a witness. A last line without its end was never confirmed, and is left out. Raises
+    `UnreadableHead`."""
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):
+            return
+        if not line.strip():
+            continue
+        try:
+            head = _decode(line)
+            head.signed()
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise UnreadableHead(number, f"it is no signed head: {error}") from error
+        if head.position < 1 or len(head.hash) != _HASH_CHARACTERS:
+            raise UnreadableHead(number, "it names no place in a chain")
+        yield head
+
+
+def is_signed(row: HeadRow, keys: Mapping[str, VerifyKey]) -> bool:
+    """Whether one of these keys signed the head; false also where its key is not among them."""
+    key = keys.get(row.key_id)
+    if key is None:
+        return False
+    try:
+        verify_head(signed_head(row), key)
+    except BadSignature:
+        return False
+    return True

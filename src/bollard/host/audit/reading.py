@@ -1,0 +1,75 @@
+"""Reads the log for auditors: filtered, in bounded steps, from either end. Blocks: call it in a thread."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bollard.host.audit.severity import Severity, types_of
+from bollard.host.limits import AUDIT_EXPORT_PAGE, AUDIT_WINDOW, AUDIT_WINDOWS
+from bollard.host.store.boundary import RecordQuery, Store
+from bollard.host.store.rows import RecordRow
+
+__all__ = ["AuditFilter", "AuditPage", "all_of", "page_of_log"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """What an auditor wants to see."""
+
+    workspace: str
+    types: frozenset[str] | None = None
+    severity: Severity | None = None
+    """At least so much."""
+    run_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def query(self, above: int, below: int, limit: int, *, forward: bool) -> RecordQuery:
+        wanted, unwanted = (None, frozenset[str]()) if self.severity is None else types_of(self.severity)
+        if self.types is not None:
+            wanted = self.types if wanted is None else self.types & wanted
+        return RecordQuery(
+            workspace=self.workspace,
+            above=above,
+            below=below,
+            limit=limit,
+            forward=forward,
+            types=wanted,
+            but_types=unwanted,
+            run_id=self.run_id,
+            since_ms=self.since_ms,
+            until_ms=self.until_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPage:
+    """Records, newest first. Where `before` is not `None` there may be more, with ids below it."""
+
+    rows: list[RecordRow]
+    before: int | None
+
+
+def page_of_log(store: Store, wanted: AuditFilter, before: int | None, limit: int) -> AuditPage:
+    """The newest records that are wanted. So many are looked at and no more, however few of them are wanted."""
+    below = store.last_record() + 1 if before is None else before
+    rows: list[RecordRow] = []
+    for _ in range(AUDIT_WINDOWS):
+        above = max(0, below - AUDIT_WINDOW - 1)
+        rows += store.records_among(wanted.query(above, below, limit + 1 - len(rows), forward=False))
+        if len(rows) > limit:
+            return AuditPage(rows=rows[:limit], before=rows[limit - 1].id)
+        below = above + 1
+        if not above:
+            return AuditPage(rows=rows, before=None)
+    return AuditPage(rows=rows, before=below)
+
+
+def all_of(store: Store, wanted: AuditFilter, up_to: int) -> Iterator[list[RecordRow]]:
+    """Everything that is wanted with an id up to this one, oldest first, a few at a time; an empty list now and then
+    where there is much between."""
+    above = 0
+    while above < up_to:
+        below = min(above + AUDIT_WINDOW, up_to) + 1
+        rows = store.records_among(wanted.query(above, below, AUDIT_EXPORT_PAGE, forward=True))
+        yield rows
+        above = rows[-1].id if len(rows) == AUDIT_EXPORT_PAGE else below - 1

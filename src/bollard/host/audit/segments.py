@@ -1,0 +1,153 @@
+"""Parts of chains as compressed files, each with the signed head that ends it: what they hold still verifies without
+the store that it came from."""
+
+import gzip
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from bollard.host.audit.heads import HeadLine
+from bollard.host.log.chaining import chained
+from bollard.host.store.rows import RecordRow
+from bollard.trust import Fault, genesis, make_folder, sync_folder, verify_chain
+
+__all__ = ["BadSegment", "Segment", "SegmentHeader", "archived_up_to", "find_segments", "read_segment", "write_segment"]
+
+_NAME: Final = re.compile(r"(\d{12})-(\d{12})\.jsonl\.gz")
+_LEVEL: Final = 6
+_LINE_BYTES: Final = 64 << 20
+"""The longest line that is read of a segment: a record has far less."""
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class BadSegment(Exception):
+    """A segment that cannot be read, or is not what was written."""
+
+    def __init__(self, position: int, problem: str) -> None:
+        super().__init__(problem)
+        self.position = position
+        self.problem = problem
+
+
+class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line of a segment."""
+
+    kind: str = "bollard-segment-1"
+    workspace: str
+    chain: str
+    first: int
+    last: int
+    after_hash: str
+    """The hash before the first record."""
+    head: HeadLine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A file of an archive, by its name."""
+
+    path: Path
+    first: int
+    last: int
+
+
+_decode_header: Final = msgspec.json.Decoder(SegmentHeader).decode
+_decode_record: Final = msgspec.json.Decoder(RecordRow).decode
+
+
+def _folder(archive: Path, workspace: str, chain: str) -> Path:
+    return archive / _safe(workspace) / _safe(chain)
+
+
+def _safe(name: str) -> str:
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def _segments_in(folder: Path) -> list[Segment]:
+    return [
+        Segment(path=path, first=int(name[1]), last=int(name[2]))
+        for path in sorted(folder.iterdir())
+        if (name := _NAME.fullmatch(path.name)) is not None
+    ]
+
+
+def archived_up_to(archive: Path, workspace: str, chain: str) -> int:
+    """The last position of a chain that is in the archive; 0 where there is none."""
+    folder = _folder(archive, workspace, chain)
+    return max((each.last for each in _segments_in(folder)), default=0) if folder.is_dir() else 0
+
+
+def find_segments(archive: Path) -> Iterator[list[Segment]]:
+    """The segments of each chain, in order. What is no segment is passed over."""
+    if not archive.is_dir():
+        return
+    for workspace in sorted(path for path in archive.iterdir() if path.is_dir()):
+        for chain in sorted(path for path in workspace.iterdir() if path.is_dir()):
+            if found := _segments_in(chain):
+                yield found
+
+
+def write_segment(archive: Path, header: SegmentHeader, rows: Iterable[RecordRow]) -> tuple[Path, str]:
+    """Under its name only when it is whole, on disk and verified; its path and digest. Raises `BadSegment` and
+    `OSError`."""
+    folder = _folder(archive, header.workspace, header.chain)
+    make_folder(folder)
+    path = folder / f"{header.first:012}-{header.last:012}.jsonl.gz"
+    unfinished = path.with_name(f"{path.name}.new")
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0, filename="") as packed:
+                packed.write(_encode(header) + b"\n")
+                for row in rows:
+                    packed.write(_encode(row) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        read_segment(unfinished)
+        with unfinished.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    sync_folder(folder)
+    return path, digest
+
+
+def read_segment(path: Path) -> SegmentHeader:
+    """Read and verify all of a segment; whose key signed its head is for the caller to judge. Raises `BadSegment`."""
+    position = 0
+    try:
+        with gzip.open(path, "rb") as file:
+            header = _decode_header(file.readline(_LINE_BYTES))
+            position = header.first
+            report = verify_chain(
+                header.workspace,
+                header.chain,
+                (chained(_decode_record(line)) for line in iter(lambda: file.readline(_LINE_BYTES), b"")),
+                after_position=header.first - 1,
+                after_hash=header.after_hash,
+                heads={header.last: header.head.hash},
+            )
+    except (OSError, EOFError, ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise BadSegment(position, f"it cannot be read: {error}") from error
+    fault = report.fault or _unfit(header, report.position)
+    if fault is not None:
+        raise BadSegment(fault.position, fault.detail)
+    return header
+
+
+def _unfit(header: SegmentHeader, ended: int) -> Fault | None:
+    head, detail = header.head, ""
+    if (head.workspace, head.chain, head.position) != (header.workspace, header.chain, header.last):
+        detail = "its signed head is of another place"
+    elif ended != header.last:
+        detail = f"it goes to {ended}, and its head to {header.last}"
+    elif header.first == 1 and header.after_hash != genesis(header.workspace, header.chain):
+        detail = "it does not begin where its chain begins"
+    return Fault(kind="edited", chain=header.chain, position=header.first, detail=detail) if detail else None

@@ -1,0 +1,73 @@
+"""How much a kind of record matters to whoever watches. One table: what is not in it is `info`. Pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, get_args
+
+__all__ = ["SEVERITIES", "Severity", "TypeChoice", "severity_of", "types_of"]
+
+Severity = Literal["debug", "info", "warning", "error", "critical"]
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+"""From the least to the most."""
+
+_BY_SEVERITY: Final[Mapping[Severity, frozenset[str]]] = MappingProxyType(
+    {
+        "debug": frozenset(
+            {
+                "api.called",
+                "delivery.shown",
+                "delivery.started",
+                "message.completed",
+                "model.called",
+                "result.gap",
+                "run.claimed",
+                "state.deleted",
+                "state.updated",
+                "steering.acknowledged",
+                "storage.deleted",
+                "storage.updated",
+            }
+        ),
+        "warning": frozenset(
+            {
+                "action.failed",
+                "action.rejected",
+                "api.denied",
+                "approval.denied",
+                "approval.expired",
+                "delivery.failed",
+                "event.dropped",
+                "grant.revoked",
+                "login.failed",
+                "outpost.lost",
+                "result.rejected",
+                "run.cancelled",
+                "runtime.lost",
+                "runtime.refused",
+                "runtime.revoked",
+                "steering.dropped",
+            }
+        ),
+        "error": frozenset({"action.unknown", "delivery.unknown", "outpost.revoked", "plugin.quarantined"}),
+        "critical": frozenset({"audit.gap", "store.restored"}),
+    }
+)
+_OF: Final[Mapping[str, Severity]] = {kind: severity for severity, kinds in _BY_SEVERITY.items() for kind in kinds}
+
+TypeChoice = tuple[frozenset[str] | None, frozenset[str]]
+"""The types that are wanted (`None` for all), and those that are not."""
+
+
+def severity_of(kind: str) -> Severity:
+    return _OF.get(kind, "info")
+
+
+def types_of(least: Severity) -> TypeChoice:
+    """Which types matter at least so much."""
+    below = frozenset[str]().union(
+        *(_BY_SEVERITY.get(each, frozenset()) for each in SEVERITIES[: SEVERITIES.index(least)])
+    )
+    if SEVERITIES.index(least) <= SEVERITIES.index("info"):
+        return None, below  # whatever has no row is info
+    above = SEVERITIES[SEVERITIES.index(least) :]
+    return frozenset[str]().union(*(_BY_SEVERITY.get(each, frozenset()) for each in above)), frozenset()

@@ -1,0 +1,120 @@
+"""A record of the log as evidence: who did what with which right, when, and what came of it. Pure.
+
+What people said and what tools returned is not shown, only its digest; arguments stand in the log redacted already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bollard.host.audit.severity import severity_of
+from bollard.host.log.records import data_of
+from bollard.host.store.rows import RecordRow
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject, JsonValue
+
+__all__ = ["RunContext", "actor_of", "audited"]
+
+_ACTORS: Final = ("by", "user_id", "made_by", "actor", "requested_by")
+"""Under which names records say who did it, the surest first."""
+_SUBJECTS: Final = ("thing", "runtime", "plugin", "name", "approval_id", "key_id", "event_id", "delivery_id", "key")
+_OUTCOMES: Final = ("outcome", "code", "status", "decision", "reason")
+_DIGESTS: Final = (
+    "definition_sha256",
+    "arguments_sha256",
+    "result_sha256",
+    "grant_sha256",
+    "graph_sha256",
+    "digest",
+    "sha256",
+    "name_fingerprint",
+)
+_TEXT_CHARACTERS: Final = 512
+"""Of one word of a record; what is longer is cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What is fixed about the run of a record."""
+
+    actor: str | None = None
+    runner: str | None = None
+    agent: str | None = None
+    trace_id: str | None = None
+
+
+_NO_RUN: Final = RunContext()
+
+
+def audited(row: RecordRow, run: RunContext = _NO_RUN) -> JsonObject:
+    """The record as it is shown and exported."""
+    data = data_of(row)
+    said: dict[str, JsonValue] = {
+        "id": row.id,
+        "chain": row.chain,
+        "position": row.position,
+        "at": row.created_ms / 1000,
+        "type": row.type,
+        "severity": severity_of(row.type),
+        "workspace": row.workspace,
+        "observed": row.observed,
+        "data_sha256": row.data_sha256,
+        "hash": row.hash,
+    }
+    if row.data is None:
+        said["data_dropped"] = True
+    found: dict[str, JsonValue] = {
+        "seq": row.seq,
+        "run_id": row.run_id or _text(data, "run_id"),
+        "actor": _actor(data, run),
+        "runner": run.runner,
+        "agent": run.agent,
+        "subject": _subject(row.type, data),
+        "outcome": next((text for name in _OUTCOMES if (text := _text(data, name)) is not None), None),
+        "duration_ms": _number(data, "duration_ms", "ms"),
+        "trace_id": run.trace_id,
+        "capability": _capability(data),
+        "digests": {name: text for name in _DIGESTS if (text := _text(data, name)) is not None} or None,
+        "arguments": data.get("arguments") if row.type.startswith("action.") else None,
+    }
+    return {**said, **{name: value for name, value in found.items() if value is not None}}
+
+
+def actor_of(row: RecordRow, run: RunContext = _NO_RUN) -> str | None:
+    """Who did it, as the record or its run says."""
+    return _actor(data_of(row), run)
+
+
+def _actor(data: dict[str, JsonValue], run: RunContext) -> str | None:
+    return next((text for name in _ACTORS if (text := _text(data, name)) is not None), run.actor)
+
+
+def _subject(kind: str, data: dict[str, JsonValue]) -> str | None:
+    if kind == "policy.changed":
+        return f"{_text(data, 'kind')}/{_text(data, 'id')} {_text(data, 'action')}"
+    if kind.startswith("api."):
+        return " ".join(text for name in ("action", "resource", "key") if (text := _text(data, name)) is not None)
+    return next((text for name in _SUBJECTS if (text := _text(data, name)) is not None), None)
+
+
+def _capability(data: dict[str, JsonValue]) -> JsonObject | None:
+    """What was used: its id, and where that comes from."""
+    identity = _text(data, "capability")
+    if identity is None:
+        return None
+    found: dict[str, JsonValue] = {"id": identity}
+    for name in ("kind", "source", "version", "risk", "effects", "definition_sha256"):
+        if (text := _text(data, name)) is not None:
+            found[name] = text
+    return found
+
+
+def _text(data: dict[str, JsonValue], name: str) -> str | None:
+    value = data.get(name)
+    return value[:_TEXT_CHARACTERS] if isinstance(value, str) and value else None
+
+
+def _number(data: dict[str, JsonValue], *names: str) -> float | None:
+    return next((value for name in names if isinstance(value := data.get(name), int | float)), None)

@@ -1,0 +1,198 @@
+"""Tells a second sink of every signed head, so that nobody who can write the log alone can rewrite it unseen.
+
+The sink may be down: the host goes on, says so, and writes an `audit.gap` record when it is back. Only the newest head
+of each chain is held meanwhile, because it vouches for everything before it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from bollard.host.audit.heads import head_line
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError
+from bollard.host.limits import WITNESS_CATCH_UP, WITNESS_CLOSE_S, WITNESS_HANGS_S, WITNESS_RETRY_S
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import HeadRow
+
+__all__ = ["Sink", "Witness", "WitnessNumbers"]
+
+_log = structlog.get_logger("bollard.host.audit")
+_Chain = tuple[str, str]
+
+
+class Sink(Protocol):
+    """Where heads go. `written` may be told in another thread, late, or never."""
+
+    def put(self, lines: bytes, written: Callable[[OSError | None], None]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class WitnessNumbers:
+    """What became of heads, for metrics."""
+
+    heads: int = 0
+    """Heads that the sink took."""
+    failures: int = 0
+    """Tries that failed or hung."""
+    down: bool = False
+    problem: str = ""
+    down_since_ms: int = 0
+
+
+class Witness:
+    """One per host."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        journal: Journal,
+        clock: Clock,
+        *,
+        incarnation: str,
+        workspace: str,
+        place: str,
+        hangs_s: float = WITNESS_HANGS_S,
+        retry_s: float = WITNESS_RETRY_S,
+    ) -> None:
+        """`incarnation` names the chains that end with this host; `workspace` is where a gap is recorded; `place` is
+        what people call the sink."""
+        self._incarnation = incarnation
+        self._hangs_s = hangs_s
+        self._retry_s = retry_s
+        self._sink = sink
+        self._journal = journal
+        self._clock = clock
+        self._workspace = workspace
+        self._place = place
+        self._newest: dict[_Chain, HeadRow] = {}
+        """The newest head of each chain of this incarnation."""
+        self._waiting: dict[_Chain, HeadRow] = {}
+        self._replaced = 0
+        """Heads that newer ones took the place of while the sink was down."""
+        self._woken = asyncio.Event()
+        self._hanging: asyncio.Future[OSError | None] | None = None
+        """A write that the sink has not answered."""
+        self._task: asyncio.Task[None] | None = None
+        self.numbers = WitnessNumbers()
+
+    def start(self, store: Store) -> None:
+        """Tell of what an earlier incarnation had no time to tell, and of what comes."""
+        self._journal.signed = self.signed
+        self._task = asyncio.create_task(self._run(store))
+
+    def signed(self, heads: Sequence[HeadRow]) -> None:
+        for head in heads:
+            key = (head.workspace, head.chain)
+            self._replaced += self.numbers.down and key in self._waiting
+            self._waiting[key] = head
+            if head.chain == self._incarnation:  # how an earlier one ended is not known
+                self._newest[key] = head
+        self._woken.set()
+
+    async def close(self) -> None:
+        """After the journal: every chain of this incarnation is told to be closed. Waits for the sink, not for long."""
+        if self._task is not None:
+            self._task.cancel()
+        lines = [head_line(row) for key, row in self._waiting.items() if key not in self._newest]
+        lines += [head_line(row, closed=True) for row in self._newest.values()]
+        if lines and not self.numbers.down:
+            problem = await self._put(b"".join(lines), WITNESS_CLOSE_S)
+            if problem is not None:
+                _log.warning("the witness was not told that the log is closed", place=self._place, problem=problem)
+        self._sink.close()
+
+    async def _run(self, store: Store) -> None:
+        await self._catch_up(store)
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._waiting:
+                if not await self._tell():
+                    await asyncio.sleep(self._retry_s)
+
+    async def _catch_up(self, store: Store) -> None:
+        """Beside the start, which does not wait for it: there may be many heads to look through."""
+        try:
+            rows = await asyncio.to_thread(store.newest_heads, None, self._clock.now_ms(), WITNESS_CATCH_UP)
+        except HostError as error:
+            _log.warning("heads of earlier starts were not told to the witness", problem=error.message)
+            return
+        for row in rows:
+            self._waiting.setdefault((row.workspace, row.chain), row)
+            self._woken.set()
+
+    async def _tell(self) -> bool:
+        """What waits, in one write; false where the sink did not take it."""
+        told, self._waiting = self._waiting, {}
+        problem = await self._put(b"".join(head_line(row) for row in told.values()), self._hangs_s)
+        if problem is None:
+            self.numbers.heads += len(told)
+            if self.numbers.down:
+                await self._back()
+            return True
+        self._waiting = {**told, **self._waiting}
+        self.numbers.failures += 1
+        if not self.numbers.down:
+            self.numbers.down, self.numbers.down_since_ms = True, self._clock.now_ms()
+            hint = "look at its disk or the program that reads it; the log itself goes on"
+            _log.error("the witness of the log is down", place=self._place, problem=problem, hint=hint)
+        self.numbers.problem = problem
+        return False
+
+    async def _put(self, lines: bytes, within_s: float) -> str | None:
+        """Give lines to the sink; what is wrong with it otherwise."""
+        if self._hanging is not None:  # nothing can be put behind an earlier write that hangs
+            await asyncio.wait([self._hanging], timeout=within_s)
+            if not self._hanging.done():
+                return f"it does not take what it was given (waited {within_s:g} s)"
+        fate = self._hanging = self._begun(lines)
+        await asyncio.wait([fate], timeout=within_s)
+        if not fate.done():
+            return f"it did not take a head within {within_s:g} s"
+        self._hanging, error = None, fate.result()
+        return None if error is None else error.strerror or str(error)
+
+    def _begun(self, lines: bytes) -> "asyncio.Future[OSError | None]":
+        loop = asyncio.get_running_loop()
+        fate: asyncio.Future[OSError | None] = loop.create_future()
+
+        def settle(error: OSError | None) -> None:
+            if not fate.done():
+                fate.set_result(error)
+
+        def written(error: OSError | None) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, error)
+
+        self._sink.put(lines, written)
+        return fate
+
+    async def _back(self) -> None:
+        """The sink takes heads again: say in the log how long it did not."""
+        numbers = self.numbers
+        data = encode_data(
+            {
+                "sink": "witness",
+                "from_ms": numbers.down_since_ms,
+                "until_ms": self._clock.now_ms(),
+                "heads_replaced": self._replaced,
+                "problem": numbers.problem,
+            }
+        )
+        record = NewRecord(workspace=self._workspace, type="audit.gap", data=data, created_ms=self._clock.now_ms())
+        try:
+            await self._journal.commit(Entry(records=[record], size=len(data)))
+        except HostError as error:
+            _log.warning("the gap of the witness was not recorded", problem=error.message)
+            return  # it stays down until the log says so
+        numbers.down, numbers.problem, self._replaced = False, "", 0
+        _log.info("the witness of the log is back", place=self._place)

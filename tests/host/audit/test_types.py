@@ -1,0 +1,93 @@
+"""Every type of record that the audit promises is really written somewhere: here is where."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bollard.host.audit.severity import SEVERITIES, severity_of, types_of
+
+HOST = Path(__file__).parents[3] / "src" / "bollard" / "host"
+OUTPOSTS = {"outpost.enrolled", "outpost.connected", "outpost.lost", "outpost.revoked"}
+"""Nothing writes them yet: there are no outposts."""
+WRITTEN_IN = {
+    "action.started": "actions/recorder.py",
+    "action.completed": "actions/recorder.py",
+    "action.failed": "actions/recorder.py",
+    "action.rejected": "actions/recorder.py",
+    "action.unknown": "actions/recorder.py",
+    "approval.requested": "approvals/waiting.py",
+    "approval.granted": "approvals/deciding.py",
+    "approval.denied": "approvals/deciding.py",
+    "approval.expired": "approvals/lasting.py",
+    "approval.used": "approvals/waiting.py",
+    "grant.issued": "runs/creation.py",
+    "grant.revoked": "runs/live.py",
+    "run.created": "runs/creation.py",
+    "run.started": "runs/live.py",
+    "run.waiting": "runs/parked.py",
+    "run.ended": "runs/live.py",
+    "run.cancelled": "runs/live.py",
+    "steering.queued": "intake/steering.py",
+    "steering.injected": "intake/steering.py",
+    "steering.dropped": "runs/machine.py",
+    "api.called": "runapi/gate.py",
+    "api.denied": "runapi/gate.py",
+    "model.called": "runapi/model_call.py",
+    "secret.used": "secrets/vault.py",
+    "plugin.installed": "plugins/keeping.py",
+    "plugin.updated": "plugins/keeping.py",
+    "plugin.quarantined": "plugins/quarantine.py",
+    "token.issued": "identity/keys.py",
+    "policy.changed": "log/saved_changes.py",
+    "knowledge.changed": "knowledge/library.py",
+    "login.succeeded": "identity/sessions.py",
+    "login.failed": "identity/sessions.py",
+    "login.ended": "identity/sessions.py",
+    "audit.exported": "http/audit.py",
+    "audit.gap": "audit/witness.py",
+    "retention.purged": "log/retention.py",
+    "log.archived": "audit/archiving.py",
+}
+
+
+def texts_passed(tree: ast.AST) -> Iterator[str]:
+    """Every text that stands where a call, or a pair that is given to one, can take it; `*` for what is put in."""
+    for node in ast.walk(tree):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Call):
+            parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        elif isinstance(node, ast.Tuple | ast.IfExp):
+            parts = list(ast.iter_child_nodes(node))  # type: ignore[arg-type]
+        for part in parts:
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.value
+            elif isinstance(part, ast.JoinedStr):
+                yield "".join(str(each.value) if isinstance(each, ast.Constant) else "*" for each in part.values)
+
+
+@pytest.mark.parametrize("kind", WRITTEN_IN)
+def test_a_type_of_record_is_written_where_this_table_says(kind: str) -> None:
+    path = HOST / WRITTEN_IN[kind]
+    found = set(texts_passed(ast.parse(path.read_text(encoding="utf-8"))))
+    family = f"{kind.partition('.')[0]}.*"
+    assert kind in found or family in found, f"{path.name} does not write {kind}"
+
+
+def test_nothing_that_the_table_says_is_still_to_come_is_there() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in HOST.rglob("*.py") if path.name != "severity.py"]
+    there = {kind for kind in OUTPOSTS for text in sources if f'"{kind}"' in text}
+    assert not there, f"{there} are written now: give them a line in WRITTEN_IN"
+
+
+def test_a_severity_stands_for_itself_and_what_is_worse() -> None:
+    kinds = [*WRITTEN_IN, *OUTPOSTS, "note"]
+    for least in SEVERITIES:
+        wanted, unwanted = types_of(least)
+        for kind in kinds:
+            chosen = (wanted is None or kind in wanted) and kind not in unwanted
+            assert chosen == (SEVERITIES.index(severity_of(kind)) >= SEVERITIES.index(least)), (kind, least)
+    assert severity_of("login.failed") == "warning"
+    assert severity_of("audit.gap") == "critical"
+    assert severity_of("something.new") == "info"
