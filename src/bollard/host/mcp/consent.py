@@ -1,0 +1,185 @@
+"""What somebody said yes to, held against what a server offers now. Pure.
+
+A yes is to one definition, by its digest. A tool whose definition is another one is not the tool that was agreed to.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability, CapabilityLimits, Effects, Flow, Risk
+from bollard.host.mcp.limits import DIFF_LINES
+from bollard.host.mcp.servers import McpServer
+from bollard.protocol import JsonObject, JsonValue
+from bollard.wire.bridge_frames import ToolSeen
+
+__all__ = [
+    "NO_TERMS",
+    "Agreed",
+    "JudgedTool",
+    "Terms",
+    "ToolState",
+    "definition_of",
+    "difference",
+    "judge",
+    "seen_capability",
+    "suggested",
+]
+
+ToolState = Literal["offered", "new", "changed", "missing", "refused", "unusable"]
+"""`refused`: the list of allowed tools of the server does not have it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a tool is taken to be. What nobody said is the worst."""
+
+    risk: Risk = "high"
+    flow: Flow = ALL_FLOW
+    effects: Effects = "at_most_once"
+    approval: Approval = "on_risk"
+
+
+NO_TERMS: Final = Terms()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """One yes: to which definition, on which terms, and whose."""
+
+    definition_sha256: str
+    definition: JsonObject
+    """As it was, to show what changed: description and schemas."""
+    terms: Terms
+    by: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedTool:
+    """One tool of a server as people see it."""
+
+    name: str
+    state: ToolState
+    capability: Capability | None
+    """As the server defines it now, on the terms that were agreed on or are suggested."""
+    agreed: Agreed | None = None
+    problem: str = ""
+    """Why it is not offered, in a sentence."""
+    diff: tuple[str, ...] = field(default=())
+
+
+def suggested(seen: ToolSeen) -> Terms:
+    """What the hints of a server would mean if they were true. They are the server's own words, so they are offered to
+    a person and never taken by themselves."""
+    if seen.read_only is None and seen.destructive is None and seen.idempotent is None and seen.open_world is None:
+        return NO_TERMS
+    read_only = seen.read_only is True
+    destructive = seen.destructive is not False
+    return Terms(
+        risk="low" if read_only else "high" if destructive else "medium",
+        # What comes from a server is untrusted, and what it reads may be private, whatever it says of the world.
+        flow=Flow(reads_private=True, brings_untrusted=True, sends_out=seen.open_world is not False),
+        effects="none" if read_only else "idempotent" if seen.idempotent is True else "at_most_once",
+    )
+
+
+def seen_capability(server: McpServer, seen: ToolSeen, terms: Terms) -> Capability:
+    """A tool as the server defines it now, on these terms."""
+    return Capability(
+        id=f"mcp:{server.name}/{seen.name}",
+        name=seen.name,
+        kind="mcp",
+        description=seen.description,
+        input_schema=seen.input_schema,
+        output_schema=seen.output_schema,
+        risk=terms.risk,
+        flow=terms.flow,
+        effects=terms.effects,
+        approval=terms.approval,
+        limits=CapabilityLimits(timeout_s=server.timeout_s),
+        source=f"mcp:{server.name}",
+        version=server.endpoint,
+    )
+
+
+def definition_of(capability: Capability) -> JsonObject:
+    """What is kept of a definition beside its digest."""
+    return {
+        "description": capability.description,
+        "input_schema": capability.input_schema,
+        "output_schema": capability.output_schema,
+        "version": capability.version,
+    }
+
+
+def judge(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, Agreed]) -> list[JudgedTool]:
+    """Every tool that the server lists or that somebody agreed to, by name."""
+    found = [_judged(server, tool, agreed.get(tool.name)) for tool in seen]
+    listed = {tool.name for tool in seen}
+    found += [
+        JudgedTool(
+            name=name,
+            state="missing",
+            capability=None,
+            agreed=yes,
+            problem=f"the server {server.name} does not list {name} any more",
+        )
+        for name, yes in agreed.items()
+        if name not in listed
+    ]
+    return sorted(found, key=lambda tool: tool.name)
+
+
+def _judged(server: McpServer, seen: ToolSeen, agreed: Agreed | None) -> JudgedTool:
+    if seen.problem is not None:
+        return JudgedTool(name=seen.name, state="unusable", capability=None, agreed=agreed, problem=seen.problem)
+    capability = seen_capability(server, seen, suggested(seen) if agreed is None else agreed.terms)
+    if not server.allows(seen.name):
+        problem = f"{seen.name} is not in the list of allowed tools of the server {server.name}"
+        return JudgedTool(name=seen.name, state="refused", capability=capability, agreed=agreed, problem=problem)
+    if agreed is None:
+        problem = f"nobody has said yes to {seen.name} of the server {server.name} yet"
+        return JudgedTool(name=seen.name, state="new", capability=capability, problem=problem)
+    if agreed.definition_sha256 != capability.definition_sha256:
+        return JudgedTool(
+            name=seen.name,
+            state="changed",
+            capability=capability,
+            agreed=agreed,
+            problem=f"the definition of {seen.name} changed since somebody said yes to it",
+            diff=difference(agreed.definition, definition_of(capability)),
+        )
+    return JudgedTool(name=seen.name, state="offered", capability=capability, agreed=agreed)
+
+
+def difference(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
+    """What changed, place by place; escaped, so that no character of it can hide or move others. Takes linear time:
+    both may come from somebody who wants it to take long."""
+    found = [*_differences("", before, after)]
+    if len(found) <= DIFF_LINES:
+        return tuple(found)
+    return (*found[:DIFF_LINES], f"… and {len(found) - DIFF_LINES} more lines")
+
+
+def _differences(path: str, before: JsonValue, after: JsonValue) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted({*before, *after}):
+            place = f"{path}.{_escaped(name)}" if path else _escaped(name)
+            if name not in after:
+                yield f"- {place}: {_escaped(before[name])}"
+            elif name not in before:
+                yield f"+ {place}: {_escaped(after[name])}"
+            else:
+                yield from _differences(place, before[name], after[name])
+    else:
+        yield f"- {path}: {_escaped(before)}"
+        yield f"+ {path}: {_escaped(after)}"
+
+
+def _escaped(value: JsonValue) -> str:
+    shown = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return shown[1:-1] if isinstance(value, str) and value.isidentifier() and value.isascii() else shown

@@ -1,0 +1,167 @@
+"""Logins that are under way: begun by somebody, and completed by the same within ten minutes, once.
+
+Where a person goes and what comes of it is found out by the bridge.
+"""
+
+import hmac
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from bollard.host.clock import Clock
+from bollard.host.errors import Conflict, InvalidRequest
+from bollard.host.mcp.bridge import McpBridge
+from bollard.host.mcp.limits import LOGIN_S, LOGIN_STEP_S
+from bollard.host.mcp.login_keeping import LoginKeeper
+from bollard.host.mcp.servers import McpServer
+from bollard.protocol import Strict
+from bollard.wire.bridge_frames import BeginLogin, FinishLogin, Login, LoginEnded
+
+__all__ = ["BeginMcpLogin", "BegunLogin", "CompleteMcpLogin", "McpLogins", "check_redirect"]
+
+_Word = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")]
+
+
+class BeginMcpLogin(Strict):
+    """`POST /api/v1/mcp-servers/{server_id}/login`."""
+
+    redirect_uri: Annotated[str, Field(max_length=256)] = Field(
+        description="Where the browser comes back to: `http`, a loopback address, with a port."
+    )
+
+
+class CompleteMcpLogin(Strict):
+    """`POST /api/v1/mcp-servers/{server_id}/login/complete`: what the browser came back with."""
+
+    code: _Word
+    state: _Word
+    iss: _Word | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunLogin:
+    """Where a person goes now."""
+
+    url: str
+    state: str
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    number: int
+    server: McpServer
+    by: str
+    state: str
+    expires_ms: int
+
+
+class McpLogins:
+    """One per host."""
+
+    def __init__(
+        self, *, bridge: McpBridge, keeper: LoginKeeper, clock: Clock, hide: Callable[[str, str], str]
+    ) -> None:
+        self._bridge = bridge
+        self._keeper = keeper
+        self._clock = clock
+        self._hide = hide
+        self._pending: dict[tuple[str, str], _Pending] = {}
+
+    async def begin(
+        self, workspace: str, server: McpServer, headers: Mapping[str, str], url: str, redirect_uri: str, by: str
+    ) -> BegunLogin:
+        """`url` and `headers` with their secrets. One that was begun before for this server is dropped. Raises
+        `InvalidRequest` and `Conflict`."""
+        check_redirect(redirect_uri)
+        if server.oauth is None:
+            raise Conflict(f"the MCP server {server.name} has no login", hint='save it with `auth: "oauth"`')
+        self.drop(workspace, server.name)
+        before = await self._keeper.use(workspace, server, by=by)
+        order = BeginLogin(
+            login=self._bridge.next_link(),
+            url=url,
+            headers=dict(headers),
+            redirect_uri=redirect_uri,
+            scopes=list(server.oauth.scopes),
+            client_id=server.oauth.client_id,
+            client_secret=await self._keeper.client_secret(workspace, server, by=by),
+            client=None if before is None else before.client,
+            registered_secret=None if before is None else before.client_secret,
+            limit_s=LOGIN_S,
+        )
+        asked = await self._bridge.begin_login(order, LOGIN_STEP_S)
+        if isinstance(asked, LoginEnded):
+            raise self._failed(workspace, server, asked)
+        expires_ms = self._clock.now_ms() + round(LOGIN_S * 1000)
+        self.drop(workspace, server.name)  # somebody else may have begun meanwhile
+        self._pending[workspace, server.name] = _Pending(
+            number=order.login, server=server, by=by, state=asked.state, expires_ms=expires_ms
+        )
+        return BegunLogin(url=asked.url, state=asked.state, expires_ms=expires_ms)
+
+    async def complete(self, workspace: str, server: McpServer, given: CompleteMcpLogin, by: str) -> Login:
+        """What came of it, which is not kept yet. Raises `InvalidRequest` and `Conflict`."""
+        key = workspace, server.name
+        pending = self._pending.get(key)
+        if pending is None or pending.by != by or pending.server != server or self._is_over(key, pending):
+            raise Conflict(
+                f"no login of yours for the MCP server {server.name} is under way",
+                hint=f"it is used once, within {LOGIN_S / 60:g} minutes: `bollard mcp login {server.name}` begins one",
+            )
+        if not hmac.compare_digest(pending.state, given.state):
+            raise InvalidRequest(
+                "state is not that of the login that was begun", hint="begin the login again", field="state"
+            )
+        del self._pending[key]
+        order = FinishLogin(login=pending.number, code=given.code, state=given.state, iss=given.iss)
+        ended = await self._bridge.finish_login(order, LOGIN_STEP_S)
+        if ended.made is None:
+            raise self._failed(workspace, server, ended)
+        return ended.made
+
+    def drop(self, workspace: str, name: str) -> None:
+        """Nobody comes back from this one."""
+        if (pending := self._pending.pop((workspace, name), None)) is not None:
+            self._bridge.drop_login(pending.number)
+
+    def _is_over(self, key: tuple[str, str], pending: _Pending) -> bool:
+        if pending.expires_ms > self._clock.now_ms():
+            return False
+        self.drop(*key)
+        return True
+
+    def _failed(self, workspace: str, server: McpServer, ended: LoginEnded) -> Conflict:
+        return Conflict(
+            f"the login for the MCP server {server.name} failed: {self._hide(workspace, ended.problem)}",
+            hint=ended.hint or f"`bollard mcp login {server.name}` begins another",
+        )
+
+
+def check_redirect(uri: str) -> None:
+    """Raises `InvalidRequest` for anything but a port of the machine that the browser is on: whoever is sent a code
+    there must be who asked for it."""
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    plain = not (parts.query or parts.fragment or parts.username is not None or parts.password is not None)
+    written = uri.isascii() and all(character > " " for character in uri)
+    if parts.scheme != "http" or not port or not plain or not written or not _is_loopback(host):
+        raise InvalidRequest(
+            "redirect_uri is no loopback address",
+            hint="use something like http://127.0.0.1:53682/callback",
+            field="redirect_uri",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,223 @@
+"""An MCP server as a person saves it, and as it is shown. Reading and writing only.
+
+Values that must not be seen are given by reference: `secret:NAME`, alone or behind a word (`Bearer secret:NAME`), also
+as a value in the query of a url.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import Field, ValidationError
+
+from bollard.host.agents.names import ChosenName
+from bollard.host.agents.refusal import refusal
+from bollard.host.errors import InvalidRequest
+from bollard.host.mcp.limits import (
+    ARGUMENT_CHARACTERS,
+    ARGUMENTS,
+    CALL_DEFAULT_S,
+    CALL_MAX_S,
+    NAMED_VALUES,
+    SCOPES,
+    TOOLS_ALLOWED,
+    URL_CHARACTERS,
+)
+from bollard.protocol import Flag, Int, JsonObject, Number, Strict
+from bollard.trust import canonical_sha256
+from bollard.wire.bridge_addresses import address_problem
+
+__all__ = [
+    "EVERY_TOOL",
+    "McpServer",
+    "OAuthClient",
+    "SavedMcpServer",
+    "looks_secret",
+    "server_from_wire",
+    "server_to_wire",
+]
+
+EVERY_TOOL: Final = "*"
+Protocol = Literal["auto", "legacy"]
+
+_Word = Annotated[str, Field(max_length=ARGUMENT_CHARACTERS, pattern=r"^[^\x00]*$")]
+_EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
+_HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", max_length=128)]
+_HeaderValue = Annotated[str, Field(max_length=ARGUMENT_CHARACTERS, pattern=r"^[\x20-\x7e]*$")]
+_ToolName = Annotated[str, Field(pattern=r"^(?:\*|[A-Za-z0-9._-]{1,64})$")]
+_ClientId = Annotated[str, Field(max_length=512, pattern=r"^[\x21-\x7e]+$")]
+_ClientSecret = Annotated[str, Field(pattern=r"^secret:[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+_Scope = Annotated[str, Field(max_length=256, pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
+_OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept", "content-type"})
+"""Headers that say how a request is made; whoever makes it writes them."""
+_TELLTALE: Final = re.compile(
+    r"token|secret|passw|credential|api[_-]?key|(?:^|[_-])key$|authori[sz]ation|cookie", re.IGNORECASE
+)
+_REFERENCE: Final = re.compile(r"(?:^|\s)secret:[A-Za-z0-9._-]+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthClient:
+    """How people log in for a server: as which client, and for what. What is left out is found out."""
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    """A reference."""
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """How one server is reached. Either `command` or `url` is there."""
+
+    name: str
+    enabled: bool = True
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    oauth: OAuthClient | None = None
+    protocol: Protocol = "auto"
+    timeout_s: float = CALL_DEFAULT_S
+    allow: tuple[str, ...] = (EVERY_TOOL,)
+
+    @property
+    def endpoint(self) -> str:
+        """What is at the other end: a definition of a tool is bound to it."""
+        if self.url is not None:
+            return self.url
+        return f"stdio:{canonical_sha256({'command': self.command, 'args': list(self.args)})}"
+
+    def allows(self, tool: str) -> bool:
+        return EVERY_TOOL in self.allow or tool in self.allow
+
+
+class SavedMcpServer(Strict):
+    """`PUT /api/v1/mcp-servers/{server_id}`."""
+
+    server_id: ChosenName
+    enabled: Flag = True
+    command: Annotated[_Word, Field(min_length=1, description="A program; it runs as the host's own user.")] | None = (
+        None
+    )
+    args: Annotated[list[_Word], Field(max_length=ARGUMENTS)] = Field(default_factory=list[str])
+    env: Annotated[dict[_EnvName, _Word], Field(max_length=NAMED_VALUES)] = Field(default_factory=dict[str, str])
+    url: Annotated[str, Field(min_length=1, max_length=URL_CHARACTERS)] | None = None
+    headers: Annotated[dict[_HeaderName, _HeaderValue], Field(max_length=NAMED_VALUES)] = Field(
+        default_factory=dict[str, str]
+    )
+    auth: Literal["oauth"] | None = Field(default=None, description="Somebody logs in for it: `…/login`.")
+    client_id: _ClientId | None = Field(default=None, description="Of a client that was registered by hand.")
+    client_secret: _ClientSecret | None = Field(default=None, description="A reference, `secret:NAME`.")
+    scopes: Annotated[list[_Scope], Field(max_length=SCOPES)] = Field(
+        default_factory=list[str], description="What is asked for; otherwise what the server names."
+    )
+    protocol: Protocol = "auto"
+    timeout_s: Annotated[Number, Field(ge=1, le=CALL_MAX_S)] = CALL_DEFAULT_S
+    allow: Annotated[list[_ToolName], Field(max_length=TOOLS_ALLOWED)] = Field(default_factory=lambda: [EVERY_TOOL])
+    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
+
+
+def server_from_wire(body: JsonObject) -> McpServer:
+    """Raises `InvalidRequest`."""
+    try:
+        saved = SavedMcpServer.from_wire(body)
+    except ValidationError as error:
+        raise refusal(error, "mcp_server") from error
+    if (saved.command is None) == (saved.url is None):
+        raise _wrong("command", "either a command or a url is needed, and not both", "give one of them")
+    if saved.url is None:
+        if saved.headers:
+            raise _wrong("headers", "a command has no headers", "use env")
+    else:
+        _check_url(saved.url)
+        if saved.args or saved.env:
+            raise _wrong("args" if saved.args else "env", "a url has no such thing", "use headers")
+    for name in saved.headers:
+        if name.lower() in _OURS or name.lower().startswith("mcp-"):
+            raise _wrong(f"headers.{name}", "is written by the host itself", "leave it out")
+    for where, values in (("env", saved.env), ("headers", saved.headers)):
+        for name, value in values.items():
+            _check_hidden(where, name, value)
+    return McpServer(
+        name=saved.server_id,
+        enabled=saved.enabled,
+        command=saved.command,
+        args=tuple(saved.args),
+        env=saved.env,
+        url=saved.url,
+        headers=saved.headers,
+        oauth=_oauth_of(saved),
+        protocol=saved.protocol,
+        timeout_s=saved.timeout_s,
+        allow=tuple(saved.allow),
+    )
+
+
+def server_to_wire(server: McpServer) -> JsonObject:
+    """What `server_from_wire` takes."""
+    way: JsonObject
+    if server.url is not None:
+        way = {"url": server.url, "headers": dict(server.headers), **_login_to_wire(server.oauth)}
+    else:
+        way = {"command": server.command, "args": list(server.args), "env": dict(server.env)}
+    return {
+        "server_id": server.name,
+        "enabled": server.enabled,
+        **way,
+        "protocol": server.protocol,
+        "timeout_s": server.timeout_s,
+        "allow": list(server.allow),
+    }
+
+
+def _login_to_wire(oauth: OAuthClient | None) -> JsonObject:
+    if oauth is None:
+        return {}
+    named: JsonObject = {"client_id": oauth.client_id, "client_secret": oauth.client_secret}
+    given: JsonObject = {name: value for name, value in named.items() if value is not None}
+    return {"auth": "oauth", **given, "scopes": list(oauth.scopes)}
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether something that should be a reference was written out."""
+    return bool(value and _TELLTALE.search(name) and not _REFERENCE.search(value))
+
+
+def _check_hidden(where: str, name: str, value: str) -> None:
+    """What is saved is in the log and shown to who may read servers: nothing secret may be in it."""
+    if looks_secret(name, value):
+        raise _wrong(
+            where if where == "url" else f"{where}.{name}",
+            "looks like a secret in plain text",
+            f"`bollard secrets set NAME`, and write secret:NAME as the value of {name}",
+        )
+
+
+def _check_url(url: str) -> None:
+    if (found := address_problem(url)) is not None:
+        raise _wrong("url", *found)
+    for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+        _check_hidden("url", name, value)
+
+
+def _oauth_of(saved: SavedMcpServer) -> OAuthClient | None:
+    if saved.auth is None:
+        for field_name in ("client_id", "client_secret", "scopes"):
+            if getattr(saved, field_name):
+                raise _wrong(field_name, "means nothing without a login", 'add `auth: "oauth"`')
+        return None
+    if saved.url is None:
+        raise _wrong("auth", "a command has no login", "use env with secret:NAME")
+    if any(name.lower() == "authorization" for name in saved.headers):
+        raise _wrong("headers.Authorization", "is written by the login", "leave it out, or leave `auth` out")
+    if saved.client_secret is not None and saved.client_id is None:
+        raise _wrong("client_secret", "means nothing without a client_id", "give both, or none")
+    return OAuthClient(client_id=saved.client_id, client_secret=saved.client_secret, scopes=tuple(saved.scopes))
+
+
+def _wrong(where: str, problem: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(f"mcp_server.{where}: {problem}", hint=hint, field=f"mcp_server.{where}")

@@ -1,0 +1,208 @@
+"""Servers that are dead, slow, huge or lying: each costs its own callers something, and nobody else anything."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.host.mcp.conftest import OpenServers, Servers
+
+from bollard.host.errors import Conflict, InvalidRequest, OutcomeUnknown, SettingsError, ToolFailed
+from bollard.host.mcp.agreements import ConsentMcpTools
+from bollard.host.mcp.bridge import McpBridge
+from bollard.host.mcp.limits import LOG_LINES
+from bollard.wire.bridge_frames import OpenHttp
+
+
+async def good(servers: Servers) -> None:
+    """A server that means well still answers."""
+    if servers.source.connection("w", "good") is None:
+        await servers.ready("good", "hostile", "plain")
+    await servers.until(lambda: servers.offered("good") == ["act"])
+    assert (await servers.call("mcp:good/act")).content == ({"type": "text", "text": "acted"},)
+
+
+async def test_only_tools_that_can_be_named_checked_and_called_are_taken(servers: Servers) -> None:
+    connection = await servers.add("odd", "hostile", "odd")
+    await servers.until(lambda: connection.connected)
+    assert [tool.name for tool in connection.tools if tool.state == "new"] == ["act"]
+    problems = {tool.name: tool.problem for tool in connection.tools if tool.state == "unusable"}
+    expected = {
+        "": "characters",
+        "a b": "characters",
+        "../../etc/passwd": "characters",
+        "\\u202etxt.exe": "characters",
+        "x" * 64: "more than 64",
+        "twice": "2 tools of this name",
+        "wrong_type": "not valid",
+        "deep": "nested deeper",
+        "elsewhere": "not valid",
+        "wordy": "description",
+        "pattern": "not valid",
+        "heavy": "bytes",
+    }
+    assert problems.keys() == expected.keys()
+    for name, words in expected.items():
+        assert words in problems[name], name
+    absent = servers.source.absent("w")
+    assert "2 tools of this name" in absent["mcp:odd/twice"]
+    yes = {"tools": [{"name": "twice", "definition_sha256": "0" * 64}]}
+    with pytest.raises(Conflict, match="cannot be used"):
+        await servers.source.consent("w", "odd", ConsentMcpTools.from_wire(yes), "ann")
+
+
+async def test_a_server_with_thousands_of_tools_is_cut(servers: Servers) -> None:
+    connection = await servers.add("many", "hostile", "many")
+    await servers.until(lambda: connection.connected)
+    assert len(connection.tools) == 512
+
+
+async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_started_again(servers: Servers) -> None:
+    await servers.ready("dies", "hostile", "dies")
+    with pytest.raises(OutcomeUnknown, match="ended with code 3"):
+        await servers.call("mcp:dies/act")
+    await servers.until(lambda: servers.offered("dies") == ["act"])
+    await good(servers)
+
+
+async def test_an_answer_of_100_mib_ends_that_connection_only(servers: Servers) -> None:
+    await servers.ready("huge", "hostile", "huge")
+    with pytest.raises(OutcomeUnknown, match="more than 4194304 bytes"):
+        await servers.call("mcp:huge/act")
+    await good(servers)
+
+
+async def test_a_server_that_never_answers_costs_a_call_its_time_and_no_more(servers: Servers) -> None:
+    await servers.ready("silent", "hostile", "silent")
+    waiting = asyncio.create_task(servers.call("mcp:silent/act"))
+    with pytest.raises(OutcomeUnknown, match="did not answer in time"):
+        await servers.call("mcp:silent/act", timeout_s=0.2)
+    await good(servers)
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_flood_of_progress_becomes_a_trickle(servers: Servers) -> None:
+    await servers.ready("flood", "hostile", "flood")
+    told: list[float] = []
+    answer = await servers.call("mcp:flood/act", progress=lambda done, *_: told.append(done))
+    assert answer.content == ({"type": "text", "text": "done"},)
+    assert 1 <= len(told) < 500
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("mode", ["lying", "nested"])
+async def test_an_answer_of_a_wrong_shape_is_an_error_of_the_tool(servers: Servers, mode: str) -> None:
+    await servers.ready(mode, "hostile", mode)
+    answer = await servers.call(f"mcp:{mode}/act")
+    assert answer.is_error
+    assert answer.structured is None
+    assert "answer" in str(answer.content[0]["text"])
+
+
+async def test_what_a_server_prints_is_kept_within_bounds_and_harms_nothing(servers: Servers) -> None:
+    connection = await servers.ready("noisy", "hostile", "noisy")
+    assert (await servers.call("mcp:noisy/act")).content == ({"type": "text", "text": "acted"},)
+    assert connection.log[0] == "line 0"
+    assert len(connection.log) <= LOG_LINES
+
+
+async def test_a_server_that_is_not_there_or_says_nothing_is_absent_with_the_reason(
+    servers: Servers, tmp_path: Path
+) -> None:
+    nowhere = await servers.add("nowhere", command="no-such-program-anywhere")
+    refused = await servers.add("refused", url="http://127.0.0.1:9/mcp")
+    off = await servers.add("off", "hostile", "plain", enabled=False)
+    unset = await servers.add("unset", "hostile", "plain", env={"API_KEY": "secret:unset"})
+    deaf = await servers.add("deaf", "hostile", "deaf", str(tmp_path / "begun"))
+    await servers.until((tmp_path / "begun").exists)
+    assert deaf.status == "connecting"
+    assert "being connected" in servers.source.absent("w")["mcp:deaf/"]
+    shape = await servers.add("misshapen", "hostile", "misshapen")
+    await servers.until(lambda: all(each.problem for each in (nowhere, refused, unset, shape)))
+    absent = servers.source.absent("w")
+    assert "no such program" in absent["mcp:nowhere/"]
+    assert "ConnectError" in absent["mcp:refused/"]
+    assert "switched off" in absent["mcp:off/"]
+    assert "tools.1.inputSchema.type: Input should be 'object'" in absent["mcp:misshapen/"]
+    assert "there is no secret unset" in absent["mcp:unset/"]
+    assert off.status == "disabled"
+    with pytest.raises(Conflict, match="switched off"):
+        await servers.source.refresh("w", "off")
+    await good(servers)
+    for name in ("nowhere", "refused", "unset", "deaf", "misshapen"):
+        await servers.source.keeper.delete("w", name, by="ann", edited=None)
+    assert not {f"mcp:{name}/" for name in ("nowhere", "deaf")} & servers.source.absent("w").keys()
+
+
+async def test_the_bridge_is_there_only_with_a_server_and_what_it_started_goes_with_it(
+    open_servers: OpenServers, tmp_path: Path
+) -> None:
+    servers = await open_servers()
+    for kept in servers.source.keeper.all("w"):
+        await servers.source.keeper.delete("w", kept.id, by="ann", edited=None)
+    await servers.until(lambda: servers.source.bridge.pid is None)
+    connection = await servers.ready("silent", "hostile", "silent")
+    first = servers.source.bridge.pid
+    assert first is not None
+    child = next(iter(servers.source.bridge.groups))
+    call = asyncio.create_task(servers.call("mcp:silent/act"))
+    await asyncio.sleep(0)
+    os.kill(first, signal.SIGKILL)
+    with pytest.raises(OutcomeUnknown, match="bridge process"):
+        await call
+    await servers.until(lambda: not Path(f"/proc/{child}").exists())
+    await servers.until(lambda: servers.offered("silent") == ["act"])
+    assert servers.source.bridge.pid not in {None, first}
+    (child,) = servers.source.bridge.groups
+    servers.source.close_workspace("w")
+    await servers.until(lambda: servers.source.bridge.pid is None)
+    await servers.until(lambda: not Path(f"/proc/{child}").exists())
+    with pytest.raises(ToolFailed, match="no MCP server"):
+        await servers.call("mcp:silent/act", capability=connection.tools[0].capability)
+
+
+async def test_a_host_without_the_sdk_says_what_to_install() -> None:
+    order = OpenHttp(link=1, url="http://127.0.0.1:9/mcp", headers={}, protocol="auto", start_s=1.0)
+    with pytest.raises(SettingsError, match="not installed") as refused:
+        await McpBridge("no_sdk_of_this_name").open(order, Unheard())
+    assert "bollard[mcp]" in refused.value.hint
+
+
+class Unheard:
+    """A listener that must hear nothing."""
+
+    def __getattr__(self, name: str) -> None:
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({}, "command"),
+        ({"command": "x", "url": "https://example.org"}, "command"),
+        ({"command": "x", "env": {"GITHUB_TOKEN": "ghp_abcdef"}}, "env.GITHUB_TOKEN"),
+        ({"url": "https://example.org", "headers": {"Authorization": "Bearer abc"}}, "headers.Authorization"),
+        ({"url": "https://example.org", "headers": {"Host": "other"}}, "headers.Host"),
+        ({"url": "https://example.org", "env": {"A": "b"}}, "env"),
+        ({"command": "x", "headers": {"A": "b"}}, "headers"),
+        ({"url": "http://example.org/mcp"}, "url"),
+        ({"url": "http://169.254.169.254/mcp"}, "url"),
+        ({"url": "https://user:pass@example.org/mcp"}, "url"),
+        ({"url": "ftp://example.org"}, "url"),
+        ({"url": "https://example.org/mcp?apiKey=abc"}, "url"),
+        ({"command": "x", "env": {"SIGNING_KEY": "abc"}}, "env.SIGNING_KEY"),
+        ({"url": "https://[::1"}, "url"),
+        ({"command": "x", "allow": ["a b"]}, "allow.0"),
+        ({"command": "x", "timeout_s": 0}, "timeout_s"),
+        ({"command": "x", "agreed": {}}, "agreed"),
+    ],
+)
+async def test_what_cannot_work_or_would_be_seen_is_refused(
+    servers: Servers, fields: dict[str, object], where: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await servers.add("wrong", **fields)
+    assert refused.value.details["field"] == f"mcp_server.{where}"
+    assert refused.value.hint
