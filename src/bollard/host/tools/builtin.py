@@ -1,0 +1,173 @@
+"""The source `builtin`: which of its tools this host can offer, and the adapter that carries out their calls."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from bollard.confine.errors import ConfineError, JailBroken, LevelMissing
+from bollard.confine.order import Demand, readable_above
+from bollard.confine.probing import Findings, Walls, machine_findings, walls_of
+from bollard.host.capabilities.capability import Capability
+from bollard.host.capabilities.sources import Adapter, Order, Returned
+from bollard.host.clock import Clock
+from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed
+from bollard.host.tools.answers import problem, text
+from bollard.host.tools.arguments import words, words_or
+from bollard.host.tools.calculating import CalculationRefused, calculate
+from bollard.host.tools.definitions import DEFINITIONS
+from bollard.host.tools.files import FileTools
+from bollard.host.tools.outside import ArtifactTools, FetchTool, QuestionTool
+from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts
+from bollard.host.tools.programs import ProgramTools
+from bollard.host.tools.workspaces import Workspaces
+
+__all__ = ["BuiltinTools"]
+
+_Tool = Callable[[Order], Awaitable[Returned]]
+_NOT_PROBED: Final = Walls(demand="any", level=None, problem="this host has not looked yet how it can confine programs")
+_NO_ARTIFACTS: Final = "this host keeps no artifacts for tools"
+
+
+class BuiltinTools:
+    """Offers the same to every workspace. What a part is missing for is absent, with the reason."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        workspaces: Workspaces,
+        fetcher: Fetcher | None = None,
+        artifacts: ToolArtifacts | None = None,
+        questions: Questions | None = None,
+    ) -> None:
+        self._clock = clock
+        self._walls = _NOT_PROBED
+        self._revision = 0
+        self._workspaces = workspaces
+        self._files = files = FileTools(workspaces)
+        programs = ProgramTools(workspaces, lambda: self._walls)
+        self._tools: dict[str, _Tool] = {
+            "now": self._now,
+            "calculate": self._calculate,
+            "read": files.read,
+            "write": files.write,
+            "edit": files.edit,
+            "glob": files.glob,
+            "grep": files.grep,
+            "exec": programs.exec,
+        }
+        self._missing = {
+            "artifact_read": _NO_ARTIFACTS,
+            "artifact_write": _NO_ARTIFACTS,
+            "http_fetch": "this host has no way out",
+            "ask_user": "this host has nobody who carries questions to people",
+        }
+        self.connect(fetcher=fetcher, artifacts=artifacts, questions=questions)
+
+    def connect(
+        self,
+        *,
+        fetcher: Fetcher | None = None,
+        artifacts: ToolArtifacts | None = None,
+        questions: Questions | None = None,
+    ) -> None:
+        """Parts of the host that are there only later."""
+        if fetcher is not None:
+            self._add("http_fetch", FetchTool(fetcher, self._files, self._workspaces).fetch)
+        if artifacts is not None:
+            tools = ArtifactTools(artifacts, self._files, self._workspaces)
+            self._add("artifact_read", tools.read)
+            self._add("artifact_write", tools.write)
+        if questions is not None:
+            self._add("ask_user", QuestionTool(questions).ask)
+
+    def confine(self, walls: Walls) -> None:
+        """What the probe found. Until then, and where there is no level, `exec` is absent."""
+        self._walls = walls
+        self._revision += 1
+
+    def look_around(self, demand: Demand) -> None:
+        """Find out how programs can be confined here. Blocks."""
+        findings = Findings() if demand == "off" else machine_findings()
+        walls = walls_of(demand, findings)
+        place = readable_above(str(self._workspaces.root))
+        if place is not None and walls.level is not None:
+            problem = f"the data directory is in {place}, which programs can read"
+            walls = replace(walls, level=None, problem=problem, hint="keep the data of the host elsewhere")
+        self.confine(walls)
+
+    def sweep(self, is_live: Callable[[str], bool]) -> None:
+        """Remove the files of runs that have ended long ago. Blocks."""
+        self._workspaces.sweep(is_live)
+
+    @property
+    def walls(self) -> Walls:
+        return self._walls
+
+    @property
+    def adapter(self) -> Adapter:
+        return self
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def capabilities(self, workspace: str) -> Sequence[Capability]:
+        del workspace
+        absent = self.absent("")
+        return [each for each in DEFINITIONS.values() if each.id not in absent]
+
+    def absent(self, workspace: str) -> Mapping[str, str]:
+        del workspace
+        found = {DEFINITIONS[name].id: why for name, why in self._missing.items()}
+        if self._walls.level is None:
+            found[DEFINITIONS["exec"].id] = f"{self._walls.problem}; {self._walls.hint}".removesuffix("; ")
+        return found
+
+    async def invoke(self, order: Order) -> Returned:
+        tool = self._tools.get(order.capability.name)
+        if tool is None:
+            raise NotFound("there is no such built-in tool", hint="look at what the run was granted")
+        try:
+            return await tool(order)
+        except LevelMissing as error:
+            raise SandboxUnavailable(error.message, hint=error.hint) from None
+        except JailBroken as error:
+            raise ToolFailed(error.message, hint=error.hint) from None
+        except ConfineError as error:
+            return problem(error.message, error.hint)
+        except OSError as error:
+            if order.capability.name == "exec":  # it may have run
+                raise OutcomeUnknown(f"the program was lost: {error.strerror}", hint="look at its files") from error
+            raise ToolFailed(
+                f"the files of the run cannot be used: {error.strerror}", hint="look at the disk"
+            ) from error
+
+    def _add(self, name: str, tool: _Tool) -> None:
+        self._tools[name] = tool
+        self._missing.pop(name, None)
+        self._revision += 1
+
+    async def _now(self, order: Order) -> Returned:
+        name = words_or(order.arguments, "timezone", "UTC")
+        try:
+            zone = UTC if name == "UTC" else ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            return problem(
+                f"there is no time zone {name[:64]!r} here", "use an IANA name such as Asia/Shanghai, or UTC"
+            )
+        moment = datetime.fromtimestamp(self._clock.now_ms() / 1000, zone)
+        told = moment.isoformat(timespec="seconds")
+        return text(
+            f"{told} ({moment:%A}, {name})",
+            {"time": told, "timezone": name, "weekday": f"{moment:%A}", "epoch_ms": self._clock.now_ms()},
+        )
+
+    async def _calculate(self, order: Order) -> Returned:
+        try:
+            value = calculate(words(order.arguments, "expression"))
+        except CalculationRefused as error:
+            return problem(str(error))
+        return text(value, {"value": value})

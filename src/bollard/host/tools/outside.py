@@ -1,0 +1,148 @@
+"""`http_fetch`, `artifact_read`, `artifact_write` and `ask_user`: tools that reach out through ports."""
+
+import codecs
+import re
+from typing import Final
+
+from bollard.confine.paths import parts_of
+from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.egress.places import EgressRequest, EgressResponse
+from bollard.host.errors import ToolFailed
+from bollard.host.limits import ACTION_OUTPUT_BYTES, MIB
+from bollard.host.tools.answers import problem, text
+from bollard.host.tools.arguments import number, words, words_or
+from bollard.host.tools.files import FileTools
+from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts
+from bollard.host.tools.workspaces import Workspaces
+from bollard.protocol import JsonObject
+
+__all__ = ["ArtifactTools", "FetchTool", "QuestionTool"]
+
+_FETCH_BYTES: Final = 4 * MIB
+_ARTIFACT_TEXT_BYTES: Final = 1 * MIB
+"""What is shown of an artifact at once."""
+_TEXTS: Final = ("application/json", "application/xml", "application/javascript", "application/x-ndjson")
+_CHARSETS: Final = re.compile(
+    r"ascii|utf-(?:8|8-sig|16|16-le|16-be)|iso8859-\d+|cp\d+|koi8-[ru]|gbk|gb2312|gb18030|hz|big5|big5hkscs|"
+    r"euc_jp|euc_kr|shift_jis|iso2022_jp|iso2022_kr|mac-(?:roman|cyrillic)"
+)
+
+
+class FetchTool:
+    """Pages and APIs outside, through the guarded client."""
+
+    def __init__(self, fetcher: Fetcher, files: FileTools, workspaces: Workspaces) -> None:
+        self._fetcher = fetcher
+        self._files = files
+        self._workspaces = workspaces
+
+    async def fetch(self, order: Order) -> Returned:
+        path = words_or(order.arguments, "save_as", "")
+        if path:
+            parts_of(path)  # before anything is asked outside
+        accept = words_or(order.arguments, "accept", "*/*")
+        response = await self._fetcher.fetch(
+            EgressRequest(
+                url=words(order.arguments, "url"),
+                method=words_or(order.arguments, "method", "GET"),
+                headers=(("accept", accept),),
+                max_bytes=_FETCH_BYTES,
+                timeout_s=order.timeout_s,
+            )
+        )
+        facts: JsonObject = {
+            "url": response.url,
+            "status": response.status,
+            "content_type": response.header("content-type"),
+            "bytes": len(response.body),
+            "truncated": response.truncated,
+        }
+        if path:
+            async with self._workspaces.changing(order.context.run_id):
+                await self._files.put(order, path, response.body)
+            return text(f"status {response.status}, {len(response.body)} bytes saved as {path}", facts)
+        shown = _as_text(response)
+        if shown is None:
+            return problem(f"status {response.status}: this is not text but {facts['content_type']}", "use save_as")
+        head = f"status {response.status}{', cut off' if response.truncated else ''}"
+        return Returned(content=({"type": "text", "text": f"{head}\n{shown}"},), structured=facts)
+
+
+class ArtifactTools:
+    """Artifacts of the run's conversation, as text or as files of its folder."""
+
+    def __init__(self, artifacts: ToolArtifacts, files: FileTools, workspaces: Workspaces) -> None:
+        self._artifacts = artifacts
+        self._files = files
+        self._workspaces = workspaces
+
+    async def read(self, order: Order) -> Returned:
+        artifact_id, path = words(order.arguments, "artifact_id"), words_or(order.arguments, "save_as", "")
+        offset = number(order.arguments, "offset", 0)
+        length = ACTION_OUTPUT_BYTES if path else _ARTIFACT_TEXT_BYTES
+        piece = await self._artifacts.read(order.context, artifact_id, offset, length)
+        facts: JsonObject = {"name": piece.name, "mime_type": piece.mime_type, "size": piece.size, "offset": offset}
+        if path:
+            if offset + len(piece.content) < piece.size:
+                return problem(f"the artifact has {piece.size} bytes, too many for a file here")
+            async with self._workspaces.changing(order.context.run_id):
+                await self._files.put(order, path, piece.content)
+            return text(f"{len(piece.content)} bytes saved as {path}", facts, flow=piece.flow)
+        try:
+            shown = piece.content.decode()
+        except UnicodeDecodeError as error:
+            if error.start < len(piece.content) - 4:  # not just a character that the end cuts
+                return problem(f"this artifact is not text but {piece.mime_type}", "use save_as")
+            shown = piece.content[: error.start].decode()
+        end = offset + len(shown.encode())
+        rest = f"\n[bytes {offset} to {end} of {piece.size}]" if end < piece.size or offset else ""
+        return text(shown + rest, facts, flow=piece.flow)
+
+    async def write(self, order: Order) -> Returned:
+        name, mime_type = words(order.arguments, "name"), words_or(order.arguments, "mime_type", "text/plain")
+        path = words_or(order.arguments, "path", "")
+        if bool(path) == ("content" in order.arguments):
+            return problem("give either content or path")
+        content = await self._files.content(order, path) if path else words(order.arguments, "content").encode()
+        reference = await self._artifacts.write(
+            order.context, call_id=order.call_id, name=name, mime_type=mime_type, content=content
+        )
+        return Returned(
+            content=({"type": "text", "text": f"kept as artifact {reference.get('artifact_id')}"},),
+            structured=reference,
+            artifact_refs=(reference,),
+        )
+
+
+class QuestionTool:
+    """Asks the person in the conversation."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+
+    async def ask(self, order: Order) -> Returned:
+        given = order.arguments.get("choices") or []
+        if not isinstance(given, list):
+            raise ToolFailed("choices must be a list", hint="look at the tool's schema")
+        choices = tuple(str(choice) for choice in given)
+        answer = await self._questions.ask(order, words(order.arguments, "question"), choices)
+        return text(answer, {"answer": answer})
+
+
+def _as_text(response: EgressResponse) -> str | None:
+    kind, _, rest = (response.header("content-type") or "").lower().partition(";")
+    kind = kind.strip()
+    if not response.body:
+        return ""
+    if kind and not kind.startswith("text/") and kind not in _TEXTS and not kind.endswith(("+json", "+xml")):
+        return None
+    return response.body.decode(_charset(rest.partition("charset=")[2].split(";")[0].strip(" \"'")), errors="replace")
+
+
+def _charset(named: str) -> str:
+    """One that pages have. Others are no way to write text, or take a time that grows with the square of it."""
+    try:
+        found = codecs.lookup(named or "utf-8").name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return found if _CHARSETS.fullmatch(found) else "utf-8"

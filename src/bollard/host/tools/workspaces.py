@@ -1,0 +1,93 @@
+"""Files of runs: each run has a folder of its own, made when it is first used and removed some time after its last use.
+
+What is in it is reached through `bollard.confine` only.
+"""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import structlog
+
+from bollard.confine.errors import OverLimit
+from bollard.confine.folder import Folder
+from bollard.confine.limits import FOLDER_BYTES, FOLDER_FILES
+from bollard.confine.paths import is_plain_name
+from bollard.confine.removing import remove_tree
+from bollard.host.errors import ToolFailed
+from bollard.host.limits import MIB, WORKSPACE_KEPT_S
+
+__all__ = ["RunPlace", "Workspaces", "check_room"]
+
+_log = structlog.get_logger("bollard.host.tools")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlace:
+    """Where one run has its files."""
+
+    whole: Path
+    """Everything that counts."""
+    files: Path
+    temporary: Path
+
+
+class Workspaces:
+    """The folders of all runs of this host."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def open(self, run_id: str) -> RunPlace:
+        """The run's folder, made where it is not there. Blocks."""
+        if not is_plain_name(run_id):
+            raise ToolFailed("this run cannot have files")
+        whole = self._root / run_id
+        place = RunPlace(whole=whole, files=whole / "files", temporary=whole / "tmp")
+        for folder in (self._root, whole, place.files, place.temporary):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.utime(whole)  # it was used now
+        return place
+
+    @contextlib.asynccontextmanager
+    async def changing(self, run_id: str) -> AsyncGenerator[None]:
+        """One change of a run's files at a time, so that what is read and written back is not lost."""
+        lock = self._locks.get(run_id)
+        if lock is None:
+            lock = self._locks[run_id] = asyncio.Lock()
+        async with lock:
+            yield
+
+    def sweep(self, is_live: Callable[[str], bool], now_s: float | None = None) -> int:
+        """Remove what was not used for long and whose run has ended. Blocks; says how many went."""
+        removed, now_s = 0, time.time() if now_s is None else now_s
+        with contextlib.suppress(FileNotFoundError):
+            for folder in list(self._root.iterdir()):
+                try:
+                    if is_live(folder.name) or now_s - folder.stat().st_mtime < WORKSPACE_KEPT_S:
+                        continue
+                    remove_tree(folder)
+                    removed += 1
+                except OSError as error:
+                    _log.warning("files of a run cannot be removed", run_id=folder.name, error=str(error))
+        return removed
+
+
+def check_room(folder: Folder, more_bytes: int = 0) -> None:
+    """Raises `OverLimit` when this does not fit any more."""
+    used = folder.usage()
+    if used.over or used.bytes + more_bytes > FOLDER_BYTES or used.files >= FOLDER_FILES:
+        raise OverLimit(
+            f"the files of this run have no room: {FOLDER_BYTES // MIB} MiB and {FOLDER_FILES} files at most",
+            hint="remove what is not needed any more",
+        )
