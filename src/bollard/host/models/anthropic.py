@@ -1,0 +1,225 @@
+"""The messages of Anthropic: what is asked; see `anthropic_answers.py` for what is answered.
+
+System messages stand beside the others, turns alternate, results of tools are said by the user, and the length of the
+answer must be given.
+"""
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from bollard.host.models.anthropic_answers import THINKING, AnthropicReader, read_anthropic
+from bollard.host.models.arguments import arguments_of
+from bollard.host.models.backend_limits import ANTHROPIC_MAX_TOKENS, THINKING_MIN_TOKENS, THINKING_TOKENS
+from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.content import (
+    Inline,
+    elements_of,
+    inline_file,
+    inline_image,
+    inline_url,
+    mention,
+    readable,
+    text_of,
+)
+from bollard.host.models.failures import failed
+from bollard.protocol import (
+    ContentElement,
+    FileBase64Content,
+    FileUrlContent,
+    FunctionTool,
+    ImageBase64Content,
+    ImageUrlContent,
+    JsonObject,
+    JsonValue,
+    Message,
+    TextContent,
+)
+from bollard.wire.errors import FrameError
+from bollard.wire.strict_json import decode
+
+__all__ = ["Anthropic"]
+
+_VERSION: Final = "2023-06-01"
+_NOBODY: Final[JsonObject] = {"role": "user", "content": [{"type": "text", "text": "…"}]}
+"""Said where the first word is not the user's: after a history was shortened, say. The format wants one."""
+_CHOICES: Final = {"auto": "auto", "none": "none", "required": "any"}
+
+
+class Anthropic:
+    """One model behind `/messages`."""
+
+    path: Final = "/messages"
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._spec = spec
+
+    def headers(self, key: str | None) -> tuple[tuple[str, str], ...]:
+        version = ("anthropic-version", _VERSION)
+        return (version,) if key is None else (version, ("x-api-key", key))
+
+    def body(self, call: ModelCall, *, stream: bool) -> JsonObject:
+        arguments = arguments_of(self._spec, call)
+        length = arguments.pop("max_tokens", None) or self._spec.max_output_tokens or ANTHROPIC_MAX_TOKENS
+        system = "\n\n".join(text for each in call.messages if each.role == "system" and (text := text_of(each)))
+        turns = _turns([each for each in call.messages if each.role != "system"])
+        body: JsonObject = {"model": self._spec.model, "max_tokens": length, "messages": [*turns]}
+        if system:
+            body["system"] = system
+        if call.tools:
+            body["tools"] = [_tool(tool) for tool in call.tools]
+        if stream:
+            body["stream"] = True
+        body |= _translated(arguments, cast("int", length), has_tools=bool(call.tools))
+        if "thinking" in body and not _keeps_thinking(call.messages):
+            del body["thinking"]
+        return {name: value for name, value in body.items() if value is not None}
+
+    def whole(self, answer: bytes) -> Message:
+        return read_anthropic(answer)
+
+    def reader(self) -> AnthropicReader:
+        return AnthropicReader()
+
+
+def _translated(arguments: JsonObject, length: int, *, has_tools: bool) -> JsonObject:
+    """Arguments by the names that this format has for them."""
+    found = dict(arguments)
+    if "stop" in found:
+        stop = found.pop("stop")
+        found["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    choice, parallel = found.pop("tool_choice", None), found.pop("parallel_tool_calls", None)
+    if has_tools and (choice is not None or parallel is False):
+        found["tool_choice"] = _choice(choice, at_once=parallel is not False)
+    if (user := found.pop("user", None)) is not None:
+        found["metadata"] = {"user_id": user}
+    if (wanted := found.pop("response_format", None)) is not None:
+        found |= _output(wanted)
+    effort = found.pop("reasoning_effort", None)
+    if isinstance(effort, str) and "thinking" not in found and effort in THINKING_TOKENS:
+        budget = min(THINKING_TOKENS[effort], length // 2)
+        if budget >= THINKING_MIN_TOKENS:
+            found["thinking"] = {"type": "enabled", "budget_tokens": budget}
+    return found
+
+
+def _choice(choice: JsonValue, *, at_once: bool) -> JsonObject:
+    chosen: JsonObject = {"type": "auto"}
+    if isinstance(choice, str):
+        chosen = {"type": _CHOICES.get(choice, choice)}
+    elif isinstance(choice, dict):
+        function = choice.get("function")
+        chosen = {"type": "tool", "name": function.get("name")} if isinstance(function, dict) else dict(choice)
+    if not at_once and chosen["type"] != "none":
+        chosen["disable_parallel_tool_use"] = True
+    return chosen
+
+
+def _output(wanted: JsonValue) -> JsonObject:
+    kind = wanted.get("type") if isinstance(wanted, dict) else None
+    if kind == "text":
+        return {}
+    described = wanted.get("json_schema") if isinstance(wanted, dict) else None
+    if kind != "json_schema" or not isinstance(described, dict):
+        raise failed(
+            "not_supported", "this model answers JSON only by a schema", hint="use response_format of type json_schema"
+        )
+    return {"output_config": {"format": {"type": "json_schema", "schema": described.get("schema")}}}
+
+
+def _tool(tool: FunctionTool) -> JsonObject:
+    schema: JsonObject = {"type": "object", "properties": {}, **tool.function.parameters}
+    body: JsonObject = {"name": tool.function.name, "input_schema": schema}
+    return {**body, "description": tool.function.description} if tool.function.description else body
+
+
+def _turns(messages: Sequence[Message]) -> list[JsonObject]:
+    """Alternating turns, the user's first. Results of tools stand before what else the user says."""
+    turns: list[tuple[str, list[JsonObject]]] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _assistant(message) if role == "assistant" else _user(message)
+        if not blocks:
+            continue
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role, blocks))
+    for _, blocks in turns:
+        blocks.sort(key=lambda block: block["type"] != "tool_result")
+    found: list[JsonObject] = [{"role": role, "content": [*blocks]} for role, blocks in turns]
+    return found if found and found[0]["role"] == "user" else [_NOBODY, *found]
+
+
+def _assistant(message: Message) -> list[JsonObject]:
+    blocks = _thinking(message)
+    # The format takes no text that is empty, nor a last turn that ends with a space.
+    if text := text_of(message).rstrip():
+        blocks.append({"type": "text", "text": text})
+    for call in message.tool_calls or ():
+        asked: JsonObject = {"type": "tool_use", "id": call.id, "name": call.function.name}
+        blocks.append({**asked, "input": _input(call.function.arguments)})
+    return blocks
+
+
+def _thinking(message: Message) -> list[JsonObject]:
+    """What the model thought before it called tools, with the signature that the provider put there."""
+    kept = (message.metadata or {}).get(THINKING)
+    if not message.tool_calls or not isinstance(kept, list):
+        return []
+    return [dict(block) for block in kept if isinstance(block, dict) and block.get("type") in _THOUGHTS]
+
+
+_THOUGHTS: Final = ("thinking", "redacted_thinking")
+
+
+def _keeps_thinking(messages: Sequence[Message]) -> bool:
+    """Whether a turn under way has the thoughts that it began with; without them the provider refuses to think on."""
+    last = next((each for each in reversed(messages) if each.role == "assistant"), None)
+    return last is None or not last.tool_calls or bool(_thinking(last))
+
+
+def _input(arguments: str) -> JsonObject:
+    try:
+        value = decode(arguments.encode()) if arguments.strip() else {}
+    except (FrameError, UnicodeEncodeError):
+        value = None
+    return value if isinstance(value, dict) else {"arguments": arguments}
+
+
+def _user(message: Message) -> list[JsonObject]:
+    blocks = [block for each in elements_of(message) if (block := _block(each)) is not None]
+    if message.role != "tool":
+        return blocks
+    return [{"type": "tool_result", "tool_use_id": message.tool_call_id or "", "content": [*blocks]}]
+
+
+def _block(element: ContentElement) -> JsonObject | None:
+    """`None` for content of a kind that nobody here knows: it is skipped."""
+    match element:
+        case TextContent(text=text):
+            return {"type": "text", "text": text} if text.strip() else None
+        case ImageUrlContent(image_url=image):
+            held = inline_url(image.url)
+            return _inline(held) if held else {"type": "image", "source": {"type": "url", "url": image.url}}
+        case ImageBase64Content():
+            return _inline(inline_image(element))
+        case FileBase64Content():
+            return _inline(inline_file(element))
+        case FileUrlContent(file_url=url, file_name=name):
+            if (name or url).lower().endswith(".pdf"):
+                return {"type": "document", "source": {"type": "url", "url": url}}
+            return {"type": "text", "text": mention(name, url)}
+        case _:
+            return None
+
+
+def _inline(content: Inline) -> JsonObject:
+    source: JsonObject = {"type": "base64", "media_type": content.mime, "data": content.base64}
+    if content.is_image:
+        return {"type": "image", "source": source}
+    if (text := readable(content)) is not None:
+        return {"type": "text", "text": text}
+    if content.mime != "application/pdf":
+        raise failed("not_supported", f"this model reads no {content.mime}", hint="send its text, or a PDF")
+    titled: JsonObject = {"title": content.name} if content.name else {}
+    return {"type": "document", "source": source, **titled}

@@ -1,0 +1,102 @@
+"""What a model is to the rest of the host, whoever serves it.
+
+A backend speaks one vendor's format. It knows nothing of runs, grants, budgets or secrets: it is given the key, it
+yields what the vendor said, and it raises `ModelFailed` with what a caller can decide on.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from bollard.protocol import FunctionTool, JsonObject, JsonValue, Message, MessageChunk, RerankScore
+
+__all__ = ["ModelBackend", "ModelCall", "ModelSpec", "ModelType", "Price", "Style", "Vectors"]
+
+ModelType = Literal["llm", "rerank", "embedding"]
+Style = Literal["openai-chat", "openai-responses", "anthropic", "openai-embeddings", "rerank", "demo"]
+"""The format that an endpoint speaks. `rerank` is what Cohere, Jina and OpenAI-compatible servers share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Cost of a million tokens, in one currency."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached_input: float | None = None
+    currency: str = "USD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """One model as an operator described it. Everything a call needs but the key itself."""
+
+    model_id: str
+    model_type: ModelType
+    style: Style
+    base_url: str = ""
+    """With the version in it, without the call: `https://api.openai.com/v1`."""
+    model: str = ""
+    """The provider's own name for it."""
+    secret: str | None = None
+    """The name of the secret that holds the key."""
+    headers: tuple[tuple[str, str], ...] = ()
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    vision: bool = False
+    extra_args: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Arguments of every call; those of the call itself win."""
+    price: Price | None = None
+    connect_s: float = 10.0
+    first_token_s: float = 60.0
+    idle_s: float = 60.0
+    """Longest silence between two pieces of an answer."""
+    tries: int = 3
+    """How often a call is made at most; only while nothing of it was handed on."""
+    at_once: int = 16
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """One question to a model that talks. Content is text, image_base64, image_url, file_*: artifacts are resolved."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[FunctionTool, ...] = ()
+    extra_args: JsonObject = field(default_factory=dict[str, JsonValue])
+    """`temperature`, `max_tokens`, `tool_choice`, `response_format`, `reasoning_effort`, …: a backend passes them on by
+    the name that its format has for them. An argument that is not known must be opened by an operator, who names it in
+    the model's own `extra_args`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Embeddings: little-endian float32, one after the other."""
+
+    dimensions: int
+    content: tuple[bytes, ...]
+
+
+class ModelBackend(Protocol):
+    """One model of one provider. All methods raise `ModelFailed`, and give up cleanly when they are cancelled."""
+
+    def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:
+        """Increments as they come. The last carries `finish_reason`, and `usage` where the provider told it; tool calls
+        come in increments with an index; what a model thinks is `reasoning`, never `content`. `metadata.cached_tokens`
+        beside the usage is how much of the prompt came from the provider's cache."""
+        ...
+
+    async def invoke(self, call: ModelCall, key: str | None) -> Message:
+        """One whole answer, asked for without streaming."""
+        ...
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], top_k: int | None, key: str | None
+    ) -> tuple[RerankScore, ...]:
+        """Best first."""
+        ...
+
+    async def embed(self, texts: Sequence[str], key: str | None) -> Vectors: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,131 @@
+"""Images and files inside messages, as formats of vendors want them. Pure.
+
+Content is what somebody sent: it is labelled, encoded and passed on, never interpreted.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from bollard.host.models.failures import failed
+from bollard.protocol import ContentElement, FileBase64Content, ImageBase64Content, Message, TextContent
+
+__all__ = ["Inline", "elements_of", "inline_file", "inline_image", "inline_url", "mention", "readable", "text_of"]
+
+_DATA_URL: Final = re.compile(r"data:([A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64})(?:;[A-Za-z0-9=._-]{1,64})*;base64,")
+_MAGIC: Final = (
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF", "application/pdf"),
+)
+_BY_ENDING: Final = {
+    "csv": "text/csv",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "gif": "image/gif",
+    "htm": "text/html",
+    "html": "text/html",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "json": "application/json",
+    "log": "text/plain",
+    "md": "text/markdown",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "txt": "text/plain",
+    "webp": "image/webp",
+    "xml": "application/xml",
+    "yaml": "application/yaml",
+    "yml": "application/yaml",
+}
+_UNKNOWN: Final = "application/octet-stream"
+_READABLE: Final = frozenset({"application/json", "application/xml", "application/yaml"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inline:
+    """Content as it stands in a request."""
+
+    mime: str
+    base64: str
+    name: str | None = None
+
+    @property
+    def data_url(self) -> str:
+        return f"data:{self.mime};base64,{self.base64}"
+
+    @property
+    def is_image(self) -> bool:
+        return self.mime.startswith("image/")
+
+
+def elements_of(message: Message) -> tuple[ContentElement, ...]:
+    """The content as elements, without empty text. Raises `ModelFailed` for an artifact, which nobody resolved."""
+    if isinstance(message.content, str):
+        return (TextContent(text=message.content),) if message.content else ()
+    if any(element.type == "artifact" for element in message.content):
+        raise failed("not_supported", "an artifact in a message was not resolved", hint="send its content, or its text")
+    return tuple(each for each in message.content if not isinstance(each, TextContent) or each.text)
+
+
+def text_of(message: Message) -> str:
+    """All text of a message; for roles that can say nothing else."""
+    if isinstance(message.content, str):
+        return message.content
+    return "\n\n".join(each.text for each in message.content if isinstance(each, TextContent) and each.text)
+
+
+def inline_image(element: ImageBase64Content) -> Inline:
+    """Raw base64 or a data URL. Raises `ModelFailed` where it is no image."""
+    found = _inline(element.image_base64, None)
+    if not found.is_image:
+        raise failed("invalid_request", "an image is of no kind that models see", hint="send PNG, JPEG, GIF or WebP")
+    return found
+
+
+def inline_file(element: FileBase64Content) -> Inline:
+    """Its kind is told by its name, else by how it begins."""
+    return _inline(element.file_base64, element.file_name)
+
+
+def inline_url(url: str) -> Inline | None:
+    """The image that a data URL holds; `None` for an address."""
+    return _inline(url, None) if url.startswith("data:") else None
+
+
+def readable(file: Inline) -> str | None:
+    """The text of a file that is text, with its name before it."""
+    if not (file.mime.startswith("text/") or file.mime in _READABLE):
+        return None
+    try:
+        text = base64.b64decode(file.base64, validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return None
+    return f"{file.name or 'file'}:\n{text}"
+
+
+def mention(name: str | None, url: str) -> str:
+    """What a model is told of a file that it cannot open."""
+    return f"{name or 'file'}: {url}"
+
+
+def _inline(text: str, name: str | None) -> Inline:
+    matched = _DATA_URL.match(text)
+    if matched is not None:
+        return Inline(mime=matched[1].lower(), base64=text[matched.end() :], name=name)
+    if text.startswith("data:"):
+        raise failed("invalid_request", "a data URL is not in base64", hint="send base64 with its media type")
+    ending = (name or "").rpartition(".")[2].lower()
+    return Inline(mime=_BY_ENDING.get(ending) or _sniffed(text), base64=text, name=name)
+
+
+def _sniffed(text: str) -> str:
+    try:
+        start = base64.b64decode(text[:24])
+    except (binascii.Error, ValueError):
+        return _UNKNOWN
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    return next((mime for magic, mime in _MAGIC if start.startswith(magic)), _UNKNOWN)

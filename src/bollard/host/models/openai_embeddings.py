@@ -1,0 +1,118 @@
+"""Embeddings: texts to `/embeddings` in batches, vectors back as base64 or as lists of numbers."""
+
+import array
+import base64
+import binascii
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from bollard.host.models.arguments import arguments_of
+from bollard.host.models.backend_limits import EMBED_BATCH_CHARACTERS, EMBED_BATCH_TEXTS, EMBED_DIMENSIONS
+from bollard.host.models.boundary import ModelSpec, Vectors
+from bollard.host.models.endpoint import Endpoint
+from bollard.host.models.failures import ProviderSaid, failed
+from bollard.host.models.openai_chat import bearer
+from bollard.host.models.unable import Unable
+from bollard.protocol import JsonObject
+
+__all__ = ["Embedder", "batches_of", "read_vectors"]
+
+_PATH: Final = "/embeddings"
+
+
+class _Vector(msgspec.Struct):
+    index: int
+    embedding: str | list[float]
+
+
+class _Vectors(msgspec.Struct):
+    data: list[_Vector] | None = None
+    error: Any = None
+
+
+_decode: Final = msgspec.json.Decoder(_Vectors).decode
+"""Not the strict parser: a batch has more numbers than a frame may hold values. All of it is typed and checked here."""
+
+
+class Embedder(Unable):
+    """A model that makes vectors of texts. A `ModelBackend`."""
+
+    def __init__(self, endpoint: Endpoint, spec: ModelSpec) -> None:
+        self._endpoint = endpoint
+        self._spec = spec
+
+    async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:
+        if not texts:
+            raise failed("invalid_request", "there is no text", hint="send at least one")
+        found: list[bytes] = []
+        for batch in batches_of(texts):
+            # A quarter of the bytes of numbers as text; a server that does not know it sends the numbers.
+            body: JsonObject = {"model": self._spec.model, "input": [*batch], "encoding_format": "base64"}
+            body |= arguments_of(self._spec)
+            body = {name: value for name, value in body.items() if value is not None}
+            async with self._endpoint.asked(_PATH, body, bearer(key), key) as answer:
+                found += read_vectors(await answer.whole(), len(batch))
+        return Vectors(_dimensions(found, self._spec.extra_args.get("dimensions")), tuple(found))
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+
+def batches_of(texts: Sequence[str]) -> Iterator[list[str]]:
+    """As many at once as a request may hold, in order."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and (len(batch) >= EMBED_BATCH_TEXTS or size + len(text) > EMBED_BATCH_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def read_vectors(answer: bytes, texts: int) -> list[bytes]:
+    """One for each text, in their order. Raises `ModelFailed` and `ProviderSaid`."""
+    try:
+        body = _decode(answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise failed("broken_answer", f"the answer cannot be read: {error}") from None
+    if body.error:
+        raise ProviderSaid.read(body.error)
+    found = {each.index: _packed(each.embedding) for each in body.data or ()}
+    if len(body.data or ()) != texts or found.keys() != set(range(texts)):
+        raise failed("broken_answer", f"the answer has not one vector for each of {texts} texts")
+    return [found[index] for index in range(texts)]
+
+
+def _packed(embedding: str | list[float]) -> bytes:
+    """Little-endian float32."""
+    try:
+        values = array.array("f", embedding) if isinstance(embedding, list) else _unpacked(embedding)
+    except (binascii.Error, ValueError, OverflowError):
+        raise failed("broken_answer", "a vector in the answer is neither numbers nor base64 of them") from None
+    if not 0 < len(values) <= EMBED_DIMENSIONS or not all(map(math.isfinite, values)):
+        raise failed("broken_answer", "a vector in the answer is empty, too long, or has what is no number")
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tobytes()
+
+
+def _unpacked(text: str) -> "array.array[float]":
+    values = array.array("f")
+    values.frombytes(base64.b64decode(text, validate=True))
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+def _dimensions(vectors: Iterable[bytes], wanted: object) -> int:
+    sizes = {len(vector) // 4 for vector in vectors}
+    if len(sizes) != 1 or (isinstance(wanted, int) and sizes != {wanted}):
+        raise failed("broken_answer", f"the vectors have {sorted(sizes)} dimensions, and not one number that was asked")
+    return sizes.pop()

@@ -1,0 +1,103 @@
+"""How many calls of one model at once, and how many a minute. Refuses before anything is sent, and says when to come
+again."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from bollard.host.clock import Clock
+from bollard.host.errors import Overloaded
+from bollard.host.models.boundary import ModelSpec
+from bollard.host.models.limits import WAITING_CALLS
+
+__all__ = ["Bucket", "Pace"]
+
+_MINUTE_S: Final = 60.0
+_LEAST_WAIT_S: Final = 0.001
+
+
+class Bucket:
+    """So many a minute: what is there grows back evenly. Whoever takes more than is there owes it to the next."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_s = per_minute / _MINUTE_S
+        self._most = float(per_minute)
+        self._there = float(per_minute)
+        self._at: float | None = None
+
+    def wait_s(self, now: float, amount: float) -> float | None:
+        """Seconds until there is so much, or as much as there ever is; nothing where it is there."""
+        self._grow(now)
+        short = min(amount, self._most) - self._there
+        return max(short / self._per_s, _LEAST_WAIT_S) if short > 0 else None
+
+    def take(self, now: float, amount: float) -> None:
+        """May go below nothing, or, where less was used than was taken, back up."""
+        self._grow(now)
+        self._there = min(self._most, self._there - amount)
+
+    def _grow(self, now: float) -> None:
+        if self._at is not None:
+            self._there = min(self._most, self._there + max(0.0, now - self._at) * self._per_s)
+        self._at = now
+
+
+class Pace:
+    """Of one model of one workspace."""
+
+    def __init__(self, spec: ModelSpec, clock: Clock) -> None:
+        self._model_id = spec.model_id
+        self._clock = clock
+        self._free = asyncio.Semaphore(spec.at_once)
+        self._waiting = 0
+        self._requests = None if spec.requests_per_minute is None else Bucket(spec.requests_per_minute)
+        self._tokens = None if spec.tokens_per_minute is None else Bucket(spec.tokens_per_minute)
+
+    @asynccontextmanager
+    async def place(self, tokens: int) -> AsyncGenerator[None]:
+        """A place for one call that sends so many tokens. Raises `Overloaded`; waits while all places are taken."""
+        self._check(tokens)
+        if self._free.locked() and self._waiting >= WAITING_CALLS:
+            raise Overloaded(
+                f"{WAITING_CALLS} calls wait for the model {self._model_id} already",
+                hint="ask less at once, or let the model have more places (at_once)",
+                reason="rate_limited",
+                emitted=False,
+                retry_after_s=1.0,
+            )
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    def settle(self, guessed: int, used: int) -> None:
+        """It used so many tokens, and not what was guessed."""
+        if self._tokens is not None:
+            self._tokens.take(self._clock.monotonic(), used - guessed)
+
+    def _check(self, tokens: int) -> None:
+        now = self._clock.monotonic()
+        waits = [
+            bucket.wait_s(now, amount)
+            for bucket, amount in ((self._requests, 1), (self._tokens, tokens))
+            if bucket is not None
+        ]
+        wait_s = max((wait for wait in waits if wait is not None), default=None)
+        if wait_s is not None:
+            raise Overloaded(
+                f"the model {self._model_id} is asked more often than its limit allows",
+                hint="wait, or raise requests_per_minute and tokens_per_minute of the model",
+                reason="rate_limited",
+                emitted=False,
+                retry_after_s=round(wait_s, 3),
+            )
+        if self._requests is not None:
+            self._requests.take(now, 1)
+        if self._tokens is not None:
+            self._tokens.take(now, tokens)

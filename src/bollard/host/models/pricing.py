@@ -1,0 +1,116 @@
+"""What a model call came to: tokens as the provider told them or as they are guessed, and what they cost. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from bollard.host.models.boundary import Price
+from bollard.protocol import FunctionTool, JsonObject, JsonValue, Message, TextContent, Usage
+
+__all__ = ["Spent", "added", "cost_of", "guess_messages", "guess_text", "guess_texts", "spent_of"]
+
+_MILLION: Final = 1_000_000
+_LETTERS_OF_TOKEN: Final = 4
+_PER_MESSAGE: Final = 4
+"""Tokens around each message, whatever is in it."""
+_PER_PICTURE: Final = 1000
+"""What an image or a file is taken for."""
+_WIDE: Final = "\u2e80"
+"""From here on a character is about a token of its own: Chinese, Japanese, Korean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Of one call."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    """Nothing where the model has no price."""
+    currency: str | None
+    estimated: bool
+    """Whether the provider told no tokens, or not all, and they are guessed here."""
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+def guess_text(text: str) -> int:
+    """Tokens of a text, roughly: a wide character is one, of others four make one."""
+    if text.isascii():
+        return -(-len(text) // _LETTERS_OF_TOKEN)
+    wide = sum(character >= _WIDE for character in text)
+    return wide + -(-(len(text) - wide) // _LETTERS_OF_TOKEN)
+
+
+def guess_texts(texts: Iterable[str]) -> int:
+    return sum(map(guess_text, texts))
+
+
+def guess_messages(messages: Sequence[Message], tools: Sequence[FunctionTool] = ()) -> int:
+    """Tokens of what is sent."""
+    return sum(map(_guess_message, messages)) + sum(
+        guess_text(msgspec.json.encode(t.to_wire()).decode()) for t in tools
+    )
+
+
+def _guess_message(message: Message) -> int:
+    found = _PER_MESSAGE
+    if isinstance(message.content, str):
+        found += guess_text(message.content)
+    else:
+        for part in message.content:
+            found += guess_text(part.text) if isinstance(part, TextContent) else _PER_PICTURE
+    for call in message.tool_calls or ():
+        found += guess_text(call.function.name) + guess_text(call.function.arguments)
+    return found
+
+
+def spent_of(usage: Usage | None, price: Price | None, *, prompt: int, completion: int, cached: int = 0) -> Spent:
+    """`prompt` and `completion` are guesses, taken for what the provider did not tell; `cached` is the part of the
+    prompt that came from the provider's cache."""
+    told = usage or Usage()
+    sent, said = told.prompt_tokens, told.completion_tokens
+    if sent is None and said is not None and told.total_tokens is not None:
+        sent = max(0, told.total_tokens - said)
+    if said is None and sent is not None and told.total_tokens is not None:
+        said = max(0, told.total_tokens - sent)
+    sent_tokens, said_tokens = prompt if sent is None else sent, completion if said is None else said
+    return Spent(
+        prompt_tokens=sent_tokens,
+        completion_tokens=said_tokens,
+        cost=None if price is None else cost_of(price, sent_tokens, said_tokens, cached),
+        currency=None if price is None else price.currency,
+        estimated=sent is None or said is None,
+    )
+
+
+def cost_of(price: Price, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+    cheap = min(cached_tokens, prompt_tokens)
+    of_cached = price.input if price.cached_input is None else price.cached_input
+    sent = price.input * (prompt_tokens - cheap) + of_cached * cheap
+    return (sent + price.output * completion_tokens) / _MILLION
+
+
+def added(so_far: JsonValue, spent: Spent) -> JsonObject:
+    """What the calls of a run came to, with one more. Costs stand by their currency: nobody exchanges them here."""
+    before = so_far if isinstance(so_far, dict) else {}
+    costs = before.get("cost")
+    cost: JsonObject = dict(costs) if isinstance(costs, dict) else {}
+    if spent.cost is not None and spent.currency is not None:
+        cost[spent.currency] = round(_number(cost.get(spent.currency)) + spent.cost, 10)
+    found: JsonObject = {
+        "model_calls": int(_number(before.get("model_calls"))) + 1,
+        "prompt_tokens": int(_number(before.get("prompt_tokens"))) + spent.prompt_tokens,
+        "completion_tokens": int(_number(before.get("completion_tokens"))) + spent.completion_tokens,
+        "total_tokens": int(_number(before.get("total_tokens"))) + spent.tokens,
+        "estimated": before.get("estimated") is True or spent.estimated,
+    }
+    return {**found, "cost": cost} if cost else found
+
+
+def _number(value: JsonValue) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0

@@ -1,0 +1,78 @@
+"""Reranking: one question to `/rerank`, and the shapes in which Cohere, Jina and compatible servers answer it."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from bollard.host.models.arguments import arguments_of
+from bollard.host.models.boundary import ModelSpec
+from bollard.host.models.endpoint import Endpoint
+from bollard.host.models.failures import ProviderSaid, failed
+from bollard.host.models.formats import parsed
+from bollard.host.models.openai_chat import bearer
+from bollard.host.models.unable import Unable
+from bollard.protocol import JsonObject, RerankScore, limits
+
+__all__ = ["Reranker", "read_scores"]
+
+_PATH: Final = "/rerank"
+
+
+class _Score(msgspec.Struct):
+    index: int
+    relevance_score: float | None = None
+    score: float | None = None
+
+
+class _Scores(msgspec.Struct):
+    results: list[_Score] | None = None
+    data: list[_Score] | None = None
+    error: Any = None
+
+
+class Reranker(Unable):
+    """A model that says how well documents fit. A `ModelBackend`."""
+
+    def __init__(self, endpoint: Endpoint, spec: ModelSpec) -> None:
+        self._endpoint = endpoint
+        self._spec = spec
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], top_k: int | None, key: str | None
+    ) -> tuple[RerankScore, ...]:
+        if not documents or len(documents) > limits.RERANK_DOCUMENTS:
+            raise failed(
+                "invalid_request",
+                f"there are {len(documents)} documents, and 1 to {limits.RERANK_DOCUMENTS} can be ranked",
+                hint="send fewer at once",
+            )
+        wanted = min(top_k or len(documents), len(documents))
+        body: JsonObject = {"model": self._spec.model, "query": query, "documents": [*documents], "top_n": wanted}
+        body |= arguments_of(self._spec)
+        body = {name: value for name, value in body.items() if value is not None}
+        async with self._endpoint.asked(_PATH, body, bearer(key), key) as answer:
+            return read_scores(await answer.whole(), len(documents))[:wanted]
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+
+def read_scores(answer: bytes, documents: int) -> tuple[RerankScore, ...]:
+    """Best first. Raises `ModelFailed` and `ProviderSaid`."""
+    if answer.lstrip()[:1] == b"[":
+        body = _Scores(results=parsed(answer, list[_Score], "the answer"))
+    else:
+        body = parsed(answer, _Scores, "the answer")
+    if body.error:
+        raise ProviderSaid.read(body.error)
+    scores = body.results if body.results is not None else body.data
+    if scores is None:
+        raise failed("broken_answer", "the answer has no scores")
+    found: dict[int, RerankScore] = {}
+    for each in scores:
+        value = each.relevance_score if each.relevance_score is not None else each.score
+        if value is None or not 0 <= each.index < documents or each.index in found:
+            raise failed("broken_answer", "the answer scores a document that was not sent, or one of them twice")
+        found[each.index] = RerankScore(index=each.index, score=float(value))
+    return tuple(sorted(found.values(), key=lambda score: (-score.score, score.index)))

@@ -1,0 +1,227 @@
+"""A model as a person saves it, and as it is shown. Reading and writing only; the key is never here, only its name."""
+
+import ipaddress
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from pydantic import Field, ValidationError
+
+from bollard.host.agents.names import ChosenName
+from bollard.host.agents.refusal import refusal
+from bollard.host.errors import InvalidRequest
+from bollard.host.models.boundary import ModelSpec, ModelType, Price, Style
+from bollard.host.models.limits import (
+    AT_ONCE_MAX,
+    EXTRA_ARGS_BYTES,
+    HEADER_CHARACTERS,
+    HEADERS,
+    NAME_CHARACTERS,
+    PER_MINUTE_MAX,
+    PRICE_MAX,
+    SECONDS_MAX,
+    TOKENS_MAX,
+    TRIES_MAX,
+    URL_CHARACTERS,
+)
+from bollard.host.secrets.references import NAME_PATTERN
+from bollard.protocol import Flag, Int, JsonObject, Number, Strict
+
+__all__ = ["SavedModel", "SavedPrice", "check_url", "model_from_wire", "model_to_wire", "provider_of", "type_of_style"]
+
+_HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", max_length=128)]
+_HeaderValue = Annotated[str, Field(max_length=HEADER_CHARACTERS, pattern=r"^[\x20-\x7e]*$")]
+_Seconds = Annotated[Number, Field(gt=0, le=SECONDS_MAX)]
+_Tokens = Annotated[Int, Field(ge=1, le=TOKENS_MAX)]
+_Rate = Annotated[Int, Field(ge=1, le=PER_MINUTE_MAX)]
+_OfMillion = Annotated[Number, Field(ge=0, le=PRICE_MAX)]
+_OURS: Final = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "accept",
+        "content-type",
+        "authorization",
+        "x-api-key",
+    }
+)
+"""Headers that whoever makes the request writes, the key among them."""
+_TELLTALES: Final = ("token", "secret", "passw", "credential", "key", "cookie", "auth")
+_TYPES: Final[dict[Style, ModelType]] = {"openai-embeddings": "embedding", "rerank": "rerank"}
+_PROVIDERS: Final[dict[Style, str]] = {"anthropic": "anthropic", "demo": "bollard", "rerank": "rerank"}
+
+
+class SavedPrice(Strict):
+    """What a million tokens cost."""
+
+    input: _OfMillion = 0.0
+    output: _OfMillion = 0.0
+    cached_input: _OfMillion | None = None
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
+
+
+class SavedModel(Strict):
+    """`PUT /api/v1/models/{model_id}`."""
+
+    model_id: ChosenName
+    model_type: ModelType | None = Field(default=None, description="Without it the style says it: llm for most.")
+    style: Style = Field(description="The format that the endpoint speaks.")
+    base_url: Annotated[str, Field(max_length=URL_CHARACTERS)] = Field(
+        default="", description="With the version in it: https://api.openai.com/v1."
+    )
+    model: Annotated[str, Field(max_length=NAME_CHARACTERS)] = Field(
+        default="", description="The provider's own name for it."
+    )
+    secret: Annotated[str, Field(pattern=NAME_PATTERN)] | None = Field(
+        default=None, description="The name of the secret that holds the key."
+    )
+    headers: Annotated[dict[_HeaderName, _HeaderValue], Field(max_length=HEADERS)] = Field(
+        default_factory=dict[str, str]
+    )
+    context_window: _Tokens | None = None
+    max_output_tokens: _Tokens | None = None
+    vision: Flag = False
+    extra_args: JsonObject = Field(default_factory=dict, description="Arguments of every call.")
+    price: SavedPrice | None = None
+    connect_s: _Seconds = 10.0
+    first_token_s: _Seconds = 60.0
+    idle_s: _Seconds = 60.0
+    tries: Annotated[Int, Field(ge=1, le=TRIES_MAX)] = 3
+    at_once: Annotated[Int, Field(ge=1, le=AT_ONCE_MAX)] = 16
+    requests_per_minute: _Rate | None = None
+    tokens_per_minute: _Rate | None = None
+    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
+
+
+def model_from_wire(body: JsonObject) -> ModelSpec:
+    """Raises `InvalidRequest`."""
+    try:
+        saved = SavedModel.from_wire(body)
+    except ValidationError as error:
+        raise refusal(error, "model") from error
+    of_style = type_of_style(saved.style)
+    model_type = saved.model_type or of_style
+    if saved.style != "demo" and model_type != of_style:
+        raise _wrong("model_type", f"{saved.style} serves {of_style}", f"leave it out, or say {of_style}")
+    if saved.style != "demo":
+        _check_endpoint(saved)
+    for name, value in saved.headers.items():
+        _check_header(name, value)
+    if len(msgspec.json.encode(saved.extra_args)) > EXTRA_ARGS_BYTES:
+        raise _wrong("extra_args", f"are larger than {EXTRA_ARGS_BYTES} bytes", "give them with the call instead")
+    if saved.tokens_per_minute is not None and model_type != "llm":
+        raise _wrong("tokens_per_minute", f"a model of type {model_type} has none", "use requests_per_minute")
+    return ModelSpec(
+        model_id=saved.model_id,
+        model_type=model_type,
+        style=saved.style,
+        base_url=saved.base_url.rstrip("/"),
+        model=saved.model,
+        secret=saved.secret,
+        headers=tuple(sorted(saved.headers.items())),
+        context_window=saved.context_window,
+        max_output_tokens=saved.max_output_tokens,
+        vision=saved.vision,
+        extra_args=saved.extra_args,
+        price=None if saved.price is None else _price(saved.price),
+        connect_s=saved.connect_s,
+        first_token_s=saved.first_token_s,
+        idle_s=saved.idle_s,
+        tries=saved.tries,
+        at_once=saved.at_once,
+        requests_per_minute=saved.requests_per_minute,
+        tokens_per_minute=saved.tokens_per_minute,
+    )
+
+
+def _price(saved: SavedPrice) -> Price:
+    return Price(input=saved.input, output=saved.output, cached_input=saved.cached_input, currency=saved.currency)
+
+
+def model_to_wire(spec: ModelSpec) -> JsonObject:
+    """What `model_from_wire` takes; what nobody knows is left out."""
+    body: JsonObject = {
+        "model_id": spec.model_id,
+        "model_type": spec.model_type,
+        "style": spec.style,
+        "base_url": spec.base_url,
+        "model": spec.model,
+        "secret": spec.secret,
+        "headers": dict(spec.headers),
+        "context_window": spec.context_window,
+        "max_output_tokens": spec.max_output_tokens,
+        "vision": spec.vision,
+        "extra_args": spec.extra_args,
+        "price": None if spec.price is None else price_to_wire(spec.price),
+        "connect_s": spec.connect_s,
+        "first_token_s": spec.first_token_s,
+        "idle_s": spec.idle_s,
+        "tries": spec.tries,
+        "at_once": spec.at_once,
+        "requests_per_minute": spec.requests_per_minute,
+        "tokens_per_minute": spec.tokens_per_minute,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def price_to_wire(price: Price) -> JsonObject:
+    body: JsonObject = {"input": price.input, "output": price.output, "currency": price.currency}
+    return body if price.cached_input is None else {**body, "cached_input": price.cached_input}
+
+
+def type_of_style(style: Style) -> ModelType:
+    """What an endpoint of this format serves; the demo model serves everything."""
+    return _TYPES.get(style, "llm")
+
+
+def provider_of(spec: ModelSpec) -> str:
+    """Whose format it is, as traces and runners are told."""
+    return _PROVIDERS.get(spec.style, "openai")
+
+
+def check_url(url: str) -> None:
+    """Raises `InvalidRequest`. An operator names it, so it may be of the own network: see docs/decisions/0060."""
+    example = "use something like https://api.example.org/v1"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _wrong("base_url", f"is no address: {error}", example) from error
+    if parts.scheme not in {"http", "https"} or not host or any(character <= " " for character in url):
+        raise _wrong("base_url", "is no http or https address", example)
+    if parts.username is not None or parts.password is not None or parts.fragment or parts.query:
+        raise _wrong("base_url", "has a name, a password, a query or a fragment in it", "name the key as a secret")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        if parts.scheme == "http" and host != "localhost":
+            raise _wrong(
+                "base_url", "is plain http to a name", "use https, or the address itself if it is in your own network"
+            ) from None
+        return
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise _wrong("base_url", f"{host} is no address of a provider", "link-local addresses are never called")
+    if parts.scheme == "http" and not (address.is_private or address.is_loopback):
+        raise _wrong("base_url", "is plain http to another network", "use https")
+
+
+def _check_endpoint(saved: SavedModel) -> None:
+    for field, value in (("base_url", saved.base_url), ("model", saved.model)):
+        if not value.strip():
+            raise _wrong(field, "this field is needed", "give the address with its version, and the provider's name")
+    check_url(saved.base_url)
+
+
+def _check_header(name: str, value: str) -> None:
+    if name.lower() in _OURS:
+        raise _wrong(f"headers.{name}", "is written by the host itself", "leave it out; the key is a secret by name")
+    if value and any(word in name.lower() for word in _TELLTALES):
+        raise _wrong(
+            f"headers.{name}", "looks like a secret in plain text", "`bollard secrets set NAME`, and secret: NAME"
+        )
+
+
+def _wrong(where: str, problem: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(f"model.{where}: {problem}", hint=hint, field=f"model.{where}")

@@ -1,0 +1,88 @@
+"""Server-sent events out of bytes, however they are cut. Pure: bytes in, events out.
+
+Data stays bytes: whoever reads it checks the encoding, and a character that came in two pieces is whole by then.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bollard.host.models.backend_limits import EVENT_BYTES
+from bollard.host.models.failures import failed
+
+__all__ = ["DONE", "SseDecoder", "SseEvent"]
+
+DONE: Final = b"[DONE]"
+"""How some streams say that nothing more comes; no part of the format of events."""
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One event: its name, which may be empty, and its data."""
+
+    name: str
+    data: bytes
+
+
+class SseDecoder:
+    """One stream. Lines end with CR, LF or both; comments and fields that nobody needs are skipped."""
+
+    def __init__(self, event_bytes: int = EVENT_BYTES) -> None:
+        self._most = event_bytes
+        self._line = bytearray()
+        self._after_cr = False
+        self._first = True
+        self._name = ""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, piece: bytes) -> list[SseEvent]:
+        """The events that are whole now. Raises `ModelFailed` for one that is too large."""
+        if self._after_cr and piece:
+            # A line that ended with CR was taken at once; an LF behind it belongs to it.
+            piece = piece.removeprefix(b"\n")
+            self._after_cr = False
+        if b"\n" not in piece and b"\r" not in piece:
+            self._line += piece
+            self._check()
+            return []
+        lines = (bytes(self._line) + piece).splitlines(keepends=True)
+        self._line.clear()
+        self._after_cr = piece.endswith(b"\r")
+        if not lines[-1].endswith((b"\n", b"\r")):
+            self._line += lines.pop()
+        found = [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
+        self._check()
+        return found
+
+    def end(self) -> list[SseEvent]:
+        """What is left when no more bytes come: many servers leave out the last empty line."""
+        rest = bytes(self._line)
+        self._line.clear()
+        found = [self._take(rest) if rest else None, self._take(b"")]
+        return [event for event in found if event is not None]
+
+    def _take(self, line: bytes) -> SseEvent | None:
+        if self._first:
+            line, self._first = line.removeprefix(_BOM), False
+        if not line:
+            return self._whole()
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(value) + 1
+            self._check()
+        elif name == b"event":
+            self._name = value.decode("utf-8", "replace")
+        return None
+
+    def _whole(self) -> SseEvent | None:
+        # Without data there is nothing to read: some servers say so to show that they are still there.
+        event = SseEvent(self._name, b"\n".join(self._data)) if any(self._data) else None
+        self._name, self._data, self._size = "", [], 0
+        return event
+
+    def _check(self) -> None:
+        if self._size + len(self._line) > self._most:
+            raise failed("broken_answer", f"one event of the answer is larger than {self._most} bytes")

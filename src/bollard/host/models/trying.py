@@ -1,0 +1,75 @@
+"""Tries a model with one tiny call, and says what came of it. Costs a few tokens; written down nowhere."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Final
+
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError
+from bollard.host.models.boundary import ModelCall
+from bollard.host.models.calling import Asker, ModelDesk, Place
+from bollard.host.models.limits import TEST_S
+from bollard.protocol import JsonObject, Message, Usage
+
+__all__ = ["try_model"]
+
+_WORDS: Final = 80
+"""Characters of the answer that are shown."""
+_QUESTION: Final = "Say hello in three words."
+_TOKENS: Final = 32
+_DOCUMENTS: Final = ("A cat sleeps.", "Ships moor at a bollard.")
+
+
+async def try_model(desk: ModelDesk, clock: Clock, workspace: str, model_id: str, by: str) -> JsonObject:
+    """`ok`, and what was heard or why nothing was. Raises `NotFound` where there is no such model."""
+    desk.book.get(workspace, model_id)
+    started = clock.monotonic()
+    heard: JsonObject = {}
+    try:
+        async with asyncio.timeout(TEST_S), desk.place(Asker(workspace=workspace, by=by), model_id, _TOKENS) as place:
+            heard = await _HEARD[place.known.spec.model_type](place, clock, started)
+    except TimeoutError:
+        heard = _failed("timeout", f"the model did not answer within {TEST_S:g} seconds", "look at its provider")
+    except HostError as error:
+        reason = error.details.get("reason", error.code)
+        heard = _failed(str(reason), error.message, error.hint)
+    finally:
+        desk.forget(Asker(workspace=workspace, by=by))
+    took: JsonObject = {"latency_ms": round((clock.monotonic() - started) * 1000, 1)}
+    return {"model_id": model_id, "ok": "reason" not in heard, **took, **heard}
+
+
+def _failed(reason: str, message: str, hint: str) -> JsonObject:
+    return {"reason": reason, "message": message, "hint": hint}
+
+
+async def _talk(place: Place, clock: Clock, started: float) -> JsonObject:
+    said, first, usage = "", None, None
+    call = ModelCall(messages=(Message(role="user", content=_QUESTION),), extra_args={"max_tokens": _TOKENS})
+    async with aclosing(place.backend.stream(call, place.key)) as chunks:
+        async for chunk in chunks:
+            first = clock.monotonic() if first is None else first
+            said += chunk.content if isinstance(chunk.content, str) else ""
+            usage = chunk.usage or usage
+    found: JsonObject = {"words": said[:_WORDS]}
+    if first is not None:
+        found["first_token_ms"] = round((first - started) * 1000, 1)
+    return found if usage is None else {**found, "usage": _told(usage)}
+
+
+def _told(usage: Usage) -> JsonObject:
+    return usage.to_wire()
+
+
+async def _order(place: Place, clock: Clock, started: float) -> JsonObject:
+    del clock, started
+    scores = await place.backend.rerank("Where do ships moor?", _DOCUMENTS, None, place.key)
+    return {"best": scores[0].index} if scores else {}
+
+
+async def _measure(place: Place, clock: Clock, started: float) -> JsonObject:
+    del clock, started
+    return {"dimensions": (await place.backend.embed([_QUESTION], place.key)).dimensions}
+
+
+_HEARD: Final = {"llm": _talk, "rerank": _order, "embedding": _measure}
