@@ -1,0 +1,1 @@
+"""Knowledge bases that runs may ask."""

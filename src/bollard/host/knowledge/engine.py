@@ -1,0 +1,345 @@
+"""The knowledge process as the host sees it: started when somebody asks, started again when it dies, ended when nobody
+has asked for a while. What is said to it is in `bollard.wire.knowledge_frames`.
+
+A call that was under way when the process died raises `KnowledgeUnavailable`: it may have been carried out. Documents
+that were being indexed go on with the next process, which is started for them too.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import itertools
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+import structlog
+
+from bollard.host.errors import HostError, InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge
+from bollard.host.knowledge.boundary import BaseSpec, Document, NewDocument, Question
+from bollard.host.knowledge.process_link import AGAIN, KnowledgeLink
+from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
+from bollard.wire.knowledge_frames import (
+    DOCUMENT_BYTES,
+    QUESTION_BYTES,
+    TOP_K,
+    UNFINISHED,
+    AskContent,
+    AskDocument,
+    AskDocuments,
+    Begin,
+    Body,
+    Chunk,
+    DocumentRow,
+    Done,
+    DropBase,
+    DropDocument,
+    Failed,
+    Found,
+    FromHost,
+    Listed,
+    OpenBase,
+    PutDocument,
+    Retrieve,
+    Shown,
+)
+
+__all__ = ["ProcessEngine"]
+
+START_S: Final = 60.0
+"""Time that the process has to open its tables: a machine may be slow, and an earlier process may have to go first."""
+CALL_S: Final = 120.0
+"""Time that one call may take; then the process is taken for dead and killed."""
+IDLE_S: Final = 300.0
+"""Time after which a process that nobody asked and that has nothing to do is ended."""
+CALLS: Final = 64
+"""Calls under way at once; more wait."""
+PUTS: Final = 2
+"""Documents on their way at once: each may be as large as one may be."""
+BACK_OFF_S: Final = 0.25
+"""Time before a process that died is started again; it doubles with each that ends before it answered."""
+BACK_OFF_MOST_S: Final = 30.0
+"""The longest such time."""
+_NEEDED: Final = ("numpy", "wordllama", "pypdf")
+
+_log = structlog.get_logger("bollard.host.knowledge")
+_A = TypeVar("_A", Done, Shown, Listed, Body, Found)
+_ERRORS: Final[dict[str, type[HostError]]] = {
+    "not_found": NotFound,
+    "payload_too_large": PayloadTooLarge,
+    "invalid_request": InvalidRequest,
+}
+
+
+class ProcessEngine:
+    """Implements `KnowledgeEngine`. One per host."""
+
+    def __init__(self, *, data: Path, database: str, idle_s: float = IDLE_S, back_off_s: float = BACK_OFF_S) -> None:
+        self._data = data
+        self._begin = Begin(database=database, data=str(data))
+        self._idle_s = idle_s
+        self._back_off_s = back_off_s
+        self._link: KnowledgeLink | None = None
+        self._changing = asyncio.Lock()
+        self._numbers = itertools.count(1)
+        self._calls = asyncio.Semaphore(CALLS)
+        self._puts = asyncio.Semaphore(PUTS)
+        self._deaths = 0
+        """Processes in a row that died before they answered anything."""
+        self._rest_until = 0.0
+        self._problem = "the knowledge process has died several times"
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while there is one."""
+        return None if self._link is None else self._link.pid
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being indexed or cleared away."""
+        return self._link is not None and self._link.busy
+
+    async def resume(self) -> None:
+        """Start the process when an earlier one has left something undone."""
+        if await asyncio.to_thread((self._data / UNFINISHED).exists):
+            await self._started()
+
+    # --- bases ---
+
+    async def open_base(self, spec: BaseSpec) -> None:
+        await self._ask(
+            lambda call: OpenBase(
+                call=call,
+                workspace=spec.workspace,
+                kb_id=spec.kb_id,
+                embedding=spec.embedding,
+                chunk_tokens=spec.chunk_tokens,
+                overlap_tokens=spec.overlap_tokens,
+            ),
+            Done,
+        )
+
+    async def drop_base(self, workspace: str, kb_id: str) -> None:
+        await self._ask(lambda call: DropBase(call=call, workspace=workspace, kb_id=kb_id), Done)
+
+    # --- documents ---
+
+    async def put(self, workspace: str, kb_id: str, document: NewDocument) -> Document:
+        """Raises `PayloadTooLarge` too."""
+        if len(document.content) > DOCUMENT_BYTES:
+            raise PayloadTooLarge(
+                f"the document has {len(document.content)} bytes",
+                hint=f"{DOCUMENT_BYTES} are the most; cut it into several",
+            )
+        async with self._puts:
+            said = await self._ask(
+                lambda call: PutDocument(
+                    call=call,
+                    workspace=workspace,
+                    kb_id=kb_id,
+                    document_id=document.document_id,
+                    name=document.name,
+                    mime_type=document.mime_type,
+                    content=document.content,
+                    source=document.source,
+                    metadata=document.metadata,
+                ),
+                Shown,
+            )
+        return _document(said.document)
+
+    async def documents(self, workspace: str, kb_id: str, after: str, limit: int) -> Sequence[Document]:
+        said = await self._ask(
+            lambda call: AskDocuments(call=call, workspace=workspace, kb_id=kb_id, after=after, limit=limit), Listed
+        )
+        return [_document(row) for row in said.documents]
+
+    async def document(self, workspace: str, kb_id: str, document_id: str) -> Document:
+        said = await self._ask(
+            lambda call: AskDocument(call=call, workspace=workspace, kb_id=kb_id, document_id=document_id), Shown
+        )
+        return _document(said.document)
+
+    async def content(self, workspace: str, kb_id: str, document_id: str) -> bytes:
+        async with self._puts:
+            said = await self._ask(
+                lambda call: AskContent(call=call, workspace=workspace, kb_id=kb_id, document_id=document_id), Body
+            )
+        return said.content
+
+    async def drop(self, workspace: str, kb_id: str, document_id: str) -> None:
+        await self._ask(
+            lambda call: DropDocument(call=call, workspace=workspace, kb_id=kb_id, document_id=document_id), Done
+        )
+
+    # --- questions ---
+
+    async def retrieve(self, workspace: str, kb_id: str, question: Question) -> Sequence[KnowledgeChunk]:
+        """Raises `InvalidRequest` too."""
+        if not 0 < question.top_k <= TOP_K:
+            raise InvalidRequest(f"top_k is {question.top_k}", hint=f"ask for 1 to {TOP_K} chunks", field="top_k")
+        if len(msgspec.msgpack.encode((question.query, question.filters))) > QUESTION_BYTES:
+            raise InvalidRequest("the question is too long", hint=f"at most {QUESTION_BYTES} bytes", field="query")
+        said = await self._ask(
+            lambda call: Retrieve(
+                call=call,
+                workspace=workspace,
+                kb_id=kb_id,
+                query=question.query,
+                top_k=question.top_k,
+                filters=question.filters,
+            ),
+            Found,
+        )
+        return [_chunk(kb_id, chunk) for chunk in said.chunks]
+
+    async def close(self) -> None:
+        self._closed = True
+        self._cancel_idle()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        async with self._changing:
+            link, self._link = self._link, None
+            if link is not None:
+                await link.stop()
+
+    # --- asking ---
+
+    async def _ask(self, order: Callable[[int], FromHost], kind: type[_A]) -> _A:
+        """One call. Raises what the process says, or `KnowledgeUnavailable`."""
+        async with self._calls:
+            self._cancel_idle()
+            link = await self._started()
+            call = next(self._numbers)
+            try:
+                async with asyncio.timeout(CALL_S):
+                    answer = await link.ask(call, order(call))
+            except TimeoutError:
+                link.kill()
+                raise KnowledgeUnavailable("the knowledge process did not answer in time", hint=AGAIN) from None
+            finally:
+                self._watch_idle()
+            self._deaths = 0
+        if isinstance(answer, Failed):
+            raise _ERRORS.get(answer.code, KnowledgeUnavailable)(answer.message, hint=answer.hint)
+        if not isinstance(answer, kind):
+            link.kill()
+            raise KnowledgeUnavailable("the knowledge process answered something else", hint=AGAIN)
+        return answer
+
+    # --- the process ---
+
+    async def _started(self) -> KnowledgeLink:
+        async with self._changing:
+            if self._closed:
+                raise KnowledgeUnavailable("the host stops", hint="ask when it is up again")
+            if self._link is not None:
+                return self._link
+            left_s = self._rest_until - asyncio.get_running_loop().time()
+            if left_s > self._back_off_s:
+                raise KnowledgeUnavailable(self._problem, hint=f"it is started again in {left_s:.0f} s")
+            await asyncio.sleep(max(0.0, left_s))
+            if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+                raise KnowledgeUnavailable(
+                    "what knowledge bases need is not installed on the host",
+                    hint="pip install 'bollard[knowledge]', and start the host again",
+                )
+            link = await KnowledgeLink.start(self._lost)
+            try:
+                async with asyncio.timeout(START_S):
+                    await link.begin(self._begin)
+            except TimeoutError:
+                await link.end()
+                raise KnowledgeUnavailable("the knowledge process did not start in time", hint=AGAIN) from None
+            except BaseException as error:
+                await link.end()
+                if isinstance(error, KnowledgeUnavailable):
+                    self._problem = error.message
+                raise
+            self._link = link
+            self._watch_idle()
+            _log.info("the knowledge process is started", pid=link.pid)
+            return link
+
+    def _lost(self, link: KnowledgeLink, *, orderly: bool) -> None:
+        """It ended, whoever wanted that."""
+        if self._link is link:
+            self._link = None
+        if orderly or self._closed:
+            return
+        delay_s = min(BACK_OFF_MOST_S, self._back_off_s * 2**self._deaths)
+        self._deaths += 1
+        self._rest_until = asyncio.get_running_loop().time() + delay_s
+        _log.error("the knowledge process is lost", pid=link.pid, again_in_s=delay_s, busy=link.busy)
+        if link.busy:
+            self._begin_task(self._resume_after(delay_s))
+
+    async def _resume_after(self, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        with contextlib.suppress(KnowledgeUnavailable):  # the next that asks hears of it
+            await self._started()
+
+    def _begin_task(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- idleness ---
+
+    def _watch_idle(self) -> None:
+        self._cancel_idle()
+        if self._link is not None and not self._closed:
+            self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._is_idle)
+
+    def _cancel_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _is_idle(self) -> None:
+        if self._link is not None and (self._link.busy or self._link.waiting):
+            self._watch_idle()
+        else:
+            self._begin_task(self._end_idle())
+
+    async def _end_idle(self) -> None:
+        async with self._changing:
+            link = self._link
+            if link is not None and not link.busy and not link.waiting:
+                self._link = None
+                await link.stop()
+
+
+def _document(row: DocumentRow) -> Document:
+    return Document(**{name: getattr(row, name) for name in row.__struct_fields__})
+
+
+def _chunk(kb_id: str, chunk: Chunk) -> KnowledgeChunk:
+    headings: list[JsonValue] = [*chunk.headings]
+    source: JsonObject = {
+        "document_id": chunk.document_id,
+        "name": chunk.name,
+        "source": chunk.source,
+        "headings": headings,
+    }
+    if chunk.page is not None:
+        source["page"] = chunk.page
+    metadata: JsonObject = {
+        **chunk.metadata,
+        "document_id": chunk.document_id,
+        "headings": headings,
+        "position": {"start": chunk.start, "end": chunk.end},
+    }
+    return KnowledgeChunk(
+        chunk_id=f"{chunk.document_id}:{chunk.start}-{chunk.end}",
+        kb_id=kb_id,
+        text=chunk.text,
+        score=chunk.score,
+        source=source,
+        metadata=metadata,
+    )

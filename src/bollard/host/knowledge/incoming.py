@@ -1,0 +1,135 @@
+"""Documents that came with a backup or an import: files that wait for an engine to take them, one for each document.
+The first line says what it is, the rest is its content."""
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from bollard.host.errors import InvalidRequest
+from bollard.host.knowledge.boundary import NewDocument
+from bollard.host.knowledge.limits import (
+    DOCUMENT_BYTES,
+    DOCUMENT_ID_CHARACTERS,
+    DOCUMENT_NAME_CHARACTERS,
+    INCOMING_HEAD_BYTES,
+    MIME_CHARACTERS,
+    SOURCE_CHARACTERS,
+)
+from bollard.host.knowledge.retrieving import check_metadata
+
+__all__ = ["FOLDER", "SUFFIX", "Brought", "Incoming", "head_of", "read_head"]
+
+_log = structlog.get_logger("bollard.knowledge")
+
+FOLDER: Final = "knowledge"
+"""Below the data directory."""
+SUFFIX: Final = ".document"
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workspace: str
+    kb_id: str
+    document_id: str
+    name: str
+    mime_type: str
+    source: str
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """A document, and where it belongs."""
+
+    workspace: str
+    kb_id: str
+    document: NewDocument = field(repr=False)
+
+
+_decode: Final = msgspec.json.Decoder(_Head).decode
+
+
+def head_of(
+    *, workspace: str, kb_id: str, document_id: str, name: str, mime_type: str, source: str, metadata: dict[str, Any]
+) -> bytes:
+    """The first line."""
+    head = _Head(
+        workspace=workspace,
+        kb_id=kb_id,
+        document_id=document_id,
+        name=name,
+        mime_type=mime_type,
+        source=source,
+        metadata=metadata,
+    )
+    return msgspec.json.encode(head) + b"\n"
+
+
+def read_head(line: bytes) -> Brought:
+    """What the first line says, without a content. Raises `InvalidRequest`: whoever made the file could write
+    anything."""
+    try:
+        head = _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _unfit(str(error)) from error
+    checked = (
+        (head.document_id, DOCUMENT_ID_CHARACTERS),
+        (head.name, DOCUMENT_NAME_CHARACTERS),
+        (head.mime_type, MIME_CHARACTERS),
+        (head.source, max(SOURCE_CHARACTERS, DOCUMENT_NAME_CHARACTERS)),
+    )
+    if any(len(text) > most for text, most in checked) or not head.document_id:
+        raise _unfit("a field is too long, or empty")
+    return Brought(
+        workspace=head.workspace,
+        kb_id=head.kb_id,
+        document=NewDocument(
+            document_id=head.document_id,
+            name=head.name,
+            mime_type=head.mime_type,
+            content=b"",
+            source=head.source,
+            metadata=check_metadata(head.metadata),
+        ),
+    )
+
+
+class Incoming:
+    """The folder of such files. All methods block."""
+
+    def __init__(self, data: Path) -> None:
+        self._folder = data / FOLDER
+
+    def __bool__(self) -> bool:
+        """Whether there is one."""
+        return next(self._folder.glob(f"*{SUFFIX}"), None) is not None
+
+    def files(self) -> list[Path]:
+        """In the order in which they were written."""
+        return sorted(self._folder.glob(f"*{SUFFIX}"))
+
+    def read(self, file: Path) -> Brought | None:
+        """The document of a file; nothing where it holds none."""
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as opened:
+                line = opened.readline(INCOMING_HEAD_BYTES + 1)
+                content = opened.read(DOCUMENT_BYTES + 1)
+            if len(line) > INCOMING_HEAD_BYTES or len(content) > DOCUMENT_BYTES:
+                raise _unfit("it is too large")
+            found = read_head(line)
+        except (OSError, InvalidRequest) as error:
+            _log.warning("a document that was brought back cannot be used", file=file.name, problem=str(error))
+            return None
+        return replace(found, document=replace(found.document, content=content))
+
+    @staticmethod
+    def remove(file: Path) -> None:
+        file.unlink(missing_ok=True)
+
+
+def _unfit(problem: str) -> InvalidRequest:
+    return InvalidRequest(f"this is no document of a knowledge base: {problem}", hint="export it again", field="head")

@@ -1,0 +1,247 @@
+"""The bases of a host with the engine behind them. The engine is there when somebody first needs it, and not before; a
+base is made in it when it is first used, as it was saved last."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError, KnowledgeUnavailable
+from bollard.host.knowledge.bases import KnowledgeBase
+from bollard.host.knowledge.boundary import Document, KnowledgeEngine, NewDocument, Question
+from bollard.host.knowledge.incoming import Incoming
+from bollard.host.knowledge.keeping import BaseBook
+from bollard.host.knowledge.limits import DOCUMENTS_AT_ONCE, RERANK_CANDIDATES, RERANK_S
+from bollard.host.knowledge.retrieving import fitted, reordered
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.shelf import Saved
+from bollard.protocol import JsonObject, KnowledgeChunk, RerankScore
+
+__all__ = ["Library", "OpenEngine", "Rerank"]
+
+_log = structlog.get_logger("bollard.knowledge")
+
+OpenEngine = Callable[[], KnowledgeEngine]
+"""Gives the engine. Called once, when somebody first needs it."""
+Rerank = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[RerankScore]]]
+"""Workspace, model, question and texts: how well each fits. Raises `HostError`."""
+
+
+class Library:
+    """One per host."""
+
+    def __init__(
+        self,
+        book: BaseBook,
+        journal: Journal,
+        clock: Clock,
+        open_engine: OpenEngine,
+        *,
+        undone: Callable[[], bool] = lambda: False,
+        incoming: Incoming | None = None,
+    ) -> None:
+        """`undone` says, without the engine, whether an earlier one left something to do; `incoming` are documents that
+        were brought back or imported and that no engine has yet."""
+        self.book = book
+        self._undone = undone
+        self._incoming = incoming
+        self._journal = journal
+        self._clock = clock
+        self._open_engine = open_engine
+        self._engine: KnowledgeEngine | None = None
+        self._rerank: Rerank | None = None
+        self._made: dict[tuple[str, str], int] = {}
+        """By workspace and id, the revision of a base that the engine has."""
+        self._making = asyncio.Lock()
+        self._indexing: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """Bases that are being indexed anew."""
+        self._resuming: asyncio.Task[None] | None = None
+
+    def connect(self, rerank: Rerank) -> None:
+        """Whom to ask for a better order; models are there later than bases."""
+        self._rerank = rerank
+
+    def start(self) -> None:
+        """What an earlier incarnation left to be erased, indexed or taken in is done now, behind everything else."""
+        if self.book.erasing or self._undone() or self._incoming:
+            self._resuming = asyncio.create_task(self._resume())
+
+    async def close(self) -> None:
+        tasks = [*self._indexing.values(), *([self._resuming] if self._resuming is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()
+
+    # --- bases ---
+
+    async def save(
+        self, body: JsonObject, workspace: str, kb_id: str, *, by: str, edited: int | None
+    ) -> Saved[KnowledgeBase]:
+        """A base, or a new version of one; documents that must be cut up otherwise are, from now on."""
+        before = self.book.find(workspace, kb_id)
+        saved = await self.book.save(body, workspace, kb_id, by=by, edited=edited)
+        if before is not None and not saved.thing.cuts_as(before.thing):
+            try:
+                await self._ready(saved)
+            except KnowledgeUnavailable:  # saved it is; the engine hears of it with the next use
+                _log.warning("a changed knowledge base waits for the engine", workspace=workspace, kb=kb_id)
+        return saved
+
+    async def delete(self, workspace: str, kb_id: str, *, by: str, edited: int | None) -> bool:
+        """Forget a base; whether all that it held is erased already. What is not is erased as soon as it can be."""
+        await self.book.delete(workspace, kb_id, by=by, edited=edited)
+        indexing = self._indexing.pop((workspace, kb_id), None)
+        if indexing is not None:
+            indexing.cancel()
+        await self._erase()
+        return (workspace, kb_id) not in self.book.erasing
+
+    # --- documents ---
+
+    async def put(self, workspace: str, kb_id: str, document: NewDocument, *, by: str) -> Document:
+        saved = self.book.get(workspace, kb_id)
+        made = await (await self._ready(saved)).put(workspace, kb_id, document)
+        await self._note(workspace, kb_id, document.document_id, "saved", by, sha256=made.sha256, size=made.size_bytes)
+        return made
+
+    async def documents(self, workspace: str, kb_id: str, after: str, limit: int) -> Sequence[Document]:
+        engine = await self._ready(self.book.get(workspace, kb_id))
+        return await engine.documents(workspace, kb_id, after, limit)
+
+    async def document(self, workspace: str, kb_id: str, document_id: str) -> Document:
+        engine = await self._ready(self.book.get(workspace, kb_id))
+        return await engine.document(workspace, kb_id, document_id)
+
+    async def content(self, workspace: str, kb_id: str, document_id: str) -> bytes:
+        engine = await self._ready(self.book.get(workspace, kb_id))
+        return await engine.content(workspace, kb_id, document_id)
+
+    async def drop(self, workspace: str, kb_id: str, document_id: str, *, by: str) -> None:
+        engine = await self._ready(self.book.get(workspace, kb_id))
+        await engine.document(workspace, kb_id, document_id)  # raises NotFound
+        await engine.drop(workspace, kb_id, document_id)
+        await self._note(workspace, kb_id, document_id, "deleted", by)
+
+    async def index_anew(self, workspace: str, kb_id: str) -> None:
+        """Every document of a base is taken again as it was given, one after the other, behind this."""
+        engine = await self._ready(self.book.get(workspace, kb_id))
+        key = (workspace, kb_id)
+        if key not in self._indexing:
+            task = self._indexing[key] = asyncio.create_task(self._index(engine, workspace, kb_id))
+            task.add_done_callback(lambda done: self._indexed(key, done))
+
+    async def _index(self, engine: KnowledgeEngine, workspace: str, kb_id: str) -> None:
+        after = ""
+        while page := await engine.documents(workspace, kb_id, after, DOCUMENTS_AT_ONCE):
+            for each in page:
+                content = await engine.content(workspace, kb_id, each.document_id)
+                again = NewDocument(
+                    document_id=each.document_id,
+                    name=each.name,
+                    mime_type=each.mime_type,
+                    content=content,
+                    source=each.source,
+                    metadata=each.metadata,
+                )
+                await engine.put(workspace, kb_id, again)
+            after = page[-1].document_id
+
+    def _indexed(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
+        if self._indexing.get(key) is task:
+            del self._indexing[key]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a knowledge base was not indexed anew", workspace=key[0], kb=key[1], problem=str(error))
+
+    # --- questions ---
+
+    async def retrieve(self, workspace: str, kb_id: str, question: Question) -> list[KnowledgeChunk]:
+        """What fits best, as much of it as one answer has room for. Raises `NotFound`, `KnowledgeUnavailable`."""
+        saved = self.book.get(workspace, kb_id)
+        engine, model = await self._ready(saved), saved.thing.rerank_model
+        if model is None or self._rerank is None:
+            return fitted(await engine.retrieve(workspace, kb_id, question), question.top_k)
+        wider = replace(question, top_k=max(question.top_k, RERANK_CANDIDATES))
+        found = await engine.retrieve(workspace, kb_id, wider)
+        return fitted(await self._better(workspace, model, question.query, found), question.top_k)
+
+    async def _better(
+        self, workspace: str, model: str, query: str, found: Sequence[KnowledgeChunk]
+    ) -> Sequence[KnowledgeChunk]:
+        """In the order of the rerank model. Where it cannot be asked, as they were: that is better than no answer."""
+        if self._rerank is None or not found:
+            return found
+        first, rest = found[:RERANK_CANDIDATES], found[RERANK_CANDIDATES:]
+        try:
+            async with asyncio.timeout(RERANK_S):
+                scores = await self._rerank(workspace, model, query, [chunk.text for chunk in first])
+        except (HostError, TimeoutError) as error:
+            _log.warning("a rerank model did not answer", workspace=workspace, model=model, problem=str(error))
+            return found
+        return [*reordered(first, scores), *rest]
+
+    # --- the engine ---
+
+    async def _ready(self, saved: Saved[KnowledgeBase]) -> KnowledgeEngine:
+        """The engine, with this base in it."""
+        engine = self._needed()
+        key = (saved.workspace, saved.id)
+        if self._made.get(key) == saved.revision and not self.book.erasing:
+            return engine
+        async with self._making:
+            await self._erase_with(engine)
+            if self._made.get(key) != saved.revision:
+                await engine.open_base(saved.thing.spec(saved.workspace))
+                self._made[key] = saved.revision
+        return engine
+
+    def _needed(self) -> KnowledgeEngine:
+        if self._engine is None:
+            self._engine = self._open_engine()
+        return self._engine
+
+    async def _resume(self) -> None:
+        await self._erase()
+        try:
+            await self._needed().resume()
+            if self._incoming is not None:
+                await self._take_in(self._incoming)
+        except HostError as error:
+            _log.warning("what was left to do of knowledge bases waits for the next start", problem=error.message)
+
+    async def _take_in(self, incoming: Incoming) -> None:
+        """Each document that was brought back, into its base; what has no base any more is not wanted."""
+        for file in await asyncio.to_thread(incoming.files):
+            brought = await asyncio.to_thread(incoming.read, file)
+            if brought is not None and (saved := self.book.find(brought.workspace, brought.kb_id)) is not None:
+                await (await self._ready(saved)).put(brought.workspace, brought.kb_id, brought.document)
+            await asyncio.to_thread(incoming.remove, file)
+
+    async def _erase(self) -> None:
+        if not self.book.erasing:
+            return
+        try:
+            async with self._making:
+                await self._erase_with(self._needed())
+        except HostError as error:
+            _log.warning("what was deleted of knowledge bases waits to be erased", problem=error.message)
+
+    async def _erase_with(self, engine: KnowledgeEngine) -> None:
+        for workspace, kb_id in sorted(self.book.erasing):
+            self._made.pop((workspace, kb_id), None)
+            await engine.drop_base(workspace, kb_id)
+            await self.book.erased(workspace, kb_id)
+
+    async def _note(
+        self, workspace: str, kb_id: str, document_id: str, action: str, by: str, **more: str | int
+    ) -> None:
+        """Who changed what is in the log, and nothing of what it says."""
+        data = encode_data({"kb_id": kb_id, "document_id": document_id, "action": action, "by": by, **more})
+        record = NewRecord(workspace=workspace, type="knowledge.changed", data=data, created_ms=self._clock.now_ms())
+        await self._journal.commit(Entry(records=[record], size=len(data)))
