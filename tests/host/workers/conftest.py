@@ -16,7 +16,7 @@ from bollard.host.workers.slot import WorkerSlot
 from bollard.protocol import JsonObject
 from bollard.wire import Delta, RunCall, RunEnd, RunnerCatalogue, Strike, WorkerResult
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PARROT = """
     import asyncio, os, subprocess, sys, time
     from bollard.sdk import RunContext, runner
@@ -128,14 +128,18 @@ class Pools:
         limits = {key: more.pop(key) for key in ("start_s", "restart_s") if key in more}
         source = PluginSource(name=name, path=path, **more)
         pool = PluginPool(
-            source, self.clock, host_version="test", discovered=self._discovered, **{"restart_s": 0.01, **limits}
+            source,
+            self.clock,
+            host_version="test",
+            discovered=lambda identity, catalogue, tools: self._discovered(name, catalogue),
+            **{"restart_s": 0.01, **limits},
         )
         self.opened.append(pool)
         pool.start()
         return pool
 
-    def _discovered(self, pool: PluginPool, catalogue: RunnerCatalogue) -> None:
-        self.catalogues.append((pool.source.name, [runner.manifest.id for runner in catalogue.runners]))
+    def _discovered(self, name: str, catalogue: RunnerCatalogue) -> None:
+        self.catalogues.append((name, [runner.manifest.id for runner in catalogue.runners]))
         self.found.set()
 
     def run(self, slot: WorkerSlot, text: str, name: str = "parrot") -> Sink:
@@ -176,7 +180,7 @@ def gone() -> Callable[[int], None]:
 
     def check(pid: int) -> None:
         try:
-            psutil.Process(pid).wait(10)
+            psutil.Process(pid).wait(30)
         except psutil.NoSuchProcess:
             return
 

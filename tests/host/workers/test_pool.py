@@ -9,12 +9,14 @@ from typing import Any
 
 import psutil
 import pytest
+import structlog
 
 from bollard.host.errors import WorkerUnavailable
 from bollard.host.limits import WORKER_CRASHES
 from bollard.host.workers.pool import PluginPool
+from bollard.wire.limits import HEARTBEAT_S
 
-READY_S = 20.0
+READY_S = 60.0
 
 
 async def test_a_worker_starts_is_discovered_and_runs(pools: Any) -> None:
@@ -31,7 +33,7 @@ async def test_a_worker_starts_is_discovered_and_runs(pools: Any) -> None:
 
 
 @pytest.mark.requirement("P08-19", "P11-54")
-async def test_a_crash_ends_its_runs_within_a_second_and_another_worker_comes(pools: Any, gone: Any) -> None:
+async def test_a_crash_ends_its_runs_at_once_and_another_worker_comes(pools: Any, gone: Any) -> None:
     pool = pools.open(workers=2)
     one = await pool.wait_ready(READY_S)
     hanging = pools.run(one, "hang")
@@ -41,7 +43,7 @@ async def test_a_crash_ends_its_runs_within_a_second_and_another_worker_comes(po
     started = time.monotonic()
     pools.run(one, "die")
     end = await hanging.over()
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < HEARTBEAT_S, "nobody had to ask whether it is there"
     assert end.how == "lost"
     assert not other.end.done()
     gone(pid)
@@ -85,7 +87,7 @@ async def test_five_crashes_quarantine_a_plugin_until_it_is_pardoned(pools: Any)
     assert "crashes" in refusal.value.message
     assert refusal.value.hint
     assert pool.pids == []
-    pool.pardon()
+    pool.restart()
     slot = await pool.wait_ready(READY_S)
     assert (await pools.run(slot, "forgiven").spoke()) == "forgiven"
 
@@ -99,7 +101,7 @@ async def test_a_pardon_starts_only_the_workers_that_are_missing(pools: Any) -> 
         await pools.run(slot, "die").over()
         await asyncio.sleep(0)
     assert pool.status == "quarantined"
-    pool.pardon()
+    pool.restart()
     await second(pool, one)
     assert len(pool.pids) == 2
     assert not survivor.end.done()
@@ -112,6 +114,23 @@ async def test_a_plugin_that_cannot_be_imported_is_quarantined_with_its_error(po
     assert "no such luck" in refusal.value.message
     assert pool.status == "quarantined"
     assert pools.catalogues == []
+
+
+async def test_a_key_that_a_plugin_prints_is_shown_to_nobody(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in why it cannot start, which everybody is told who asks for the plugin, nor in the host's own log."""
+    monkeypatch.setenv("PARROT_KEY", "sk-very-secret")
+    code = """
+        import os
+        os.write(2, f"refused: {os.environ['PARROT_KEY']}\\x1b]0;title\\x07\\n".encode())
+        os._exit(3)
+    """
+    pool = pools.open_folder("chatty", code, env=["PARROT_KEY"])
+    with structlog.testing.capture_logs() as logged, pytest.raises(WorkerUnavailable) as refusal:
+        await pool.wait_ready(READY_S)
+    assert "refused: ***" in refusal.value.message
+    assert any("refused" in line["event"] for line in logged)
+    assert "sk-very-secret" not in f"{refusal.value.message} {pool.problem} {logged}"
+    assert "title" not in refusal.value.message, "nor does it drive the terminal of who reads it"
 
 
 async def test_a_start_that_fails_counts_as_one_crash(pools: Any) -> None:
@@ -245,5 +264,5 @@ async def test_a_pool_that_stops_while_it_starts_leaves_nothing(pools: Any) -> N
     await asyncio.sleep(0)
     await pool.stop(0)
     left = set(psutil.Process().children(recursive=True)) - before
-    _, alive = psutil.wait_procs(left, timeout=5)
+    _, alive = psutil.wait_procs(left, timeout=30)
     assert alive == []

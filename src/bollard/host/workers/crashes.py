@@ -16,6 +16,10 @@ class CrashBook:
         self.quarantined: str | None = None
         """Why the plugin gets no worker any more."""
 
+    def recent(self, now: float) -> int:
+        """Crashes within the window."""
+        return sum(now - at <= WORKER_CRASH_WINDOW_S for at in self._at)
+
     def crashed(self, now: float, reason: str) -> float | None:
         """Seconds until a new worker may be started, or `None` when the plugin is quarantined."""
         self._at.append(now)

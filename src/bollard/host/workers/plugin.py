@@ -15,3 +15,9 @@ class PluginSource:
     workers: int = 1
     command: tuple[str, ...] = ()
     """The command that starts a worker; empty for the Python runtime."""
+    plugin_id: str | None = None
+    """`author/name` that its workers must say; whatever they say where it is absent."""
+    digest: str | None = None
+    """The code that its workers must be of."""
+    env: tuple[str, ...] | None = None
+    """Variables that its workers may see; those that its manifest names where it is absent."""

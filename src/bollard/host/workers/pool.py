@@ -2,23 +2,22 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 
 from bollard.host.clock import Clock
 from bollard.host.errors import WorkerUnavailable
 from bollard.host.limits import WORKER_RESTART_S, WORKER_START_S
+from bollard.host.workers.boundary import Discovered, PoolStatus, WorkerLog, WorkerView
 from bollard.host.workers.crashes import CrashBook
 from bollard.host.workers.plugin import PluginSource
 from bollard.host.workers.slot import WorkerSlot
-from bollard.wire import RunnerCatalogue, WireError
+from bollard.wire import RunnerCatalogue, ToolCatalogue, WireError
 
-__all__ = ["PluginPool", "PoolStatus"]
+__all__ = ["PluginPool"]
 
 _log = structlog.get_logger("bollard.workers")
-
-PoolStatus = Literal["starting", "ready", "restarting", "quarantined", "stopped"]
 
 
 class PluginPool:
@@ -30,18 +29,20 @@ class PluginPool:
         clock: Clock,
         *,
         host_version: str,
-        discovered: Callable[["PluginPool", RunnerCatalogue], None],
+        discovered: Discovered,
         failed: Callable[[], None] = lambda: None,
+        log: WorkerLog | None = None,
         start_s: float = WORKER_START_S,
         restart_s: float = WORKER_RESTART_S,
     ) -> None:
-        self.source = source
+        self._source = source
         self.catalogue: RunnerCatalogue | None = None
         """The last good one: a failed discovery keeps it."""
         self._clock = clock
         self._host_version = host_version
         self._discovered = discovered
         self._told_failed = failed
+        self._worker_log = log
         self._slots: list[WorkerSlot] = []
         self._drained: list[WorkerSlot] = []
         """Workers that get no more runs and are ended when their last one has."""
@@ -52,12 +53,28 @@ class PluginPool:
         """Unlike the rest they are never cancelled: nothing of a lost worker may stay."""
         self._ready: asyncio.Event = asyncio.Event()
         self._stopping = False
+        self._retired = False
+        self._started = False
         self._restarting = 0
+        self._coming = 0
+        """Workers that are being started, or will be in a moment."""
+        self._trial: asyncio.Future[str | None] | None = None
+        self.crashes = 0
+        """Workers that were lost, ever."""
+        self.last_failure: str | None = None
+
+    @property
+    def source(self) -> PluginSource:
+        return self._source
 
     @property
     def status(self) -> PoolStatus:
         if self._stopping:
             return "stopped"
+        if self._retired:
+            return "retired"
+        if not self._started:
+            return "idle"
         if self._crashes.quarantined is not None:
             return "quarantined"
         if any(slot.ready for slot in self._slots):
@@ -72,10 +89,29 @@ class PluginPool:
     def pids(self) -> list[int]:
         return [slot.pid for slot in (*self._slots, *self._drained) if slot.pid is not None]
 
+    @property
+    def views(self) -> list[WorkerView]:
+        return [
+            WorkerView(pid=slot.pid, runs=slot.runs, status="draining" if slot.draining else "ready")
+            for slot in (*self._slots, *self._drained)
+        ]
+
+    @property
+    def recent_crashes(self) -> int:
+        """Crashes within the window that leads to the quarantine."""
+        return self._crashes.recent(self._clock.monotonic())
+
     def start(self) -> None:
         """Begin to start the workers; returns at once."""
-        for _ in range(self.source.workers - len(self._slots)):
+        self._started = True
+        for _ in range(self._source.workers - len(self._slots) - self._coming):
             self._spawn(0)
+
+    async def prove(self) -> str | None:
+        """Start, and wait until the first worker is there; or why it could not be."""
+        self._trial = asyncio.get_running_loop().create_future()
+        self.start()
+        return await self._trial
 
     def pick(self) -> WorkerSlot | None:
         """The ready worker with the fewest runs."""
@@ -83,31 +119,37 @@ class PluginPool:
         return min(ready, key=lambda slot: slot.runs) if ready else None
 
     async def wait_ready(self, timeout_s: float) -> WorkerSlot:
-        """A worker, as soon as there is one. Raises `WorkerUnavailable`."""
+        """A worker, as soon as there is one. A pool that nobody needed before starts now. Raises
+        `WorkerUnavailable`."""
+        if not self._started:
+            self.start()
         try:
             async with asyncio.timeout(timeout_s):
                 while (slot := self.pick()) is None:
-                    if self._crashes.quarantined is not None or self._stopping:
+                    if self._crashes.quarantined is not None or self._stopping or self._retired:
                         break
                     self._ready.clear()
                     await self._ready.wait()
         except TimeoutError:
             slot = None
         if slot is None:
-            reason = self._crashes.quarantined or f"the plugin {self.source.name} has no ready worker"
+            reason = self._crashes.quarantined or f"the plugin {self._source.name} has no ready worker"
             hint = "see the plugin's log; `bollard plugin check` names what is wrong with it"
-            raise WorkerUnavailable(reason, hint=hint, plugin=self.source.name)
+            raise WorkerUnavailable(reason, hint=hint, plugin=self._source.name)
         return slot
 
     def drain(self, slot: WorkerSlot, run_id: str) -> None:
         """A run on this worker ignores its cancellation: give it no more, replace it, end it when it is empty."""
         if not slot.draining and slot in self._slots:
-            slot.draining = True
-            self._slots.remove(slot)
-            self._drained.append(slot)
-            self._task(self._end_when_empty(slot))
+            self._put_aside(slot)
             self._spawn(0)
         slot.forget(run_id)
+
+    def _put_aside(self, slot: WorkerSlot) -> None:
+        self._slots.remove(slot)
+        self._drained.append(slot)
+        slot.begin_draining()
+        self._task(self._end_when_empty(slot))
 
     async def _end_when_empty(self, slot: WorkerSlot) -> None:
         await slot.empty()
@@ -118,17 +160,31 @@ class PluginPool:
     async def stop(self, grace_s: float) -> None:
         self._stopping = True
         self._ready.set()
+        self._tell_trial("its workers were stopped")
         for task in list(self._tasks):
             task.cancel()
         left = [*self._slots, *self._drained]
         await asyncio.gather(*(slot.stop(grace_s) for slot in left), return_exceptions=True)
         await asyncio.gather(*self._tasks, *self._reaping, return_exceptions=True)
+        self._slots.clear()
+        self._drained.clear()
 
-    def pardon(self) -> None:
-        """Leave the quarantine and try again."""
-        if self._crashes.quarantined is not None:
-            self._crashes.pardon()
-            self.start()
+    async def retire(self) -> None:
+        """Give out nothing any more, and end when the last run has: other code has this plugin's place."""
+        self._retired = True
+        self._ready.set()
+        for slot in list(self._slots):
+            self._put_aside(slot)
+        while self._tasks or self._reaping:
+            await asyncio.gather(*self._tasks, *self._reaping, return_exceptions=True)
+
+    def restart(self) -> None:
+        """Leave the quarantine, and start what is missing. Without one, replace every worker; its runs may end."""
+        if self._crashes.quarantined is None:
+            for slot in list(self._slots):
+                self._put_aside(slot)
+        self._crashes.pardon()
+        self.start()
 
     # --- supervision ---
 
@@ -138,6 +194,7 @@ class PluginPool:
         task.add_done_callback(self._tasks.discard)
 
     def _spawn(self, after_s: float) -> None:
+        self._coming += 1
         self._task(self._start_slot(after_s))
 
     async def _start_slot(self, after_s: float) -> None:
@@ -145,20 +202,31 @@ class PluginPool:
         try:
             if after_s:
                 await asyncio.sleep(after_s)
-            slot = WorkerSlot(self.source, self._host_version, self._lost, start_s=self._start_s)
-            try:
-                catalogue = await slot.start()
-            except (WireError, TimeoutError, OSError) as error:
-                reason = " | ".join(slot.stderr_tail[-3:]) or str(error) or type(error).__name__
-                self._failed(f"it could not start: {reason}")
-                return
-            self._slots.append(slot)
-            if catalogue.runners:
-                self.catalogue = catalogue
-                self._discovered(self, catalogue)
-            self._ready.set()
+            failure = None if self._retired else await self._start_worker()
         finally:
             self._restarting -= bool(after_s)
+            self._coming -= 1
+        if failure is not None:
+            self._failed(failure)
+
+    async def _start_worker(self) -> str | None:
+        """Start one worker; or why it could not be."""
+        slot = WorkerSlot(self._source, self._host_version, self._lost, start_s=self._start_s, log=self._worker_log)
+        try:
+            catalogue, tools = await slot.start()
+        except (WireError, TimeoutError, OSError) as error:
+            reason = " | ".join(slot.stderr_tail[-3:]) or str(error) or type(error).__name__
+            return f"it could not start: {reason}"
+        self._slots.append(slot)
+        self._say(f"a worker is ready: {_offered(catalogue, tools)}", pid=slot.pid)
+        if catalogue.runners or tools.tools:
+            self.catalogue = catalogue
+            self._discovered(slot.identity, catalogue, tools)
+        if self._retired:  # while it started
+            self._put_aside(slot)
+        self._ready.set()
+        self._tell_trial(None)
+        return None
 
     def _lost(self, slot: WorkerSlot, reason: str) -> None:
         for slots in (self._slots, self._drained):
@@ -170,14 +238,34 @@ class PluginPool:
         if not slot.draining and not self._stopping:
             self._failed(reason)
 
+    def _tell_trial(self, problem: str | None) -> None:
+        if self._trial is not None and not self._trial.done():
+            self._trial.set_result(problem)
+
+    def _say(self, text: str, *, level: str = "info", pid: int | None = None) -> None:
+        if self._worker_log is not None:
+            self._worker_log.say("host", text, level=level, pid=pid)
+
     def _failed(self, reason: str) -> None:
         if self._stopping:
             return
+        self.crashes += 1
+        self.last_failure = reason
+        self._tell_trial(reason)
+        if self._retired:
+            return
         wait_s = self._crashes.crashed(self._clock.monotonic(), reason)
         if wait_s is None:
-            _log.error("a plugin is quarantined", plugin=self.source.name, reason=self._crashes.quarantined)
+            _log.error("a plugin is quarantined", plugin=self._source.name, reason=self._crashes.quarantined)
+            self._say(f"it gets no worker any more: {self._crashes.quarantined}", level="error")
             self._ready.set()
         else:
-            _log.warning("a worker was lost", plugin=self.source.name, reason=reason, restart_s=wait_s)
+            _log.warning("a worker was lost", plugin=self._source.name, reason=reason, restart_s=wait_s)
+            self._say(f"a worker was lost: {reason}", level="warning")
             self._spawn(wait_s)
         self._told_failed()
+
+
+def _offered(catalogue: RunnerCatalogue, tools: ToolCatalogue) -> str:
+    names = [runner.runner_name for runner in catalogue.runners] + [f"tool {tool.name}" for tool in tools.tools]
+    return f"it offers {', '.join(names)}" if names else "it offers no runner"

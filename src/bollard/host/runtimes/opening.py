@@ -1,0 +1,54 @@
+"""Everything about runtimes of other machines, put together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bollard.host.clock import Clock
+from bollard.host.log.journal import Journal
+from bollard.host.plugins.fleet import PluginFleet
+from bollard.host.plugins.keeping import PluginKeeper
+from bollard.host.runtimes.challenges import Challenges
+from bollard.host.runtimes.connections import Connections
+from bollard.host.runtimes.keeping import RuntimeKeeper
+from bollard.host.runtimes.placing import RemotePlaces
+from bollard.host.store.boundary import Store
+
+__all__ = ["RemoteRuntimes", "open_runtimes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteRuntimes:
+    """What the surface asks about them."""
+
+    keeper: RuntimeKeeper
+    challenges: Challenges
+    connections: Connections
+
+    async def load(self, store: Store) -> None:
+        """What is enrolled, and the places of what it may bring. After the plugins that are installed."""
+        await self.keeper.load(store)
+        self.connections.begin()
+
+
+def open_runtimes(
+    *,
+    journal: Journal,
+    clock: Clock,
+    fleet: PluginFleet,
+    plugins: PluginKeeper,
+    host_id: str,
+    host_version: str,
+    is_open: Callable[[str], bool],
+) -> RemoteRuntimes:
+    """Built, and not filled yet. Runtimes know this host by `host_id`; `is_open` says whether a workspace is."""
+    keeper, challenges = RuntimeKeeper(journal, clock), Challenges(host_id, clock)
+    connections = Connections(
+        keeper=keeper,
+        challenges=challenges,
+        places=RemotePlaces(fleet, plugins, clock),
+        fleet=fleet,
+        clock=clock,
+        host_version=host_version,
+        is_open=is_open,
+    )
+    return RemoteRuntimes(keeper=keeper, challenges=challenges, connections=connections)

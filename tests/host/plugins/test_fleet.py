@@ -1,0 +1,238 @@
+"""The fleet with real processes: workspaces that share no worker, versions that follow one another, names that are
+believed by their channel only."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.host.plugins.conftest import files_of, zip_of
+
+from bollard.host.agents.agent import AgentBook
+from bollard.host.clock import ManualClock
+from bollard.host.errors import PluginUnusable
+from bollard.host.plugins.fitting import Fitting
+from bollard.host.plugins.fleet import PluginFleet
+from bollard.host.plugins.shelf import Shelf, Shelved
+from bollard.host.workers.plugin import PluginSource
+
+READY_S = 60.0
+
+
+class Fleet:
+    """A fleet, and what it tells others."""
+
+    def __init__(self, clock: ManualClock, shelf: Shelf) -> None:
+        self.agents = AgentBook()
+        self.runners: dict[tuple[str, str], Any] = {}
+        self.shelf = shelf
+        self.fleet = PluginFleet(
+            clock=clock, host_version="test", agents=self.agents, runners=self.runners, first_workspace="default"
+        )
+
+    def shelved(self, **more: Any) -> Shelved:
+        return self.shelf.take_archive(io.BytesIO(zip_of(files_of(**more))))
+
+    def fit(self, shelved: Shelved, workspace: str = "default", **more: Any) -> Fitting:
+        said = shelved.described
+        fields = {"plugin_id": said.plugin_id, "digest": shelved.digest, "env": said.asked.env, **more}
+        source = PluginSource(name=said.name, path=shelved.path, **fields)
+        return self.fleet.fit(workspace, source, "installed", asked=said.asked, version=said.version)
+
+    async def install(self, workspace: str = "default", **more: Any) -> Fitting:
+        self.fleet.open_workspace(workspace)
+        fitting = self.fit(self.shelved(**more), workspace)
+        await self.fleet.prove(fitting)
+        self.fleet.place(fitting)
+        return fitting
+
+    async def ready(self, fitting: Fitting) -> int:
+        slot = await fitting.pool.wait_ready(READY_S)
+        return slot.pid
+
+
+@pytest.fixture
+async def yard(clock: ManualClock, shelf: Shelf) -> AsyncIterator[Fleet]:
+    made = Fleet(clock, shelf)
+    yield made
+    await made.fleet.stop()
+    assert made.fleet.pids == []
+
+
+@pytest.mark.requirement("P11-54")
+async def test_two_workspaces_never_share_a_worker(yard: Fleet) -> None:
+    one = await yard.install("default")
+    two = await yard.install("second")
+    assert one.source.digest == two.source.digest
+    assert await yard.ready(one) != await yard.ready(two)
+    assert yard.fleet.pools["default", "acme/parrot"] is one.pool
+    assert yard.fleet.pools["second", "acme/parrot"] is two.pool
+    assert yard.agents.get("parrot", "second") is not None
+    yard.fleet.take_away("second", "acme/parrot", "installed")
+    assert yard.agents.get("parrot", "second") is None
+    assert yard.agents.get("parrot", "default") is not None
+
+
+async def test_a_shared_plugin_is_everywhere_and_has_workers_where_it_is_used(yard: Fleet, write_folder: Any) -> None:
+    yard.fleet.share(PluginSource(name="parrot", path=write_folder()), "settings", "acme/parrot")
+    yard.fleet.open_workspace("early")
+    yard.fleet.start()
+    home = yard.fleet.find("default", "acme/parrot")
+    assert home is not None
+    await yard.ready(home)
+    yard.fleet.open_workspace("late")
+    for workspace in ("early", "late"):
+        fitting = yard.fleet.find(workspace, "acme/parrot")
+        assert fitting is not None
+        assert (fitting.pool.status, fitting.pool.views) == ("idle", [])
+        assert yard.agents.get("parrot", workspace) is not None
+        assert (workspace, "plugin:acme/parrot/default") in yard.runners
+    assert not yard.fleet.is_starting
+    late = yard.fleet.find("late", "acme/parrot")
+    assert late is not None
+    assert await yard.ready(late) != await yard.ready(home)
+    yard.fleet.close_workspace("late")
+    assert yard.agents.get("parrot", "late") is None
+    assert ("late", "plugin:acme/parrot/default") not in yard.runners
+
+
+async def test_a_pool_that_nobody_uses_is_gone_when_its_place_is_taken(
+    yard: Fleet, gone: Callable[[int], None]
+) -> None:
+    old = await yard.install(says="one")
+    pid = await yard.ready(old)
+    new = await yard.install(says="two", version="2.0.0")
+    assert yard.fleet.pools["default", "acme/parrot"] is new.pool
+    await asyncio.to_thread(gone, pid)
+    assert yard.fleet.of("default") == [new]
+    assert old.pool.status == "retired"
+
+
+async def test_a_worker_that_says_it_is_somebody_else_is_nobody(yard: Fleet) -> None:
+    shelved = yard.shelved()
+    forged = yard.fit(shelved, plugin_id="bollard/echo")
+    with pytest.raises(PluginUnusable, match="says it is acme/parrot, but bollard/echo was started"):
+        await yard.fleet.prove(forged)
+    other = yard.fit(shelved, digest="0" * 64)
+    with pytest.raises(PluginUnusable, match="was consented to"):
+        await yard.fleet.prove(other)
+    assert yard.fleet.pids == []
+    assert yard.runners == {}
+
+
+async def test_a_runner_that_asks_for_more_than_was_consented_to_is_not_used(yard: Fleet, shelf: Shelf) -> None:
+    """What a worker declares is a claim too: here the consent was to less than the manifest says."""
+    shelved = yard.shelved(permissions="{history: [page]}")
+    less = yard.shelved(permissions="{}").described.asked
+    fitting = yard.fit(shelved)
+    fitting.asked = less
+    with pytest.raises(PluginUnusable, match=r"history\.page, which nobody consented to"):
+        await yard.fleet.prove(fitting)
+
+
+async def test_a_settings_plugin_cannot_take_the_name_of_another(yard: Fleet, write_folder: Any) -> None:
+    real = PluginSource(name="parrot", path=write_folder("parrot"))
+    forged = PluginSource(name="forger", path=write_folder("forger", files=files_of(name="parrot", says="forged")))
+    yard.fleet.share(forged, "settings", None)
+    yard.fleet.share(real, "settings", "acme/parrot")
+    yard.fleet.start()
+    for fitting in yard.fleet.of("default"):
+        await yard.ready(fitting)
+    assert yard.fleet.pools.keys() == {("default", "acme/parrot")}
+    found = yard.fleet.find("default", "acme/parrot")
+    assert found is not None
+    assert found.source is real
+    other = next(each for each in yard.fleet.of("default") if each.source is forged)
+    assert "a second plugin has this name" in other.problems[0]
+
+
+async def test_a_log_outlives_the_versions_of_its_plugin(yard: Fleet) -> None:
+    await yard.install(says="one")
+    first = yard.fleet.log_of("default", "acme/parrot")
+    assert [line.text for line in first.last(10)] == ["a worker is ready: it offers default"]
+    await yard.install(says="two", version="2.0.0")
+    assert yard.fleet.log_of("default", "acme/parrot") is first
+    assert len(first.last(10)) == 2
+    assert yard.fleet.log_of("second", "acme/parrot").last(10) == []
+
+
+async def test_what_is_covered_is_in_use_again(yard: Fleet) -> None:
+    installed = await yard.install(says="one")
+    dev = yard.fleet.fit(
+        "default",
+        replace(yard.fit(yard.shelved(says="dev", name="parrot", version="2.0.0")).source),
+        "dev",
+        asked=installed.asked,
+    )
+    await yard.fleet.prove(dev)
+    yard.fleet.place(dev)
+    assert yard.fleet.pools["default", "acme/parrot"] is dev.pool
+    yard.fleet.take_away("default", "acme/parrot", "dev")
+    assert yard.fleet.pools["default", "acme/parrot"] is installed.pool
+    assert installed.pool.status == "ready"
+    assert yard.agents.get("parrot") is not None
+
+
+@pytest.fixture
+def gone() -> Callable[[int], None]:
+    def check(pid: int) -> None:
+        try:
+            psutil.Process(pid).wait(30)
+        except psutil.NoSuchProcess:
+            return
+
+    return check
+
+
+def test_a_copy_of_a_folder_follows_no_link(shelf: Shelf, write_folder: Any, tmp_path: Path) -> None:
+    folder = write_folder()
+    plain = shelf.take_folder(folder)
+    assert plain.digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
+    secret = tmp_path / "secret"
+    secret.write_text("key")
+    (folder / "innocent.txt").symlink_to(secret)
+    with pytest.raises(Exception, match=r"innocent\.txt"):
+        shelf.take_folder(folder)
+
+
+def test_code_that_nothing_refers_to_is_swept(shelf: Shelf) -> None:
+    kept = shelf.take_archive(io.BytesIO(zip_of(files_of())))
+    other = shelf.take_archive(io.BytesIO(zip_of(files_of(says="other"))))
+    shelf.sweep({kept.digest})
+    assert kept.path.is_dir()
+    assert not other.path.exists()
+
+
+async def test_an_operator_hears_when_new_workers_run_other_code(yard: Fleet, write_folder: Any) -> None:
+    folder = write_folder()
+    yard.fleet.share(PluginSource(name="parrot", path=folder), "settings", "acme/parrot")
+    yard.fleet.start()
+    fitting = yard.fleet.find("default", "acme/parrot")
+    assert fitting is not None
+    await yard.ready(fitting)
+    before = fitting.digest
+    fitting.pool.restart()
+    await yard.ready(fitting)
+    assert (fitting.digest, [line.level for line in fitting.log.last(10)]) == (before, ["info", "info"])
+    (folder / "words.py").write_text("")
+    fitting.pool.restart()
+    await yard.ready(fitting)
+    assert fitting.digest != before
+    assert f"its code was changed: {before} became {fitting.digest}" in [line.text for line in fitting.log.last(10)]
+
+
+async def test_a_plugin_that_is_proved_while_its_workspace_closes_is_not_used(
+    yard: Fleet, gone: Callable[[int], None]
+) -> None:
+    yard.fleet.open_workspace("late")
+    fitting = yard.fit(yard.shelved(), "late")
+    await yard.fleet.prove(fitting)
+    pid = await yard.ready(fitting)
+    yard.fleet.close_workspace("late")
+    yard.fleet.place(fitting)
+    assert (yard.fleet.of("late"), yard.agents.get("parrot", "late")) == ([], None)
+    await asyncio.to_thread(gone, pid)

@@ -1,0 +1,269 @@
+"""What is kept of plugins: consent is on disk before code runs, and a change that fails changes nothing."""
+
+import asyncio
+import io
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.host.plugins.conftest import files_of, zip_of
+
+from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.binding_book import BindingBook
+from bollard.host.clock import ManualClock
+from bollard.host.errors import Conflict, HostError, NotFound, Overloaded, PluginUnusable, StorageUnavailable
+from bollard.host.limits import PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
+from bollard.host.log.journal import Journal
+from bollard.host.plugins.consent import consent_for
+from bollard.host.plugins.fleet import PluginFleet
+from bollard.host.plugins.installed import Installed
+from bollard.host.plugins.keeping import PluginKeeper
+from bollard.host.plugins.packages import folder_of_package
+from bollard.host.plugins.shelf import Shelf
+from bollard.host.plugins.workbench import Workbench
+from bollard.host.store.boundary import Store
+
+
+class House:
+    """A keeper with everything around it but HTTP."""
+
+    def __init__(self, journal: Journal, store: Store, clock: ManualClock, data: Path) -> None:
+        self.store = store
+        self.agents = AgentBook()
+        self.shelf = Shelf(data / "plugins")
+        self.fleet = PluginFleet(
+            clock=clock, host_version="test", agents=self.agents, runners={}, first_workspace="default"
+        )
+        self.fleet.open_workspace("second")
+        self.keeper = PluginKeeper(
+            fleet=self.fleet,
+            shelf=self.shelf,
+            journal=journal,
+            store=store,
+            clock=clock,
+            agents=self.agents,
+            bindings=BindingBook(),
+        )
+        self.bench = Workbench(fleet=self.fleet, keeper=self.keeper, journal=journal, clock=clock)
+
+    async def install(self, workspace: str = "default", code: bytes | None = None, **more: Any) -> Installed:
+        files = files_of(**more) if code is None else {**files_of(**more), "runner.py": code}
+        async with self.keeper.taking.archive(pieces(zip_of(files)), "default") as shelved:
+            consent = consent_for(shelved.digest, shelved.described)
+            return await self.keeper.install(workspace, shelved, by="user:ann", consent=consent, source="zip")
+
+    async def develop(self, **more: Any) -> None:
+        async with self.keeper.taking.archive(pieces(zip_of(files_of(**more))), "default") as shelved:
+            consent = consent_for(shelved.digest, shelved.described)
+            await self.bench.put("default", shelved, by="user:ann", consent=consent)
+
+    def records(self) -> list[tuple[str, Any]]:
+        return [(row.type, msgspec.json.decode(row.data or b"{}")) for row in self.store.records(0, 100)]
+
+    def shelved(self) -> set[str]:
+        return {path.name for path in (self.shelf._folder).iterdir() if path.name != ".incoming"}
+
+
+async def turns() -> None:
+    """Let everything happen whose time has come."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), 100):
+        yield data[at : at + 100]
+
+
+@pytest.fixture
+async def house(
+    open_journal: Callable[..., Journal], store: Store, clock: ManualClock, tmp_path: Path
+) -> AsyncIterator[House]:
+    made = House(open_journal(store), store, clock, tmp_path)
+    await made.keeper.load()
+    yield made
+    made.bench.close()
+    await made.fleet.stop()
+
+
+async def test_consent_is_on_disk_before_the_code_runs(house: House) -> None:
+    started: list[list[str]] = []
+    prove = house.fleet.prove
+
+    async def watched(fitting: Any) -> None:
+        started.append([kind for kind, _ in house.records()])
+        await prove(fitting)
+
+    house.fleet.prove = watched  # type: ignore[method-assign]
+    installed = await house.install(permissions="{history: [page]}")
+    assert started == [["plugin.consented"]]
+    kinds = dict(house.records())
+    assert list(kinds) == ["plugin.consented", "policy.changed", "plugin.installed"]
+    assert kinds["plugin.consented"]["asks"]["runners"] == {"default": ["history.page"]}
+    assert kinds["plugin.installed"]["by"] == "user:ann"
+    assert kinds["plugin.installed"]["digest"] == installed.current.digest
+    row = house.store.policies("plugin", "default")[0]
+    assert Installed.from_wire(msgspec.json.decode(row.body), "default", row.revision) == installed
+
+
+async def test_a_workspace_has_its_own_plugins(house: House) -> None:
+    one = await house.install()
+    two = await house.install("second")
+    assert one.current.digest == two.current.digest
+    assert house.shelved() == {one.current.digest}
+    await house.keeper.remove("default", "acme/parrot", "user:ann")
+    assert house.shelved() == {two.current.digest}
+    assert house.keeper.find("second", "acme/parrot") == two
+    await house.keeper.remove("second", "acme/parrot", "user:ann")
+    await asyncio.gather(*house.fleet._leaving.values())
+    await turns()
+    await asyncio.gather(*house.keeper._sweeping)
+    assert house.shelved() == set()
+    assert [kind for kind, _ in house.records()][-2:] == ["policy.changed", "plugin.removed"]
+
+
+@pytest.mark.parametrize("other", [{"name": "parr0t"}, {"author": "evil"}])
+async def test_two_that_look_alike_cannot_both_come_at_once(house: House, other: dict[str, str]) -> None:
+    outcomes = await asyncio.gather(house.install(), house.install(**other), return_exceptions=True)
+    taken = [each for each in outcomes if isinstance(each, Installed)]
+    refused = [each for each in outcomes if isinstance(each, Conflict)]
+    assert (len(taken), len(refused)) == (1, 1)
+    assert house.shelved() == {taken[0].current.digest}
+
+
+async def test_a_store_that_fails_leaves_nothing_in_use(house: House, monkeypatch: Any) -> None:
+    async def failing(*_: Any, **__: Any) -> None:
+        raise StorageUnavailable("no", hint="later")
+
+    monkeypatch.setattr("bollard.host.log.saved_changes.SavedChanges.write", failing)
+    with pytest.raises(StorageUnavailable):
+        await house.install()
+    assert house.keeper.of("default") == []
+    assert house.fleet.pids == []
+    await house.keeper.taking.sweep()
+    assert house.shelved() == set()
+
+
+async def test_code_that_cannot_start_is_not_kept(house: House) -> None:
+    with pytest.raises(PluginUnusable):
+        await house.install(code=b"raise RuntimeError('no')")
+    assert house.shelved() == set()
+    assert [kind for kind, _ in house.records()] == ["plugin.consented"]
+
+
+async def test_what_was_installed_is_there_for_the_next_host(
+    house: House, open_journal: Callable[..., Journal], store: Store, clock: ManualClock, tmp_path: Path
+) -> None:
+    installed = await house.install()
+    await house.keeper.change("default", "acme/parrot", by="x", workers=2)
+    await house.fleet.stop()
+    again = House(open_journal(store, "i2"), store, clock, tmp_path)
+    await again.keeper.load()
+    try:
+        found = again.keeper.get("default", "acme/parrot")
+        assert (found.current, found.workers, found.revision) == (installed.current, 2, 2)
+        fitting = again.fleet.find("default", "acme/parrot")
+        assert fitting is not None
+        assert fitting.pool.status == "idle"
+        again.fleet.start()
+        await fitting.pool.wait_ready(20)
+        assert again.agents.get("parrot") is not None
+    finally:
+        await again.fleet.stop()
+
+
+async def test_a_developer_who_is_gone_is_not_waited_for_for_ever(house: House, loop_time: Any) -> None:
+    installed = await house.install(says="one")
+    await house.develop(says="dev")
+    dev = house.fleet.find("default", "acme/parrot")
+    assert dev is not None
+    assert dev.origin == "dev"
+    loop_time.advance(50)
+    await turns()
+    house.bench.touch("default", "acme/parrot")
+    loop_time.advance(50)
+    await turns()
+    assert house.fleet.find("default", "acme/parrot") is dev
+    loop_time.advance(20)
+    await turns()
+    back = house.fleet.find("default", "acme/parrot")
+    assert back is not None
+    assert (back.origin, back.source.digest) == ("installed", installed.current.digest)
+    with pytest.raises(NotFound):
+        house.bench.touch("default", "acme/parrot")
+
+
+async def test_an_upload_that_is_too_large_is_cut_off(house: House, monkeypatch: Any) -> None:
+    monkeypatch.setattr("bollard.host.plugins.taking.PLUGIN_ARCHIVE_BYTES", 1000)
+    with pytest.raises(HostError) as caught:
+        async with house.keeper.taking.archive(pieces(bytes(5000)), "default"):
+            raise AssertionError("it was taken")
+    assert caught.value.code == "payload_too_large"
+    assert list((house.shelf._folder / ".incoming").iterdir()) == []
+
+
+async def test_no_more_uploads_than_the_disk_was_promised_for(house: House) -> None:
+    hold = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"P"
+        await hold.wait()
+
+    async def upload(workspace: str) -> None:
+        async with house.keeper.taking.archive(slow(), workspace):
+            raise AssertionError("it was taken")
+
+    async def uploaded(count: int) -> None:
+        while len(list((house.shelf._folder / ".incoming").iterdir())) < count:
+            await asyncio.to_thread(lambda: None)
+
+    tasks = [asyncio.create_task(upload("slow")) for _ in range(PLUGIN_UPLOADS_OF_WORKSPACE)]
+    await uploaded(len(tasks))
+    with pytest.raises(Overloaded):
+        await upload("slow")
+    tasks += [asyncio.create_task(upload(f"w{number}")) for number in range(PLUGIN_UPLOADS - len(tasks))]
+    await uploaded(PLUGIN_UPLOADS)
+    with pytest.raises(Overloaded):
+        await upload("another")
+    hold.set()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(each).__name__ for each in done} == {"InvalidRequest"}
+    assert list((house.shelf._folder / ".incoming").iterdir()) == []
+    assert (await house.install()).plugin_id == "acme/parrot"
+
+
+def test_code_that_cannot_be_read_any_more_is_not_run(shelf: Shelf) -> None:
+    shelved = shelf.take_archive(io.BytesIO(zip_of(files_of())))
+    shelved.path.chmod(0o700)
+    (shelved.path / "runner.py").unlink()
+    (shelved.path / "runner.py").symlink_to("/proc/self/mem")
+    with pytest.raises(HostError, match="cannot be read"):
+        shelf.find(shelved.digest)
+
+
+def test_a_package_of_the_environment_is_found_without_importing_it(tmp_path: Path, monkeypatch: Any) -> None:
+    package = tmp_path / "acme_parrot" / "plugin"
+    package.mkdir(parents=True)
+    (tmp_path / "acme_parrot" / "__init__.py").write_text("raise RuntimeError('it was imported')")
+    for name, content in files_of().items():
+        (package / name).write_bytes(content)
+    info = tmp_path / "acme_parrot-1.2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-parrot\nVersion: 1.2.0\n")
+    (info / "entry_points.txt").write_text("[bollard.plugins]\nparrot = acme_parrot.plugin\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    folder, said = folder_of_package("acme-parrot")
+    assert (folder, said) == (package, "acme-parrot==1.2.0")
+    assert "acme_parrot" not in sys.modules
+    shelf = Shelf(tmp_path / "shelf")
+    shelf.open()
+    assert shelf.take_folder(folder).digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
+    (info / "entry_points.txt").write_text("[bollard.plugins]\na = acme_parrot.plugin\nb = other\n")
+    with pytest.raises(HostError, match="2 entry points"):
+        folder_of_package("acme-parrot")
+    (info / "entry_points.txt").write_text("[bollard.plugins]\na = ../../etc\n")
+    with pytest.raises(HostError, match="is no module"):
+        folder_of_package("acme-parrot")
