@@ -1,0 +1,215 @@
+"""Messages that are shown while they are written: sent once early, then edited as fast as the channel likes.
+
+A preview is best effort. It stands in the outbox from before its first send, so that whoever sends the whole message
+finds it, also after a crash. The whole message is sent by `sender`, which takes the preview over.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import structlog
+
+from bollard.host.channels.book import Channels
+from bollard.host.channels.boundary import Channel, Delivered, Failed, Outgoing, Unknown
+from bollard.host.delivery.delivery_log import DeliveryLog
+from bollard.host.delivery.splitting import split
+from bollard.host.errors import HostError
+from bollard.host.log.facts import DeliverTo, RunFacts
+from bollard.host.store.rows import OutboxRow
+
+__all__ = ["Preview", "Previews"]
+
+_log = structlog.get_logger("bollard.delivery")
+_decode = msgspec.json.Decoder().decode
+IsBusy = Callable[[str, str, str], bool]
+"""Whether messages wait for this workspace's channel and target."""
+
+
+@dataclass(slots=True)
+class Preview:
+    """What stands at a channel of a message that is not whole."""
+
+    delivery_id: str
+    message: str | None = None
+    """The channel's own id of it; absent while it is not known whether it is there."""
+    left: bool = False
+    """Whether it may have left the host."""
+    text: str = ""
+    edits: int = 0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its message is whole, so that nothing more is shown."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.ended.is_set()
+
+    def end(self) -> None:
+        self.ended.set()
+        self.changed.set()
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass, but not behind its end: whoever sends the whole message waits for this one."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.ended.wait()
+
+
+class Previews:
+    """The open previews of this host."""
+
+    def __init__(self, channels: Channels, log: DeliveryLog, is_busy: IsBusy) -> None:
+        self._channels = channels
+        self._log = log
+        self._is_busy = is_busy
+        self._open: dict[tuple[str, str], deque[Preview]] = {}
+        """By run and the runner's id of the message, oldest first."""
+        self._made: dict[str, int] = {}
+
+    # --- while a message is written ---
+
+    def add(self, facts: RunFacts, goes_to: DeliverTo, message_key: str, text: str) -> None:
+        """More of a message."""
+        channel = self._channels.find(facts.workspace, goes_to.channel)
+        if channel is None or not channel.abilities.supports_streaming:
+            return
+        queue = self._open.setdefault((facts.run_id, message_key), deque())
+        if not queue or queue[-1].over:
+            number = self._made[facts.run_id] = self._made.get(facts.run_id, 0) + 1
+            queue.append(Preview(f"{facts.run_id}.p{number}"))
+        preview = queue[-1]
+        preview.text += text
+        preview.changed.set()
+        if preview.task is None:
+            preview.task = asyncio.create_task(self._show(preview, facts, goes_to, message_key, channel))
+
+    def whole(self, run_id: str, message_key: str) -> None:
+        """The message is whole: what comes next under its id is another one."""
+        for preview in self._open.get((run_id, message_key), ()):
+            preview.end()
+
+    async def _show(
+        self, preview: Preview, facts: RunFacts, goes_to: DeliverTo, message_key: str, channel: Channel
+    ) -> None:
+        pause_s = 1 / channel.abilities.edits_per_s
+        await preview.pause(pause_s)  # most messages are whole by then, and need no preview
+        while not preview.over and not preview.text.strip():
+            preview.changed.clear()
+            await preview.changed.wait()
+        if preview.over or self._is_busy(facts.workspace, goes_to.channel, goes_to.target):
+            return  # it is whole, or something that came before it has not arrived
+        try:
+            await self._log.begun(preview.delivery_id, facts, goes_to, message_key)
+        except HostError as error:
+            _log.warning("a message is not shown while it is written", run=facts.run_id, problem=error.message)
+            return
+        preview.left = True
+        shown = _first_part(preview.text, goes_to, channel)
+        outgoing = _outgoing(preview, facts, goes_to, shown)
+        match await channel.send(outgoing):
+            case Delivered(message) if message is not None:
+                preview.message = message
+                await self._log.previewed(preview.delivery_id, facts, message)
+            case Delivered():  # it cannot be edited: the whole message stands on its own
+                reason = "the channel gave no id to edit it by"
+                await self._log.failed(facts.workspace, preview.delivery_id, facts.run_id, reason)
+                preview.left = False
+                return
+            case Failed(reason):
+                await self._log.failed(facts.workspace, preview.delivery_id, facts.run_id, reason)
+                preview.left = False
+                return
+            case Unknown():
+                return  # who sends the whole message asks again where that is possible
+        await self._edit(preview, facts, goes_to, channel, shown, pause_s)
+
+    async def _edit(
+        self, preview: Preview, facts: RunFacts, goes_to: DeliverTo, channel: Channel, shown: str, pause_s: float
+    ) -> None:
+        """Everything that came since the last edit is one edit."""
+        while not preview.over:
+            await preview.pause(pause_s)
+            await preview.changed.wait()
+            preview.changed.clear()
+            text = _first_part(preview.text, goes_to, channel)
+            if preview.over or text == shown:
+                continue
+            shown = text
+            outcome = await channel.send(_outgoing(preview, facts, goes_to, text, edit_of=preview.message))
+            if isinstance(outcome, Failed):
+                if not outcome.retryable:
+                    return
+                await preview.pause(outcome.retry_after_s or pause_s)
+
+    # --- when it is whole ---
+
+    async def take(self, run_id: str, message_key: str) -> Preview | None:
+        """The preview of the oldest message of this id, when nothing of it is under way any more."""
+        queue = self._open.get((run_id, message_key))
+        if not queue:
+            return None
+        preview = queue.popleft()
+        if not queue:
+            del self._open[run_id, message_key]
+        await self._stop(preview)
+        return preview if preview.left else None
+
+    def knows(self, row: OutboxRow) -> bool:
+        """Whether it was begun here, and may be over by now."""
+        return row.run_id in self._made
+
+    def restore(self, row: OutboxRow) -> None:
+        """One that an earlier incarnation left."""
+        messages: list[str] = _decode(row.messages)
+        preview = Preview(row.delivery_id, message=messages[0] if messages else None, left=True)
+        preview.end()
+        self._open.setdefault((row.run_id, row.message_key), deque()).append(preview)
+
+    async def close_left(self, run_id: str, workspace: str) -> None:
+        """The run is over and all its messages are sent: what is still open will never be whole."""
+        self._made.pop(run_id, None)
+        for key in [key for key in self._open if key[0] == run_id]:
+            for preview in self._open.pop(key):
+                await self._stop(preview)
+                if preview.left:
+                    reason = "the message was never finished"
+                    await self._log.failed(workspace, preview.delivery_id, run_id, reason)
+
+    @staticmethod
+    async def _stop(preview: Preview) -> None:
+        """An edit that is under way is waited for: it must not come behind the whole message."""
+        preview.end()
+        if preview.task is not None:
+            await asyncio.wait({preview.task})
+
+    async def close(self) -> None:
+        tasks = [each.task for queue in self._open.values() for each in queue if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _first_part(text: str, goes_to: DeliverTo, channel: Channel) -> str:
+    """What fits into one message."""
+    sizes = [each for each in (goes_to.max_message_size, channel.abilities.max_message_size) if each is not None]
+    parts = split(text, min(sizes) if sizes else None)
+    return parts[0] if parts else text
+
+
+def _outgoing(preview: Preview, facts: RunFacts, goes_to: DeliverTo, text: str, edit_of: str | None = None) -> Outgoing:
+    preview.edits += edit_of is not None
+    return Outgoing(
+        key=preview.delivery_id if edit_of is None else f"{preview.delivery_id}.e{preview.edits}",
+        target=goes_to.target,
+        text=text,
+        run_id=facts.run_id,
+        event_id=facts.event_id,
+        edit_of=edit_of,
+        final=False,
+    )

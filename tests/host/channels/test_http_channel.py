@@ -1,0 +1,153 @@
+"""The HTTP channel against a real server: what is sent, and what each answer means."""
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from bollard.host.channels import http_channel
+from bollard.host.channels.boundary import Delivered, Failed, Outgoing, Unknown
+from bollard.host.channels.http_channel import HttpChannel
+from bollard.host.channels.saving import channel_from_wire
+from bollard.host.channels.signing import Seal, read_seal, secret_bytes
+from bollard.host.clock import ManualClock
+from bollard.host.egress.addresses import parse_allow
+from bollard.host.egress.client import EgressClient
+from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, MIB
+
+
+def outgoing(**more: Any) -> Outgoing:
+    fields: dict[str, Any] = {"key": "run_1.5.0", "target": "room", "text": "你好", "run_id": "run_1", "event_id": "e"}
+    return Outgoing(**{**fields, **more})
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def channel_to(url: str, clock: ManualClock) -> tuple[HttpChannel, bytes]:
+    config = channel_from_wire({"channel_id": "chat", "url": url}, None)
+    egress = EgressClient(parse_allow(["127.0.0.0/8"]))
+    return HttpChannel(config, "default", clock, egress), secret_bytes(config.secret)
+
+
+async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(program: Any, clock: ManualClock) -> None:
+    config = channel_from_wire({"channel_id": "chat", "url": program.url}, None)
+    outcome = await HttpChannel(config, "default", clock, EgressClient()).send(outgoing())
+    assert isinstance(outcome, Failed)
+    assert not outcome.retryable
+    assert "egress_allow" in outcome.reason
+    assert program.came == []
+
+
+async def test_a_message_is_one_signed_post(program: Any, clock: ManualClock) -> None:
+    channel, key = channel_to(program.url, clock)
+    assert await channel.send(outgoing(artifacts=("art_1",))) == Delivered("m1")
+    (came,) = program.came
+    assert (came.path, came.headers["webhook-id"]) == ("/hook?x=1", "run_1.5.0")
+    seal = read_seal(came.headers, clock.now_ms() / 1000)
+    assert isinstance(seal, Seal)
+    digest = seal.begin(key)
+    digest.update(came.body)
+    assert seal.fits(digest)
+    assert came.json == {
+        "type": "message.sent",
+        "channel": "chat",
+        "workspace": "default",
+        "target": "room",
+        "text": "你好",
+        "part": 0,
+        "parts": 1,
+        "final": True,
+        "run_id": "run_1",
+        "event_id": "e",
+        "artifacts": ["art_1"],
+    }
+
+
+async def test_an_edit_names_the_message_that_it_changes(program: Any, clock: ManualClock) -> None:
+    channel, _ = channel_to(program.url, clock)
+    await channel.send(outgoing(edit_of="m7", final=False))
+    said = program.came[0].json
+    assert (said["type"], said["message"], said["final"]) == ("message.edited", "m7", False)
+
+
+async def test_a_run_that_failed_is_told_by_its_code(program: Any, clock: ManualClock) -> None:
+    channel, _ = channel_to(program.url, clock)
+    await channel.send(outgoing(text="", failed="runner.timeout"))
+    said = program.came[0].json
+    assert (said["type"], said["code"], said["text"]) == ("run.failed", "runner.timeout", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"),
+    [(400, False), (404, False), (410, False), (302, False), (408, True), (429, True), (503, True)],
+)
+async def test_every_status_means_one_thing(program: Any, clock: ManualClock, status: int, retryable: bool) -> None:
+    program.plan.append(status)
+    channel, _ = channel_to(program.url, clock)
+    outcome = await channel.send(outgoing())
+    assert isinstance(outcome, Failed)
+    assert (outcome.retryable, outcome.retry_after_s) == (retryable, 7.0 if retryable else None)
+    assert str(status) in outcome.reason
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 ", b"this is no HTTP\r\n\r\n"], ids=["nothing", "a cut head", "something else"]
+)
+async def test_what_left_and_was_not_answered_is_unknown(program: Any, clock: ManualClock, answer: bytes) -> None:
+    program.plan.append(answer)
+    channel, _ = channel_to(program.url, clock)
+    assert isinstance(await channel.send(outgoing()), Unknown)
+    assert len(program.came) == 1
+
+
+async def test_what_never_left_is_not_unknown(program: Any, clock: ManualClock) -> None:
+    channel, _ = channel_to("http://127.0.0.1:1/", clock)
+    outcome = await channel.send(outgoing())
+    assert isinstance(outcome, Failed)
+    assert outcome.retryable
+
+
+@pytest.mark.parametrize("body", [b"", b"ok", b"[]", b'{"message": 5}', b'{"message": ""}'])
+async def test_a_program_need_not_name_its_message(program: Any, clock: ManualClock, body: bytes) -> None:
+    program.plan.append(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+    channel, _ = channel_to(program.url, clock)
+    assert await channel.send(outgoing()) == Delivered(None)
+
+
+async def test_an_interim_answer_is_not_the_answer(program: Any, clock: ManualClock) -> None:
+    program.plan.append(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n")
+    channel, _ = channel_to(program.url, clock)
+    assert await channel.send(outgoing()) == Delivered(None)
+
+
+async def test_a_body_without_an_end_is_not_waited_for(program: Any, clock: ManualClock) -> None:
+    program.plan.append(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n" + b"x" * (CHANNEL_ANSWER_BYTES + 1))
+    program.stays = True
+    channel, _ = channel_to(program.url, clock)
+    async with asyncio.timeout(CHANNEL_ANSWER_S / 2):
+        assert await channel.send(outgoing()) == Delivered(None)
+
+
+async def test_a_head_without_an_end_is_given_up_before_it_fills_the_memory(program: Any, clock: ManualClock) -> None:
+    program.plan.append(b"HTTP/1.1 200 OK\r\n" + b"x-more: %b\r\n" % (b"y" * 8000) * 100)
+    program.stays = True
+    channel, _ = channel_to(program.url, clock)
+    async with asyncio.timeout(CHANNEL_ANSWER_S / 2):
+        outcome = await channel.send(outgoing())
+    assert isinstance(outcome, Unknown)
+    assert "head" in outcome.reason
+
+
+async def test_a_program_that_reads_nothing_holds_nobody(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_channel, "CHANNEL_ANSWER_S", 0.1)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        channel, _ = channel_to(f"http://127.0.0.1:{deaf.getsockname()[1]}/", clock)
+        async with asyncio.timeout(30):
+            assert isinstance(await channel.send(outgoing(text="x" * 16 * MIB)), Unknown)

@@ -1,0 +1,68 @@
+"""A channel as a person saves it."""
+
+from typing import Any
+
+import pytest
+
+from bollard.host.agents.form_values import KEPT
+from bollard.host.channels.saving import channel_from_store, channel_from_wire, channel_to_wire
+from bollard.host.errors import InvalidRequest
+
+
+def saved(**more: Any) -> Any:
+    return channel_from_wire({"channel_id": "chat", **more}, None)
+
+
+def test_a_channel_gets_a_secret_that_is_never_shown_again() -> None:
+    channel = saved(url="http://127.0.0.1:9/")
+    assert channel.secret.startswith("whsec_")
+    shown = channel_to_wire(channel)
+    assert (shown["secret"], channel.secret in repr(channel)) == (KEPT, False)
+    assert channel_from_wire(shown, channel) == channel
+
+
+def test_a_secret_of_ones_own_is_taken_and_replaced_only_by_another() -> None:
+    first, own = saved(), "whsec_" + "QUJD" * 10
+    changed = channel_from_wire({"channel_id": "chat", "secret": own}, first)
+    assert (changed.secret, channel_from_wire({"channel_id": "chat"}, changed).secret) == (own, own)
+
+
+def test_a_channel_is_read_back_from_the_store_without_its_secret() -> None:
+    channel = saved(url="https://example.org/x", bot="b", abilities={"dedupe": "native", "max_message_size": 99})
+    body = {name: value for name, value in channel_to_wire(channel).items() if name != "secret"}
+    assert channel_from_store(body, channel.secret) == channel
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/x", "http://localhost/x", "http://[::1]:80/", "https://a.example/"]
+)
+def test_urls_that_are_taken(url: str) -> None:
+    assert saved(url=url).url == url
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"url": "http://example.org/"}, "url"),
+        ({"url": "http://10.0.0.1/"}, "url"),
+        ({"url": "ftp://127.0.0.1/"}, "url"),
+        ({"url": "https://user:pass@example.org/"}, "url"),
+        ({"url": "https://example.org/#x"}, "url"),
+        ({"url": "https://example.org/a b"}, "url"),
+        ({"url": "not a url"}, "url"),
+        ({"secret": "short"}, "secret"),
+        ({"kind": "smoke"}, "kind"),
+        ({"abilities": {"supports_streaming": True}}, "abilities.supports_streaming"),
+        ({"abilities": {"edits_per_s": 0}}, "abilities.edits_per_s"),
+        ({"abilities": {"max_message_size": 1}}, "abilities.max_message_size"),
+        ({"colour": "red"}, "colour"),
+        ({"channel_id": "user"}, "channel_id"),
+        ({"channel_id": "role"}, "channel_id"),
+        ({"channel_id": "key"}, "channel_id"),
+        ({"channel_id": "api"}, "channel_id"),
+    ],
+)
+def test_a_channel_that_cannot_work_is_refused_by_its_field(body: Any, field: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        saved(**body)
+    assert (refused.value.details["field"], bool(refused.value.hint)) == (f"channel.{field}", True)

@@ -1,0 +1,96 @@
+"""A host in memory with a delivery and a channel that remembers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bollard.host.channels.book import ChannelBook
+from bollard.host.channels.boundary import Abilities
+from bollard.host.channels.memory import MemoryChannel
+from bollard.host.clock import ManualClock
+from bollard.host.delivery.delivery import Delivery
+from bollard.host.log.saved_changes import SavedChanges
+from bollard.host.runs.reply import ReplyRoute
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import OutboxRow
+
+PATIENCE_S = 30.0
+
+
+class Post:
+    """A stage, its delivery, and one channel called `chat`."""
+
+    def __init__(self, stage: Any, clock: ManualClock, channel: MemoryChannel) -> None:
+        self.stage = stage
+        self.channel = channel
+        self.book = ChannelBook(SavedChanges(stage.journal, clock), stage.store, clock)
+        self.book.put("default", "chat", channel)
+        self.delivery = Delivery(
+            journal=stage.journal, store=stage.store, hub=stage.hub, clock=clock, channels=self.book
+        )
+        stage.intake.entered = self.delivery.follow
+        self.recovered = asyncio.Event()
+        self.recovered.set()
+        self.running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.running = asyncio.create_task(self.delivery.run(self.recovered))
+
+    def route(self, target: str = "room-1", **more: Any) -> ReplyRoute:
+        able = self.channel.abilities
+        fields: dict[str, Any] = {
+            "supports_streaming": able.supports_streaming,
+            "supports_edit": able.supports_edit,
+            "max_message_size": able.max_message_size,
+        }
+        return ReplyRoute(channel="chat", target=target, **{**fields, **more})
+
+    async def say(self, text: str = "hello", target: str = "room-1", **more: Any) -> str:
+        """An event that came through the channel; its run."""
+        return await self.stage.say(text, **{"trigger": "platform", "reply": self.route(target), **more})
+
+    def rows(self) -> list[OutboxRow]:
+        """Oldest first."""
+        return self.stage.store.outbox("default", None, None, 1000)[::-1]
+
+    @property
+    def statuses(self) -> list[str]:
+        return [row.status for row in self.rows()]
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Until the delivery has come so far; it works in this loop and in threads."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():  # noqa: ASYNC110 -- what it waits for is on disk, and tells nobody
+                await asyncio.sleep(0.002)
+
+    async def close(self) -> None:
+        if self.running is not None:
+            self.running.cancel()
+        await self.delivery.close(0)
+
+
+@pytest.fixture
+async def posts(stages: Any, clock: ManualClock) -> AsyncIterator[Callable[..., Awaitable[Post]]]:
+    """`await posts(store, behave, abilities)`; the delivery runs unless `start` is false."""
+    opened: list[Post] = []
+
+    async def open_post(
+        store: Store,
+        behave: Any = None,
+        abilities: Abilities | None = None,
+        *,
+        channel: MemoryChannel | None = None,
+        start: bool = True,
+        **more: Any,
+    ) -> Post:
+        post = Post(await stages(store, behave, **more), clock, channel or MemoryChannel(abilities))
+        opened.append(post)
+        if start:
+            post.start()
+        return post
+
+    yield open_post
+    for post in opened:
+        await post.close()

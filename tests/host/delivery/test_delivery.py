@@ -1,0 +1,295 @@
+"""Messages of runs to channels: each as often as its channel allows, in order, and on disk what became of it."""
+
+from typing import Any
+
+import pytest
+
+from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
+from bollard.host.channels.boundary import Abilities, Delivered, Failed, Unknown
+from bollard.host.channels.memory import MemoryChannel
+from bollard.host.clock import ManualClock
+from bollard.host.delivery import delivery
+from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS
+from bollard.host.log.rebuild import rebuild
+from bollard.host.runs.reply import ReplyRoute
+
+NATIVE = Abilities(dedupe="native")
+ONCE = Abilities(dedupe="none")
+
+
+async def answers(worker: Any, run: Any) -> None:
+    """Says back what it was told, as a whole message."""
+    text = run.request["context"]["input"].get("text", "nothing")
+    await run.emit("message.completed", {"message": {"role": "assistant", "content": f"re: {text}"}})
+    await worker.complete(run)
+
+
+def saying(*messages: Any) -> Any:
+    async def behave(worker: Any, run: Any) -> None:
+        for message in messages:
+            await run.emit("message.completed", {"message": message})
+        await worker.complete(run)
+
+    return behave
+
+
+async def test_the_answer_to_an_event_of_a_channel_goes_back_through_it(store: Any, posts: Any) -> None:
+    post = await posts(store, answers)
+    run_id = await post.say("hello")
+    await post.until(lambda: post.statuses == ["sent"])
+    (message,) = post.channel.messages.values()
+    assert (message.text, message.target, message.run_id) == ("re: hello", "room-1", run_id)
+    (row,) = post.rows()
+    assert (row.messages, row.channel, row.reason) == (b'["m1"]', "chat", None)
+
+
+async def test_what_did_not_come_through_a_channel_goes_nowhere(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers)
+    run_id = await post.stage.say("hello")
+    await post.stage.ended(run_id)
+    assert (post.rows(), post.channel.tried) == ([], [])
+
+
+async def test_an_event_without_a_reply_target_goes_where_the_agents_policy_says(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers)
+    post.stage.agent(policy=AgentPolicy(delivery=DeliveryPolicy(target="chat:ops")))
+    await post.stage.say("alarm", trigger="webhook", event_type="alarm.raised")
+    await post.until(lambda: post.statuses == ["sent"])
+    (message,) = post.channel.messages.values()
+    assert (message.text, message.target) == ("re: alarm", "ops")
+    run_id = await post.stage.say("a caller of the API reads the stream", trigger="api")
+    await post.stage.ended(run_id)
+    assert len(post.rows()) == 1
+
+
+async def test_an_agent_that_does_not_reply_sends_nothing(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers)
+    post.stage.agent(policy=AgentPolicy(delivery=DeliveryPolicy(reply=False)))
+    await post.stage.ended(await post.say())
+    assert post.rows() == []
+
+
+async def test_only_what_the_agent_says_is_sent(memory_store: Any, posts: Any) -> None:
+    messages = [
+        {"role": "tool", "content": "4", "tool_call_id": "c"},
+        {"role": "assistant", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
+        {"role": "assistant", "content": ""},
+    ]
+    post = await posts(memory_store, saying(*messages))
+    await post.say()
+    await post.until(lambda: sorted(post.statuses) == ["failed", "sent"])
+    assert post.channel.texts == ["one\ntwo"]
+    assert post.rows()[1].reason == "there is nothing in it that can be sent"
+
+
+async def test_messages_of_one_target_keep_their_order_and_others_do_not_wait(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers)
+    post.channel.fail(Failed("busy", retryable=True, retry_after_s=0.05))
+    for number in range(5):
+        await post.stage.ended(await post.say(str(number), conversation=f"c{number}"))
+    await post.stage.ended(await post.say("else", "room-2"))
+    await post.until(lambda: post.statuses == ["sent"] * 6)
+    told = [message.text for message in post.channel.messages.values() if message.target == "room-1"]
+    assert told == [f"re: {number}" for number in range(5)]
+
+
+async def test_a_long_message_goes_in_parts(memory_store: Any, posts: Any) -> None:
+    text = "First sentence. Second sentence. Third sentence."
+    abilities = Abilities(dedupe="native", max_message_size=20)
+    post = await posts(memory_store, saying({"role": "assistant", "content": text}), abilities)
+    await post.say()
+    await post.until(lambda: post.statuses == ["sent"])
+    assert post.channel.texts == ["First sentence.", "Second sentence.", "Third sentence."]
+    assert [(each.part, each.parts) for each in post.channel.tried] == [(0, 3), (1, 3), (2, 3)]
+    assert post.rows()[0].messages == b'["m1","m2","m3"]'
+
+
+async def test_a_failure_that_may_pass_is_tried_again_with_the_same_key(
+    memory_store: Any, posts: Any, loop_time: Any
+) -> None:
+    post = await posts(memory_store, answers)
+    post.channel.fail(Failed("busy", retryable=True), Failed("busy", retryable=True))
+    await post.stage.ended(await post.say())
+    await loop_time.until(lambda: post.statuses == ["sent"], 10)
+    assert len({each.key for each in post.channel.tried}) == 1
+    assert (len(post.channel.tried), post.delivery.counts.retried) == (3, 2)
+
+
+async def test_tries_are_bounded_and_then_it_has_failed(memory_store: Any, posts: Any, loop_time: Any) -> None:
+    post = await posts(memory_store, answers)
+    post.channel.fail(*[Failed("busy", retryable=True)] * DELIVERY_ATTEMPTS)
+    await post.stage.ended(await post.say("first"))
+    await post.stage.ended(await post.say("second", conversation="other"))
+    await loop_time.until(lambda: post.statuses == ["failed", "sent"], 1000)
+    assert len(post.channel.tried) == DELIVERY_ATTEMPTS + 1
+    assert "busy" in (post.rows()[0].reason or "")
+    assert post.channel.texts == ["re: second"]
+
+
+async def test_a_failure_for_good_is_not_tried_again(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers)
+    post.channel.fail(Failed("no such room", retryable=False))
+    await post.say()
+    await post.until(lambda: post.statuses == ["failed"])
+    assert (len(post.channel.tried), post.rows()[0].reason) == (1, "no such room")
+
+
+@pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
+async def test_what_is_in_doubt_is_sent_again_only_where_that_is_the_same_message(
+    memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, status: str, tries: int
+) -> None:
+    post = await posts(memory_store, answers, abilities)
+    post.channel.fail(Unknown("no answer"))
+    await post.stage.ended(await post.say())
+    await loop_time.until(lambda: post.statuses == [status], 10)
+    assert (len(post.channel.tried), post.channel.texts) == (tries, ["re: hello"])
+
+
+async def test_what_is_sent_at_most_once_is_on_disk_before_it_leaves(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers, ONCE)
+    post.channel.shut()
+    await post.say()
+    await post.until(lambda: post.channel.tried)
+    assert post.statuses == ["started"]
+    post.channel.lift()
+    await post.until(lambda: post.statuses == ["sent"])
+
+
+async def test_a_channel_that_is_gone_fails_what_waits_for_it(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers)
+    run_id = await post.stage.say("x", trigger="platform", reply=post.route().__class__(channel="mail", target="t"))
+    await post.stage.ended(run_id)
+    await post.until(lambda: post.statuses == ["failed"])
+    assert "mail" in (post.rows()[0].reason or "")
+
+
+async def test_a_channel_that_breaks_its_promise_ends_nobody(memory_store: Any, posts: Any, loop_time: Any) -> None:
+    class Broken(MemoryChannel):
+        async def send(self, outgoing: Any) -> Delivered:
+            if not self.tried:
+                self.tried.append(outgoing)
+                raise RuntimeError("a bug")
+            return await super().send(outgoing)  # type: ignore[return-value]
+
+    post = await posts(memory_store, answers, channel=Broken())
+    await post.stage.ended(await post.say())
+    await loop_time.until(lambda: post.statuses == ["sent"], 1000)
+
+
+async def test_whoever_waits_is_told_that_no_answer_will_come(store: Any, posts: Any) -> None:
+    async def fails(worker: Any, run: Any) -> None:
+        await run.emit("message.completed", {"message": {"role": "assistant", "content": "I begin"}})
+        await run.emit("run.failed", {"code": "runner.error", "error": "as planned", "retryable": False})
+        worker.end.finish_run(run)
+
+    post = await posts(store, fails)
+    await post.say()
+    await post.until(lambda: post.statuses == ["sent", "sent"])
+    assert (post.channel.texts, post.channel.failures) == (["I begin"], ["runner.error"])
+
+
+async def test_nobody_is_told_of_a_run_that_somebody_stopped(memory_store: Any, posts: Any) -> None:
+    async def waits(worker: Any, run: Any) -> None:
+        await worker.until(lambda: worker.cancels)
+        worker.end.finish_run(run)
+
+    post = await posts(memory_store, waits)
+    run_id = await post.say()
+    await post.stage.dispatcher.cancel(run_id, "cancelled")
+    await post.stage.ended(run_id)
+    assert (post.stage.row(run_id).status, post.rows()) == ("cancelled", [])
+
+
+# --- restarts ---
+
+
+async def test_what_waited_is_sent_after_a_restart(store: Any, posts: Any) -> None:
+    first = await posts(store, answers, start=False)
+    await first.stage.ended(await first.say("hello"))
+    assert first.statuses == ["queued"]
+    await first.stage.close()
+    second = await posts(store, answers, incarnation="i2")
+    await second.until(lambda: second.statuses == ["sent"])
+    assert second.channel.texts == ["re: hello"]
+
+
+@pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
+async def test_what_was_leaving_when_the_host_died(
+    memory_store: Any, posts: Any, abilities: Abilities, status: str, tries: int
+) -> None:
+    channel = MemoryChannel(abilities)
+    first = await posts(memory_store, answers, channel=channel)
+    channel.shut()
+    await first.say()
+    await first.until(lambda: channel.tried)
+    await first.close()  # as if it died: nobody wrote down what became of it
+    channel.lift()
+    second = await posts(memory_store, answers, channel=channel, incarnation="i2")
+    await second.until(lambda: second.statuses == [status])
+    assert len(channel.tried) == tries
+    assert len(channel.messages) <= 1
+
+
+async def test_parts_that_arrived_are_not_sent_again_after_a_restart(memory_store: Any, posts: Any) -> None:
+    text = "First sentence. Second sentence."
+    channel = MemoryChannel(Abilities(dedupe="native", max_message_size=20))
+    channel.fail(Failed("x", retryable=True))
+    first = await posts(memory_store, saying({"role": "assistant", "content": text}), channel=channel)
+    await first.say()
+    await first.until(lambda: first.rows() and first.rows()[0].attempts == 1)
+    await first.close()
+    channel.tried.clear()
+    channel.fail()
+    second = await posts(memory_store, channel=channel, incarnation="i2")
+    second.stage.clock.advance(60)
+    await second.until(lambda: second.statuses == ["sent"])
+    assert channel.texts == ["First sentence.", "Second sentence."]
+
+
+async def test_an_outbox_that_is_rebuilt_is_the_same(memory_store: Any, posts: Any) -> None:
+
+    post = await posts(memory_store, answers)
+    post.channel.fail(Failed("no", retryable=False))
+    await post.say("one")
+    await post.say("two", conversation="c2")
+    await post.until(lambda: post.statuses == ["failed", "sent"])
+    before = memory_store.dump_projections()["outbox"]
+    rebuild(memory_store)
+    assert memory_store.dump_projections()["outbox"] == before
+
+
+async def test_a_channel_that_is_away_fills_its_own_window_and_holds_up_nobody_else(
+    store: Any, posts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "DELIVERIES_OF_CHANNEL", 4)
+    monkeypatch.setattr(delivery, "DELIVERIES_OF_CHANNEL_AT_ONCE", 2)
+    monkeypatch.setattr(delivery, "DELIVERIES_AT_ONCE", 3)
+    post = await posts(store, answers, NATIVE)
+    other = MemoryChannel(NATIVE)
+    post.book.put("default", "other", other)
+    post.channel.shut()
+    for number in range(10):
+        await post.stage.ended(await post.say(str(number), f"room-{number % 3}", conversation=f"c{number}"))
+    assert post.delivery.waiting <= 4
+    assert len(post.channel.tried) <= 2
+    route = ReplyRoute(channel="other", target="t")
+    await post.stage.ended(await post.stage.say("else", trigger="platform", reply=route))
+    await post.until(lambda: other.texts == ["re: else"])
+    post.channel.lift()
+    await post.until(lambda: post.statuses == ["sent"] * 11)
+    for room in range(3):
+        told = [message.text for message in post.channel.messages.values() if message.target == f"room-{room}"]
+        assert told == [f"re: {number}" for number in range(10) if number % 3 == room]
+    assert len(post.channel.tried) == 10
+    await post.until(lambda: post.delivery.waiting == 0)
+
+
+async def test_an_answer_of_yesterday_is_not_sent(memory_store: Any, posts: Any, clock: ManualClock) -> None:
+    post = await posts(memory_store, answers, start=False)
+    await post.stage.ended(await post.say("old"))
+    clock.advance(DELIVERY_AGE_S + 1)
+    await post.stage.ended(await post.say("new"))
+    post.start()
+    await post.until(lambda: post.statuses == ["failed", "sent"])
+    assert post.rows()[0].reason == "it waited too long"
+    assert post.channel.texts == ["re: new"]

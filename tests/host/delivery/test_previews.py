@@ -1,0 +1,198 @@
+"""Messages that are shown while they are written: one message at the channel, edited at its rate, whole at the end."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
+from bollard.host.channels.boundary import Abilities, Failed, Unknown
+from bollard.host.channels.memory import MemoryChannel
+
+PATIENCE_S = 30.0
+STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
+STREAMS_RARELY = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
+"""For messages that must be whole before their time to be shown comes, however slow the machine is."""
+STREAMS_ONCE = Abilities(dedupe="none", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
+
+
+class Writer:
+    """A runner that says what the test says, when the test says it."""
+
+    def __init__(self) -> None:
+        self.run: Any = None
+        self.worker: Any = None
+        self.there = asyncio.Event()
+
+    async def __call__(self, worker: Any, run: Any) -> None:
+        self.worker, self.run = worker, run
+        self.there.set()
+
+    async def says(self, text: str, **more: Any) -> None:
+        await self.there.wait()
+        await self.run.emit("message.delta", {"chunk": {"role": "assistant", "content": text}, **more})
+
+    async def ends(self) -> None:
+        await self.worker.complete(self.run)
+
+
+async def moment(loop_time: Any, post: Any, condition: Any) -> None:
+    """Let time pass until the condition holds: what is on its way to the disk sets its timers later."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up_at, (post.channel.tried, post.statuses)
+        await asyncio.sleep(0.01)
+        loop_time.advance(0.1)
+
+
+async def test_a_message_is_shown_once_and_edited_at_the_channels_rate(store: Any, posts: Any, loop_time: Any) -> None:
+    writer = Writer()
+    post = await posts(store, writer, STREAMS)
+    await post.say()
+    await writer.says("Once ")
+    await moment(loop_time, post, lambda: post.channel.texts == ["Once "])
+    for word in ("upon ", "a ", "time"):
+        await writer.says(word)
+    await moment(loop_time, post, lambda: post.channel.texts == ["Once upon a time"])
+    await writer.says(", the end.")
+    await writer.ends()
+    await moment(loop_time, post, lambda: sorted(post.statuses) == ["sent", "sent"])
+    assert post.channel.texts == ["Once upon a time, the end."]
+    assert len(post.channel.tried) < 6, "words that come together are one edit"
+    assert len({each.key for each in post.channel.tried}) == len(post.channel.tried)
+
+
+async def test_a_message_that_is_whole_at_once_is_sent_once(memory_store: Any, posts: Any) -> None:
+    writer = Writer()
+    post = await posts(memory_store, writer, STREAMS_RARELY)
+    await post.say()
+    await writer.says("quick")
+    await writer.ends()
+    await post.until(lambda: post.statuses == ["sent"])
+    assert [each.edit_of for each in post.channel.tried] == [None]
+
+
+async def test_a_message_that_outgrows_its_preview_goes_on_in_parts(
+    memory_store: Any, posts: Any, loop_time: Any
+) -> None:
+    writer = Writer()
+    able = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, max_message_size=20)
+    post = await posts(memory_store, writer, able)
+    await post.say()
+    await writer.says("First sentence. ")
+    await moment(loop_time, post, lambda: post.channel.texts == ["First sentence. "])
+    await writer.says("Second sentence.")
+    await writer.ends()
+    await moment(loop_time, post, lambda: post.statuses == ["sent", "sent"])
+    assert post.channel.texts == ["First sentence.", "Second sentence."]
+
+
+async def test_a_preview_that_fails_is_no_loss(memory_store: Any, posts: Any, loop_time: Any) -> None:
+    writer = Writer()
+    post = await posts(memory_store, writer, STREAMS)
+    post.channel.fail(Failed("no", retryable=False))
+    await post.say()
+    await writer.says("Hello")
+    await moment(loop_time, post, lambda: post.statuses == ["failed"])
+    await writer.ends()
+    await post.until(lambda: post.statuses == ["failed", "sent"])
+    assert post.channel.texts == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("abilities", "texts"), [(STREAMS, ["Hello world"]), (STREAMS_ONCE, ["Hello ", "Hello world"])]
+)
+async def test_a_preview_in_doubt_is_found_again_where_the_channel_can(
+    memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, texts: list[str]
+) -> None:
+    writer = Writer()
+    post = await posts(memory_store, writer, abilities)
+    post.channel.fail(Unknown("no answer"))
+    await post.say()
+    await writer.says("Hello ")
+    await moment(loop_time, post, lambda: post.channel.tried)
+    await writer.says("world")
+    await writer.ends()
+    await moment(loop_time, post, lambda: post.statuses and post.statuses[-1] == "sent")
+    assert post.channel.texts == texts
+
+
+async def test_after_a_crash_the_preview_becomes_the_message_that_was_kept(
+    memory_store: Any, posts: Any, loop_time: Any
+) -> None:
+    writer, channel = Writer(), MemoryChannel(STREAMS)
+    first = await posts(memory_store, writer, channel=channel)
+    run_id = await first.say()
+    await writer.says("Half a sen")
+    await moment(loop_time, first, lambda: channel.texts == ["Half a sen"])
+    await first.until(lambda: first.statuses == ["shown"])
+    await first.close()
+    second = await posts(memory_store, channel=channel, incarnation="i2", start=False)
+    second.recovered.clear()
+    second.start()
+    await second.stage.core.takeover.run()
+    second.recovered.set()
+    await second.until(lambda: second.statuses == ["sent"] * 3)
+    assert (second.stage.row(run_id).reason, channel.texts) == ("host.lost", ["Half a sen"])
+    assert channel.failures == ["host.lost"]
+
+
+async def test_nothing_is_shown_before_what_came_before_it_has_arrived(
+    memory_store: Any, posts: Any, loop_time: Any
+) -> None:
+    writer = Writer()
+    post = await posts(memory_store, writer, STREAMS_RARELY)
+    post.channel.shut()
+    await post.say("first")
+    await writer.says("one")
+    await writer.ends()
+    await post.until(lambda: post.channel.tried)
+    writer.there.clear()
+    await post.say("second", conversation="other")
+    await writer.says("two ")
+    for _ in range(30):
+        await asyncio.sleep(0.001)
+        loop_time.advance(5)
+    assert [each.text for each in post.channel.tried] == ["one"]
+    post.channel.lift()
+    await writer.says("three")
+    await writer.ends()
+    await moment(loop_time, post, lambda: post.statuses == ["sent", "sent"])
+    assert post.channel.texts == ["one", "two three"]
+
+
+async def test_an_agent_that_does_not_stream_shows_nothing_early(memory_store: Any, posts: Any, loop_time: Any) -> None:
+
+    writer = Writer()
+    post = await posts(memory_store, writer, STREAMS)
+    post.stage.agent(policy=AgentPolicy(delivery=DeliveryPolicy(streaming=False)))
+    await post.say()
+    await writer.says("Hello")
+    loop_time.advance(5)
+    await asyncio.sleep(0.01)
+    assert post.channel.tried == []
+    await writer.ends()
+    await post.until(lambda: post.statuses == ["sent"])
+
+
+@pytest.mark.parametrize("planned", [[], [Failed("slow down", retryable=True, retry_after_s=3600.0)]])
+async def test_a_whole_message_waits_for_no_pause_between_edits(
+    memory_store: Any, posts: Any, loop_time: Any, planned: list[Any]
+) -> None:
+    """A channel of very few edits, or one that asked for an hour of silence, gets the whole message at once."""
+    writer = Writer()
+    rare = 1 / 7200 if not planned else 1.0
+    able = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=rare)
+    post = await posts(memory_store, writer, able)
+    await post.say()
+    await writer.says("Once ")
+    if planned:
+        await moment(loop_time, post, lambda: post.channel.texts == ["Once "])
+        post.channel.fail(*planned)
+        await writer.says("upon ")
+        await moment(loop_time, post, lambda: len(post.channel.tried) == 2)
+    await writer.says("a time.")
+    await writer.ends()
+    await moment(loop_time, post, lambda: set(post.statuses) == {"sent"})
+    assert post.channel.texts[-1].endswith("a time.")

@@ -1,0 +1,77 @@
+"""What of the outbox is held: so many of each channel, in order, and nothing twice."""
+
+from bollard.host.delivery.window import Window
+from bollard.host.store.rows import OutboxRow
+
+MOST = 4
+
+
+def row(record_id: int, channel: str = "a", *, preview: bool = False) -> OutboxRow:
+    return OutboxRow(
+        delivery_id=f"d{record_id}",
+        workspace="w",
+        channel=channel,
+        target="t",
+        run_id="r",
+        event_id="e",
+        message_key="",
+        preview=preview,
+        record_id=record_id,
+        max_message_size=None,
+        status="queued",
+        attempts=0,
+        due_ms=0,
+        messages=b"[]",
+        reason=None,
+        created_ms=0,
+        updated_ms=0,
+    )
+
+
+def page(window: Window, *rows: OutboxRow) -> list[int]:
+    """What is held of a page that is read now."""
+    window.turn()
+    return [each.record_id for each in rows if each.record_id > window.read_to and window.admits(each)]
+
+
+def test_a_full_channel_is_gone_past_and_gone_back_to() -> None:
+    window = Window(MOST)
+    rows = [*(row(number) for number in range(1, 7)), row(7, "b"), row(8)]
+    assert page(window, *rows) == [1, 2, 3, 4, 7]
+    assert window.is_full(("w", "a"))
+    assert [window.release(row(number)) for number in (1, 2)] == [False, True]
+    assert page(window, *rows[2:]) == [5, 6], "in order: 8 must not come before it has room"
+    assert not window.release(row(7, "b"))
+    assert [window.release(row(number)) for number in (3, 4)] == [False, True]
+    assert page(window, *rows[4:]) == [8]
+    assert not window.is_full(("w", "a"))
+    for number in (5, 6, 8):
+        window.release(row(number))
+    assert (len(window), window.holds_any(("w", "a")), window.holds_any(("w", "b"))) == (0, False, False)
+
+
+def test_what_is_done_while_a_page_is_read_is_not_held_again() -> None:
+    window = Window(MOST)
+    rows = [*(row(number) for number in range(1, 6)), row(6, "b")]
+    assert page(window, *rows) == [1, 2, 3, 4, 6]
+    assert [window.release(row(number)) for number in (1, 2)] == [False, True]
+    window.turn()
+    window.release(row(6, "b"))  # the page that is being read still has it
+    assert [each.record_id for each in rows[4:] if window.admits(each)] == [5]
+
+
+def test_room_that_comes_while_a_page_is_read_changes_no_order() -> None:
+    window = Window(MOST)
+    assert page(window, *(row(number) for number in range(1, 6))) == [1, 2, 3, 4]
+    window.turn()
+    assert [window.release(row(number)) for number in (1, 2, 3, 4)] == [False, True, True, True]
+    assert [each for each in (row(6), row(7)) if window.admits(each)] == []
+    assert page(window, row(5), row(6), row(7)) == [5, 6, 7]
+
+
+def test_a_preview_is_seen_once() -> None:
+    window = Window(1)
+    rows = [row(1), row(2), row(3, preview=True), row(4)]
+    assert page(window, *rows) == [1, 3]
+    window.release(row(1))
+    assert page(window, *rows) == [2]
