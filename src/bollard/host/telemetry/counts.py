@@ -1,0 +1,133 @@
+"""What is counted as it happens: plain numbers, bumped on the loop. Whoever wants them reads them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from bollard.host.telemetry.histogram import BATCH_BOUNDS, FLUSH_BOUNDS_S, LATENCY_BOUNDS_S, MODEL_BOUNDS_S, Histogram
+from bollard.protocol import ERROR_MEANINGS, FAILURE_MEANINGS
+
+__all__ = ["HttpCounts", "JournalCounts", "ModelCalled", "ModelCounts", "RunCounts"]
+
+_OTHER: Final = "other"
+_CLASSES: Final = 6
+"""Of HTTP statuses: 1xx to 5xx; the first is never used."""
+
+
+class ModelCalled(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a model that has ended, as it is counted and traced."""
+
+    model_id: str
+    provider: str
+    model: str
+    operation: str
+    status: str
+    reason: str | None
+    prompt_tokens: int | None
+    """As the provider told them; nothing where it did not."""
+    completion_tokens: int | None
+    guessed_tokens: tuple[int, int]
+    """Sent and said, guessed where nobody told them."""
+    cost: float | None
+    currency: str | None
+    latency_s: float
+    first_token_s: float | None
+
+
+class ModelCounts:
+    """What was asked of models. Only models that somebody saved are ever counted, so a plugin makes no series."""
+
+    __slots__ = ("calls", "cost", "errors", "first_token", "latency", "tokens")
+
+    def __init__(self) -> None:
+        self.calls: dict[tuple[str, str, str], int] = {}
+        """By model, operation and what came of it."""
+        self.tokens: dict[tuple[str, str], int] = {}
+        """By model and direction, with the guesses."""
+        self.cost: dict[tuple[str, str], float] = {}
+        """By model and currency."""
+        self.errors: dict[str, int] = {}
+        """By reason."""
+        self.latency = Histogram(MODEL_BOUNDS_S)
+        self.first_token = Histogram(MODEL_BOUNDS_S)
+
+    def count(self, called: ModelCalled) -> None:
+        key = (called.model_id, called.operation, called.status)
+        self.calls[key] = self.calls.get(key, 0) + 1
+        for direction, tokens in zip(("input", "output"), called.guessed_tokens, strict=True):
+            place = (called.model_id, direction)
+            self.tokens[place] = self.tokens.get(place, 0) + tokens
+        if called.cost is not None and called.currency is not None:
+            place = (called.model_id, called.currency)
+            self.cost[place] = self.cost.get(place, 0.0) + called.cost
+        if called.reason is not None:
+            self.errors[called.reason] = self.errors.get(called.reason, 0) + 1
+        self.latency.observe(called.latency_s)
+        if called.first_token_s is not None:
+            self.first_token.observe(called.first_token_s)
+
+
+class RunCounts:
+    """How runs began, spoke and ended, and what they were refused. One per host."""
+
+    __slots__ = ("actions", "begun", "denied", "ended", "first_delta", "models")
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.ended: dict[tuple[str, str], int] = {}
+        """By status and reason; a run that completed has none."""
+        self.denied: dict[str, int] = {}
+        """Calls of the run API that were refused before they had any effect, by code."""
+        self.actions: dict[str, int] = {}
+        """Calls of capabilities, by what came of them."""
+        self.first_delta = Histogram(LATENCY_BOUNDS_S)
+        """Seconds from a run's start here to its first words."""
+        self.models = ModelCounts()
+
+    def end(self, status: str, reason: str | None) -> None:
+        """A reason that is a runner's own word is counted as `other`: a plugin must not be able to make series."""
+        known = "" if reason is None else reason if reason in FAILURE_MEANINGS else _OTHER
+        key = (status, known)
+        self.ended[key] = self.ended.get(key, 0) + 1
+
+    def act(self, status: str) -> None:
+        self.actions[status] = self.actions.get(status, 0) + 1
+
+    def deny(self, code: str) -> None:
+        known = code if code in ERROR_MEANINGS else _OTHER
+        self.denied[known] = self.denied.get(known, 0) + 1
+
+
+class JournalCounts:
+    """The commits, as the host hears of them."""
+
+    __slots__ = ("batch", "flush")
+
+    def __init__(self) -> None:
+        self.batch = Histogram(BATCH_BOUNDS)
+        self.flush = Histogram(FLUSH_BOUNDS_S)
+
+    def committed(self, entries: int, seconds: float) -> None:
+        self.batch.observe(entries)
+        self.flush.observe(seconds)
+
+
+class HttpCounts:
+    """Requests by operation and class of status."""
+
+    __slots__ = ("_by_operation",)
+
+    def __init__(self) -> None:
+        self._by_operation: dict[str, list[int]] = {}
+
+    def of(self, operation: str) -> list[int]:
+        """The counts of one operation, to be bumped in place: `counts[status // 100] += 1`."""
+        return self._by_operation.setdefault(operation, [0] * _CLASSES)
+
+    def all(self) -> Iterable[tuple[str, str, int]]:
+        """Operation, class and count of what was ever asked for."""
+        for operation, counts in self._by_operation.items():
+            for number, count in enumerate(counts):
+                if count:
+                    yield operation, f"{number}xx", count

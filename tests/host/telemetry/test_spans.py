@@ -1,0 +1,129 @@
+"""Spans: made only where somebody keeps them, and never in anybody's way."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from bollard.host.clock import ManualClock
+from bollard.host.errors import SettingsError
+from bollard.host.telemetry.exporting import span_export
+from bollard.host.telemetry.span_queue import SpanQueue
+from bollard.host.telemetry.trace_context import TraceContext
+from bollard.host.telemetry.tracer import Span, Tracer
+
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+PATIENCE_S = 20.0
+
+
+def _span(name: str = "x") -> Span:
+    context = TraceContext("1" * 32, "2" * 16, True)
+    return Span(name=name, kind="internal", context=context, parent_id=None, start_ns=0, end_ns=1, attributes={})
+
+
+def test_a_span_has_the_length_that_passed_and_its_place(clock: ManualClock) -> None:
+    kept: list[Span] = []
+    tracer = Tracer(clock, kept.append)
+    request = tracer.begin(CALLER)
+    clock.advance(0.5)
+    call = tracer.under(request.context)
+    clock.advance(0.25)
+    tracer.end(call, "inner", "internal", {"a": 1, "left.out": None}, "broken")
+    tracer.end(request, "outer", "server", {}, None)
+    inner, outer = kept
+    assert outer.parent_id == "b7ad6b7169203331"
+    assert inner.parent_id == outer.context.span_id
+    assert {span.context.trace_id for span in kept} == {"0af7651916cd43dd8448eb211c80319c"}
+    assert (outer.end_ns - outer.start_ns, inner.end_ns - inner.start_ns) == (750_000_000, 250_000_000)
+    assert (inner.attributes, inner.error) == ({"a": 1}, "broken")
+
+
+def test_a_tracer_that_is_off_makes_no_span_and_still_knows_the_trace(clock: ManualClock) -> None:
+    tracer = Tracer(clock)
+    trace = tracer.run("run_1", CALLER)
+    assert not tracer.on
+    assert trace.context.trace_id == "0af7651916cd43dd8448eb211c80319c"
+    assert tracer.open_run(trace) is None
+
+
+def test_what_the_caller_does_not_record_is_not_kept(clock: ManualClock) -> None:
+    kept: list[Span] = []
+    tracer = Tracer(clock, kept.append)
+    assert tracer.open_run(tracer.run("run_1", CALLER[:-1] + "0")) is None
+    tracer.end(tracer.begin(CALLER[:-1] + "0"), "x", "server", {}, None)
+    assert kept == []
+
+
+def test_spans_that_find_no_room_are_dropped_and_counted() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    sent: list[str] = []
+
+    def send(spans: Sequence[Span]) -> bool:
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+        sent.extend(span.name for span in spans)
+        return True
+
+    queue = SpanQueue(send, limit=4, at_once=2, flush_s=0.001)
+    queue.start()
+    queue.put(_span("0"))
+    assert begun.wait(PATIENCE_S)  # the collector takes its time, and nobody else waits for it
+    for number in range(1, 8):
+        queue.put(_span(str(number)))
+    assert queue.dropped == 3
+    go_on.set()
+    queue.close(PATIENCE_S)
+    assert sent == ["0", "1", "2", "3", "4"]
+    assert queue.sent == 5
+
+
+def test_a_collector_that_fails_costs_only_its_spans() -> None:
+    tries: list[int] = []
+
+    def send(spans: Sequence[Span]) -> bool:
+        tries.append(len(spans))
+        if len(tries) == 1:
+            raise OSError("no route")
+        return len(tries) != 2
+
+    queue = SpanQueue(send, at_once=1, flush_s=0.001)
+    queue.start()
+    for number in range(3):
+        queue.put(_span(str(number)))
+    queue.close(PATIENCE_S)
+    assert tries == [1, 1, 1]
+    assert (queue.sent, queue.dropped) == (1, 2)
+
+
+def test_a_host_that_stops_does_not_wait_for_a_collector_that_does_not_answer() -> None:
+    stuck = threading.Event()
+
+    def send(spans: Sequence[Span]) -> bool:
+        return stuck.wait(PATIENCE_S)
+
+    queue = SpanQueue(send, at_once=1, flush_s=0.001)
+    queue.start()
+    queue.put(_span())
+    queue.close(0.01)
+    stuck.set()
+
+
+def test_without_an_endpoint_nothing_of_the_library_is_loaded() -> None:
+    code = (
+        "import sys; import bollard.host.app; from bollard.host.telemetry.exporting import span_export;"
+        "assert span_export('', version='1', instance='i') is None;"
+        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_an_endpoint_without_the_library_is_refused_with_the_extra_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+    monkeypatch.delitem(sys.modules, "bollard.host.telemetry.otlp", raising=False)
+    with pytest.raises(SettingsError) as refusal:
+        span_export("http://127.0.0.1:4318", version="1", instance="i")
+    assert "bollard[telemetry]" in refusal.value.hint
