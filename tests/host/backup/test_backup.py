@@ -1,0 +1,347 @@
+"""Backups and restores: taken while somebody writes, brought back on either database, of the past ever after."""
+
+import json
+import os
+import stat
+import threading
+import zipfile
+from contextlib import closing
+
+import pytest
+
+from bollard.host.archive.reading import ArchiveReader
+from bollard.host.backup.copying import Source, back_up
+from bollard.host.backup.postgres_tables import PostgresFilling
+from bollard.host.backup.restoring import restore
+from bollard.host.backup.settling import epoch_after
+from bollard.host.backup.verifying import verify
+from bollard.host.clock import SystemClock
+from bollard.host.errors import BadArchive, Conflict, NotFound, SchemaTooNew, StorageUnavailable
+from bollard.host.log.entries import Entry
+from bollard.host.log.rebuild import rebuild
+from bollard.host.log.records import NewRecord, data_of, encode_data
+from bollard.host.log.writer import Writer
+from bollard.host.simulator.ledger import all_records, chain_problems, run_problems
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.opening import choose_store
+from bollard.host.store.rows import KeptRow, PutKept
+from bollard.trust import SigningKey, load_or_make_signing_key
+
+NOT_COMPARED = {"runs", "events", "transcript", "outbox", "conversations"}
+"""What settling the past changes."""
+
+
+def taken(past, path, clock, **options):
+    return back_up(past.source, path, **{"with_keys": True, "version": "0.1.0", "clock": clock, **options})
+
+
+def brought_back(path, target, clock):
+    return restore(path, data=target.data, database=target.database, clock=clock)
+
+
+def opened(source):
+    store = choose_store(source.database, source.data, SystemClock())
+    store.open()
+    return closing(store)
+
+
+def test_a_backup_comes_back_whole_on_either_database(past, target, clock, tmp_path):
+    path = tmp_path / "all.zip"
+    with closing(past.open()) as store:
+        before, projected = list(all_records(store)), store.dump_projections()
+    report = taken(past, path, clock)
+    assert report.missing == ()
+    assert report.verified.records == len(before)
+    assert report.verified.unknown_heads == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    restored = brought_back(path, target, clock)
+    assert restored.verified == report.verified
+    with opened(target) as store:
+        after = list(all_records(store))
+        assert after[: len(before)] == before
+        found = store.dump_projections()
+        assert {name: found[name] for name in projected.keys() - NOT_COMPARED} == {
+            name: projected[name] for name in projected.keys() - NOT_COMPARED
+        }
+        key = load_or_make_signing_key(target.data / "keys" / "heads.ed25519").verify_key
+        assert chain_problems(store, key) == []
+        assert run_problems(store) == []
+        rebuild(store)
+        assert store.dump_projections() == found
+    blobs = BlobStore(target.data / "blobs")
+    for artifact in found["artifacts"]:
+        sha256 = next(value for value in artifact if isinstance(value, str) and len(value) == 64)
+        assert blobs.size(sha256) > 0
+
+
+def test_what_was_unfinished_then_ends_in_an_epoch_that_never_was_and_the_log_says_why(past, target, clock, tmp_path):
+    path = tmp_path / "all.zip"
+    with closing(past.open()) as store:
+        (open_run,) = store.unfinished_runs("", 10)
+    taken(past, path, clock)
+    restored = brought_back(path, target, clock)
+    assert restored.settled.runs == 1
+    with opened(target) as store:
+        assert store.unfinished_runs("", 10) == []
+        run = store.run(open_run.run_id)
+        assert (run.status, run.reason) == ("failed", "host.lost")
+        assert run.epoch == epoch_after(open_run.epoch, clock.now_ms()) > open_run.epoch + 1
+        last = list(all_records(store))[-1]
+        assert (last.type, data_of(last)["runs"]) == ("store.restored", 1)
+        assert last.chain not in {record.chain for record in list(all_records(store))[:5]}
+        assert [head for head in store.heads("default") if head.chain == last.chain]
+
+
+def test_an_epoch_after_a_restore_is_beyond_every_owner_and_fits_a_cursor():
+    now_ms = 1_800_000_000_000
+    assert epoch_after(1, now_ms) > 1_000_000
+    assert epoch_after(5_000_000, now_ms) == 5_000_001
+    assert epoch_after(1, now_ms + 3_600_000) > epoch_after(1, now_ms)
+    assert len(f"{epoch_after(1, now_ms)}.99999999") <= 16
+
+
+def test_a_session_dies_and_a_password_stays_with_a_restore(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    target = Source(database="", data=tmp_path / "restored")
+    with closing(past.open()) as store:
+        rows = [
+            KeptRow(kind=kind, workspace="default", id="ann", body=b"{}", expires_ms=None, updated_ms=1)
+            for kind in ("session", "password")
+        ]
+        writer = Writer(store, BlobStore(past.source.data / "blobs"), clock, incarnation="i", key=_key())
+        writer.turn([Entry(keeps=[PutKept(row) for row in rows])])
+    taken(past, tmp_path / "all.zip", clock)
+    assert brought_back(tmp_path / "all.zip", target, clock).settled.sessions == 1
+    with opened(target) as store:
+        assert store.all_kept("session") == []
+        assert [row.id for row in store.all_kept("password")] == ["ann"]
+
+
+def test_keys_come_back_only_if_they_were_asked_for_and_the_cursor_secret_never(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    for name in ("cursors.secret", "admin-token.sha256"):
+        (past.source.data / "keys" / name).write_text("00" * 32)
+    with_keys = taken(past, tmp_path / "with.zip", clock)
+    assert with_keys.keys == ("admin-token.sha256", "heads.ed25519")
+    assert taken(past, tmp_path / "without.zip", clock, with_keys=False).keys == ()
+    secret = (past.source.data / "keys" / "heads.ed25519").read_bytes()
+    assert secret not in (tmp_path / "without.zip").read_bytes()
+    brought_back(tmp_path / "with.zip", Source(database="", data=tmp_path / "a"), clock)
+    assert (tmp_path / "a/keys/heads.ed25519").read_bytes() == secret
+    assert stat.S_IMODE((tmp_path / "a/keys/heads.ed25519").stat().st_mode) == 0o600
+    assert not (tmp_path / "a/keys/cursors.secret").exists()
+    brought_back(tmp_path / "without.zip", Source(database="", data=tmp_path / "b"), clock)
+    assert (tmp_path / "b/keys/heads.ed25519").read_bytes() != secret
+    assert not (tmp_path / "b/keys/admin-token.sha256").exists()
+
+
+def test_installed_plugins_come_back_as_they_were_and_no_file_comes_to_another_place(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    folder = past.source.data / "plugins" / "digest"
+    folder.mkdir(parents=True)
+    (folder / "runner.py").write_text("code")
+    (folder / "tool.sh").write_text("#!/bin/sh")
+    (folder / "tool.sh").chmod(0o700)
+    (folder / "link").symlink_to("/etc/passwd")
+    (past.source.data / "plugins/.incoming").mkdir()
+    (past.source.data / "plugins/.incoming/half.zip").write_text("an upload that is under way")
+    taken(past, tmp_path / "all.zip", clock)
+    brought_back(tmp_path / "all.zip", Source(database="", data=tmp_path / "a"), clock)
+    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a/plugins/digest").iterdir()}
+    assert found == {"runner.py": 0o600, "tool.sh": 0o700}
+    assert [path.name for path in (tmp_path / "a/plugins").iterdir()] == ["digest"]
+    for number, path in enumerate(("plugins/../../evil", "/evil", "plugins", "keys/heads.ed25519", "")):
+
+        def renamed(manifest, path=path):
+            manifest["files"][0]["path"] = path
+            return manifest
+
+        evil = _rewritten(tmp_path / "all.zip", tmp_path / f"evil{number}.zip", renamed)
+        with pytest.raises(BadArchive, match="belongs nowhere"):
+            brought_back(evil, Source(database="", data=tmp_path / "b"), clock)
+    assert not (tmp_path / "b").exists()
+    assert not (tmp_path / "evil").exists()
+
+
+def test_what_an_earlier_key_signed_can_be_verified_after_a_restore_without_keys(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    with closing(past.open()) as store:
+        _write_some(store, past.source.data, clock, load_or_make_signing_key(past.source.data / "keys/heads.ed25519"))
+    taken(past, tmp_path / "first.zip", clock, with_keys=False)
+    second = Source(database="", data=tmp_path / "second")
+    brought_back(tmp_path / "first.zip", second, clock)
+    report = back_up(second, tmp_path / "again.zip", with_keys=False, version="0.1.0", clock=clock)
+    assert report.verified.heads >= 2
+    assert report.verified.unknown_heads == 0
+
+
+def test_a_backup_is_of_one_moment_while_somebody_writes(past, target, clock, tmp_path):
+    with closing(past.open()) as store:
+        stop, busy, written = threading.Event(), threading.Event(), []
+
+        def write() -> None:
+            writer = Writer(store, BlobStore(past.source.data / "blobs"), clock, incarnation="busy", key=_key())
+            while not stop.is_set():
+                data = encode_data({"n": len(written)})
+                entry = Entry(records=[NewRecord(workspace="default", type="note", data=data, created_ms=1)])
+                written.append(writer.turn([entry]))
+                busy.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            busy.wait(20)
+            reports = [taken(past, tmp_path / f"{number}.zip", clock) for number in range(3)]
+        finally:
+            stop.set()
+            thread.join()
+    counts = [report.verified.records for report in reports]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1]
+    brought_back(tmp_path / "2.zip", target, clock)
+    with opened(target) as store:
+        notes = [data_of(record)["n"] for record in all_records(store) if record.type == "note"]
+        assert notes == list(range(len(notes)))
+
+
+def test_a_restore_into_something_that_is_there_is_refused_and_changes_nothing(past, target, clock, tmp_path):
+    path = tmp_path / "all.zip"
+    taken(past, path, clock)
+    target.data.mkdir()
+    (target.data / "mine").write_text("kept")
+    with pytest.raises(Conflict, match="not empty"):
+        brought_back(path, target, clock)
+    assert [file.name for file in target.data.iterdir()] == ["mine"]
+    with pytest.raises(Conflict, match="not empty"):
+        brought_back(path, Source(database=past.source.database, data=past.source.data), clock)
+
+
+def test_a_database_that_is_not_empty_is_not_restored_into(make_past, new_database, clock, tmp_path):
+    past = make_past("postgres")
+    taken(past, tmp_path / "all.zip", clock)
+    with pytest.raises(Conflict, match="not empty") as caught:
+        brought_back(tmp_path / "all.zip", Source(database=past.source.database, data=tmp_path / "new"), clock)
+    assert "createdb" in caught.value.hint
+    assert not (tmp_path / "new").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_restore_into_a_database_where_another_was_cut_off_before_its_rows_is_done(
+    make_past, new_database, clock, tmp_path
+):
+    taken(make_past("sqlite"), tmp_path / "all.zip", clock)
+    database = new_database()
+    PostgresFilling(database).create("0002")
+    cut_off = tmp_path / ".there.999999999.restoring"
+    cut_off.mkdir()
+    target = Source(database=database, data=tmp_path / "there")
+    assert brought_back(tmp_path / "all.zip", target, clock).settled.runs == 1
+    assert not cut_off.exists()
+    with pytest.raises(Conflict, match="not empty"):
+        brought_back(tmp_path / "all.zip", Source(database=database, data=tmp_path / "again"), clock)
+
+
+def test_what_a_killed_backup_left_goes_with_the_next(make_past, clock, tmp_path):
+    left, another = tmp_path / ".all.zip.999999999.partial", tmp_path / f".all.zip.{os.getppid()}.partial"
+    for path in (left, another):
+        path.write_text("half")
+    taken(make_past("sqlite"), tmp_path / "all.zip", clock)
+    assert not left.exists()
+    assert another.exists(), "its process is at work"
+
+
+def test_a_backup_of_a_version_to_come_is_refused(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    path = tmp_path / "all.zip"
+    taken(past, path, clock)
+    later = _rewritten(path, tmp_path / "later.zip", lambda manifest: manifest | {"revision": "9999"})
+    with pytest.raises(SchemaTooNew, match="9999"):
+        brought_back(later, Source(database="", data=tmp_path / "new"), clock)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_content_that_was_lost_is_named_and_the_rest_is_kept(make_past, target, clock, tmp_path):
+    past = make_past("sqlite")
+    blob = next(path for path in (past.source.data / "blobs/sha256").rglob("*") if path.is_file())
+    blob.unlink()
+    report = taken(past, tmp_path / "all.zip", clock)
+    assert report.missing == (blob.name,)
+    restored = brought_back(tmp_path / "all.zip", target, clock)
+    assert restored.missing == (blob.name,)
+
+
+def test_a_backup_does_not_overwrite_and_leaves_nothing_half_done(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    path = tmp_path / "all.zip"
+    path.write_text("mine")
+    with pytest.raises(Conflict, match="is not overwritten"):
+        taken(past, path, clock)
+    assert path.read_text() == "mine"
+    with pytest.raises(StorageUnavailable, match="cannot be written"):
+        taken(past, tmp_path / "nowhere" / "all.zip", clock)
+    (past.source.data / "keys/heads.ed25519").chmod(0o644)
+    with pytest.raises(StorageUnavailable, match="signing key"):
+        taken(past, tmp_path / "other.zip", clock)
+    assert [file.name for file in tmp_path.iterdir() if "partial" in file.name or file.name == "other.zip"] == []
+
+
+def test_a_directory_without_a_database_has_no_backup(clock, tmp_path):
+    with pytest.raises(NotFound, match="holds no database"):
+        back_up(Source(database="", data=tmp_path), tmp_path / "a.zip", with_keys=False, version="0", clock=clock)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_change_of_one_byte_is_noticed(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    path = tmp_path / "all.zip"
+    taken(past, path, clock)
+    whole = path.read_bytes()
+    broken = tmp_path / "broken.zip"
+    for at in range(0, len(whole), max(1, len(whole) // 150)):
+        broken.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            with ArchiveReader(broken, "backup") as reader:
+                verify(reader)
+                same = reader.manifest
+        except BadArchive:
+            continue
+        # A byte that says nothing: a time or an attribute of a member. What it holds is the same.
+        with ArchiveReader(path, "backup") as reader:
+            assert same == reader.manifest
+
+
+def test_a_log_that_was_changed_and_hashed_again_breaks_its_chain(make_past, with_lines, clock, tmp_path):
+    past = make_past("sqlite")
+    taken(past, tmp_path / "all.zip", clock)
+
+    def edited(lines):
+        return [line.replace(b'"run.ended"', b'"run.begun"', 1) for line in lines]
+
+    forged = with_lines(tmp_path / "all.zip", tmp_path / "forged.zip", "tables/records.jsonl", edited)
+    with pytest.raises(BadArchive, match="broken at"):
+        brought_back(forged, Source(database="", data=tmp_path / "new"), clock)
+    shorter = with_lines(tmp_path / "all.zip", tmp_path / "short.zip", "tables/records.jsonl", lambda lines: lines[1:])
+    with pytest.raises(BadArchive, match="broken at 1"):
+        brought_back(shorter, Source(database="", data=tmp_path / "new"), clock)
+    assert not (tmp_path / "new").exists()
+
+
+def _key():
+    return SigningKey(bytes(32))
+
+
+def _write_some(store, data, clock, key):
+    writer = Writer(store, BlobStore(data / "blobs"), clock, incarnation=os.urandom(4).hex(), key=key)
+    record = NewRecord(workspace="default", type="note", data=b"{}", created_ms=1)
+    writer.turn([Entry(records=[record])])
+    writer.finish()
+
+
+def _rewritten(path, other, change):
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            if entry.filename == "manifest.json":
+                content = json.dumps(change(json.loads(content))).encode()
+            new.writestr(entry.filename, content)
+    return other

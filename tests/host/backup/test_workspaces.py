@@ -1,0 +1,249 @@
+"""One workspace leaves a host and comes to another: verified, whole, and without what is nobody else's business."""
+
+import json
+import zipfile
+from contextlib import closing
+
+import pytest
+
+from bollard.host.archive.reading import ArchiveReader
+from bollard.host.backup.copying import Source
+from bollard.host.backup.exporting import export_workspace
+from bollard.host.backup.importing import import_workspace
+from bollard.host.backup.restoring import restore
+from bollard.host.clock import SystemClock
+from bollard.host.errors import BadArchive, Conflict, NotFound
+from bollard.host.log.chaining import Chains
+from bollard.host.log.entries import Entry
+from bollard.host.log.rebuild import rebuild
+from bollard.host.log.records import NewRecord, data_of, encode_data
+from bollard.host.log.writer import Writer
+from bollard.host.simulator.ledger import all_records, run_problems
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.boundary import RunQuery
+from bollard.host.store.opening import choose_store
+from bollard.host.store.rows import KeptRow, PutKept
+from bollard.trust import load_or_make_signing_key
+
+SECRET = "5e" * 32
+
+
+def opened(source):
+    store = choose_store(source.database, source.data, SystemClock())
+    store.open()
+    return closing(store)
+
+
+def written(source, clock, *records, keeps=()):
+    """Some records behind what is there, by an incarnation of its own."""
+    with opened(source) as store:
+        key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
+        writer = Writer(store, BlobStore(source.data / "blobs"), clock, incarnation="later", key=key)
+        new = [NewRecord(workspace=w, type=t, data=encode_data(d), created_ms=1) for w, t, d in records]
+        writer.turn([Entry(records=new, keeps=[PutKept(row) for row in keeps])])
+        writer.finish()
+
+
+def echo_fields(runner_id):
+    """What the runner of the saved agent says about its configuration: no field of it is a secret."""
+    return frozenset({"greeting"}) if runner_id.endswith("/echo/default") else frozenset()
+
+
+def exported(source, path, clock, workspace="default"):
+    return export_workspace(source, workspace, path, version="0.1.0", clock=clock, open_fields=echo_fields)
+
+
+@pytest.fixture
+def elsewhere(target, clock):
+    """Another host's store, with a workspace of its own."""
+    with opened(target):
+        pass
+    written(target, clock, ("other", "note", {"n": 1}))
+    return target
+
+
+def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_chain(past, elsewhere, clock, tmp_path):
+    report = exported(past.source, tmp_path / "w.zip", clock)
+    assert (report.missing, report.withheld) == ((), 0)
+    came = import_workspace(tmp_path / "w.zip", elsewhere, clock=clock)
+    assert (came.workspace, came.verified) == ("default", report.verified)
+    with closing(past.open()) as store:
+        runs = {run.run_id: run for run in store.runs(RunQuery(workspace="default", limit=100))}
+        agents = store.policies("agent", "default")
+        artifacts = store.dump_projections()["artifacts"]
+        hashes = [record.hash for record in all_records(store)]
+    with opened(elsewhere) as store:
+        found = {run.run_id: run for run in store.runs(RunQuery(workspace="default", limit=100))}
+        assert found.keys() == runs.keys()
+        for run_id, run in runs.items():
+            assert (
+                (found[run_id].status == "failed") if run.finished_ms is None else (found[run_id].status == run.status)
+            )
+        assert store.policies("agent", "default") == agents != []
+        assert store.dump_projections()["artifacts"] == artifacts != []
+        assert [record.hash for record in all_records(store) if record.workspace == "default"][: len(hashes)] == hashes
+        assert run_problems(store) == []
+        dump = store.dump_projections()
+        rebuild(store)
+        assert store.dump_projections() == dump
+        last = [record for record in all_records(store) if record.workspace == "default"][-1]
+        assert (last.type, data_of(last)["runs"]) == ("workspace.imported", 1)
+        assert [record.type for record in all_records(store) if record.workspace == "other"] == ["note"]
+    again = exported(elsewhere, tmp_path / "again.zip", clock)
+    assert again.verified.unknown_heads == 0  # also what the other host's key signed
+
+
+def test_a_workspace_that_is_there_is_not_merged_into(past, clock, tmp_path):
+    exported(past.source, tmp_path / "w.zip", clock)
+    with closing(past.open()) as store:
+        before = store.dump_projections()
+    with pytest.raises(Conflict, match="not empty") as caught:
+        import_workspace(tmp_path / "w.zip", past.source, clock=clock)
+    assert "nothing is merged" in caught.value.hint
+    with closing(past.open()) as store:
+        assert store.dump_projections() == before
+
+
+def test_only_the_named_workspace_leaves_and_no_key_password_or_session_does(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    key = {"kind": "key", "id": "k1", "action": "saved", "revision": 1, "body": {"sha256": SECRET}, "by": "admin-token"}
+    user = {"kind": "user", "id": "ann", "action": "saved", "revision": 1, "body": {"role": "admin"}, "by": "x"}
+    foreign = ("other", "note", {"text": "of somebody else"})
+    kept = KeptRow(kind="password", workspace="default", id="ann", body=b"argon2", expires_ms=None, updated_ms=1)
+    written(
+        past.source,
+        clock,
+        ("default", "policy.changed", key),
+        ("default", "policy.changed", user),
+        foreign,
+        keeps=[kept],
+    )
+    report = exported(past.source, tmp_path / "w.zip", clock)
+    assert report.withheld == 1
+    with zipfile.ZipFile(tmp_path / "w.zip") as archive:
+        names = archive.namelist()
+        text = b"".join(archive.read(name) for name in names)
+        lines = [json.loads(line) for line in archive.read("tables/records.jsonl").splitlines()]
+    assert {name.partition("/")[0] for name in names} == {"tables", "blobs", "manifest.json"}
+    assert {line[1] for line in lines} == {"default"}
+    for secret in (SECRET.encode(), b"argon2", (past.source.data / "keys/heads.ed25519").read_bytes()):
+        assert secret not in text
+    target = Source(database="", data=tmp_path / "there")
+    with opened(target):
+        pass
+    import_workspace(tmp_path / "w.zip", target, clock=clock)
+    with opened(target) as store:
+        assert [row.id for row in store.policies("user", "default")] == ["ann"]
+        assert store.policies("key", "default") == []
+
+
+def test_an_agent_goes_along_without_what_may_be_a_secret(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    with closing(past.open()) as store:
+        (saved,) = store.policies("agent", "default")
+    body = json.loads(saved.body)
+    config = {"api_key": SECRET, "steps": 3, "prompt": "be kind"}
+    change = {"kind": "agent", "id": saved.id, "action": "saved", "revision": 2, "by": "x"}
+    written(past.source, clock, ("default", "policy.changed", {**change, "body": {**body, "config": config}}))
+
+    def known(runner_id):
+        return frozenset({"steps", "prompt", "greeting"}) if runner_id == body["runner_id"] else frozenset()
+
+    for name, fields, wanted in (("asked", known, {"steps": 3, "prompt": "be kind"}), ("alone", None, {"steps": 3})):
+        path = tmp_path / f"{name}.zip"
+        options = {} if fields is None else {"open_fields": fields}
+        report = export_workspace(past.source, "default", path, version="0", clock=clock, **options)
+        assert (report.agents, report.withheld) == ((saved.id,), 1 if fields else 2)
+        with zipfile.ZipFile(path) as archive:
+            assert not any(SECRET.encode() in archive.read(entry) for entry in archive.namelist())
+        target = Source(database="", data=tmp_path / name)
+        assert import_workspace(path, target, clock=clock).agents == (saved.id,)
+        with opened(target) as store:
+            (came,) = store.policies("agent", "default")
+            assert (json.loads(came.body)["config"], came.revision) == (wanted, 2)
+
+
+def test_a_workspace_without_a_record_cannot_be_exported(make_past, clock, tmp_path):
+    with pytest.raises(NotFound, match="there is no workspace 'nobody'"):
+        exported(make_past("sqlite").source, tmp_path / "w.zip", clock, workspace="nobody")
+    assert not (tmp_path / "w.zip").exists()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "run.created", "run_id": "r9", "data": {"run_id": "r9", "workspace": "other"}},
+        {"type": "run.created", "run_id": "r9", "data": {"run_id": "r8", "workspace": "default"}},
+        {"type": "run.ended", "run_id": "victim", "data": {"status": "failed"}},
+        {"type": "delivery.sent", "run_id": None, "data": {"delivery_id": "victim.3", "messages": []}},
+    ],
+    ids=["another workspace's run", "another run", "a run that is here", "a delivery that is here"],
+)
+def test_an_archive_that_somebody_made_up_reaches_nothing_of_another_workspace(make_past, clock, tmp_path, record):
+    source, target = Source(database="", data=tmp_path / "evil"), make_past("sqlite").source
+    for each in (source, target):
+        with opened(each):
+            pass
+    with opened(target) as store:
+        victim = store.runs(RunQuery(workspace="default", limit=1))[0].run_id
+        before = store.dump_projections()
+    text = json.dumps(record["data"]).replace("victim", victim)
+    with opened(source) as store:
+        key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
+        chains = Chains("evil", key, clock, every_records=1, every_s=1)
+        run_id = victim if record["run_id"] == "victim" else record["run_id"]
+        new = NewRecord(
+            workspace="mine",
+            type=record["type"],
+            data=text.replace("default", "mine").encode(),
+            created_ms=1,
+            run_id=run_id,
+            seq=None if run_id is None else 1000,
+            epoch=1,
+        )
+        with store.write() as transaction:
+            transaction.add_records(chains.chain([new], 1))
+    exported(source, tmp_path / "w.zip", clock, workspace="mine")
+    with pytest.raises((BadArchive, Conflict)):
+        import_workspace(tmp_path / "w.zip", target, clock=clock)
+    with opened(target) as store:
+        assert store.dump_projections() == before
+
+
+def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_lines, clock, tmp_path):
+    past = make_past("sqlite")
+    exported(past.source, tmp_path / "w.zip", clock)
+
+    def foreign(lines):
+        return [json.dumps(["run_of_another", *json.loads(lines[0])[1:]]).encode(), *lines[1:]]
+
+    forged = with_lines(tmp_path / "w.zip", tmp_path / "forged.zip", "tables/deltas.jsonl", foreign)
+    target = Source(database="", data=tmp_path / "there")
+    with pytest.raises(BadArchive, match="a row of deltas belongs to another workspace"):
+        import_workspace(forged, target, clock=clock)
+    with opened(target) as store:
+        assert list(all_records(store)) == []
+
+
+def test_an_export_is_not_restored_and_a_changed_one_is_not_imported(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    path = tmp_path / "w.zip"
+    exported(past.source, path, clock)
+    with pytest.raises(BadArchive, match="archive of a workspace"):
+        restore(path, data=tmp_path / "new", database="", clock=clock)
+    target = Source(database="", data=tmp_path / "there")
+    with opened(target):
+        pass
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            if entry.filename == "manifest.json":
+                content = content.replace(b'"workspace": "default"', b'"workspace": "renamed"')
+            new.writestr(entry.filename, content)
+    with pytest.raises(BadArchive, match="another workspace"):
+        import_workspace(other, target, clock=clock)
+    with opened(target) as store:
+        assert list(all_records(store)) == []
+    with ArchiveReader(path, "workspace") as reader:
+        assert reader.manifest.workspace == "default"
