@@ -68,7 +68,8 @@ def test_no_other_agent_answers_for_a_saved_one_whose_runner_is_gone() -> None:
 
 def test_agents_of_two_workspaces_do_not_meet() -> None:
     book = AgentBook()
-    book.put(agent())
+    for workspace in ("default", "north", "south"):
+        book.put(agent(workspace=workspace))
     book.save(agent("polly", workspace="north", deadline_s=5))
     book.save(agent("polly", workspace="south", deadline_s=6))
     north, south = book.get("polly", "north"), book.get("polly", "south")
@@ -80,6 +81,32 @@ def test_agents_of_two_workspaces_do_not_meet() -> None:
     assert book.remove("polly", "north")
     assert book.get("polly", "north") is None
     assert book.get("polly", "south") == south
+
+
+def test_a_runner_of_one_workspace_runs_no_agent_of_another() -> None:
+    book = AgentBook()
+    book.put(agent())
+    book.save(agent("polly", workspace="north"))
+    assert book.get("polly", "north") is None
+    book.put(agent(workspace="north"))
+    assert [found.agent_id for found in book.of("north")] == ["parrot", "polly"]
+    assert [found.agent_id for found in book.of("default")] == ["parrot"]
+
+
+def test_a_runner_that_is_withdrawn_takes_its_own_agent_and_leaves_saved_ones_waiting() -> None:
+    book = AgentBook()
+    book.put(agent())
+    book.put(agent(workspace="north"))
+    book.save(agent("polly"))
+    changes = book.changes
+    book.withdraw("plugin:acme/parrot/default")
+    assert book.changes == changes + 1
+    assert book.of("default") == []
+    assert [found.agent_id for found in book.saved()] == ["polly"]
+    assert [found.agent_id for found in book.of("north")] == ["parrot"]
+    book.withdraw("plugin:acme/parrot/default")
+    book.put(agent())
+    assert [found.agent_id for found in book.of("default")] == ["parrot", "polly"]
 
 
 async def test_who_waits_for_an_agent_gets_a_saved_one() -> None:

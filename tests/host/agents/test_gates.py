@@ -6,7 +6,8 @@ import pytest
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import FrontGates, Passed, Refused, utc_day
-from bollard.host.agents.policies import AgentPolicy, BudgetPolicy, GatePolicy
+from bollard.host.agents.names import own_names
+from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRule, BudgetPolicy, GatePolicy
 from bollard.host.agents.rates import RATE_KEYS
 from bollard.host.clock import ManualClock
 from bollard.host.runs.event import NewEvent
@@ -294,3 +295,54 @@ def test_a_deleted_agent_leaves_nothing(door: Door) -> None:
     door.gates.forget("echo", workspace="w")
     assert door.knock(limited, event()) == Passed()
     door.gates.forget("never-there", workspace="w")
+
+
+# --- by what a rule calls somebody ---
+
+
+def known(workspace: str, actor_type: str | None, actor_id: str | None) -> frozenset[str]:
+    """Ada is a user of `w`, and the one with that id on a chat platform."""
+    own = own_names(workspace, actor_type, actor_id)
+    is_ada = workspace == "w" and (actor_type, actor_id) in {("user", "ada"), ("chat", "7")}
+    return own | {"user:ada", "role:member"} if is_ada else own
+
+
+@pytest.mark.parametrize(
+    ("actors", "actor", "passes"),
+    [
+        (("user:ada",), ("chat", "7"), True),
+        (("user:ada",), ("chat", "8"), False),
+        (("role:member",), ("chat", "7"), True),
+        (("role:member",), ("role", "member"), False),
+        (("role:admin",), ("chat", "7"), False),
+        (("chat:*",), ("chat", "8"), True),
+        (("user:ada",), ("us:er", "ada"), False),
+        (("user:*",), (None, None), False),
+    ],
+)
+def test_a_list_may_call_somebody_by_what_the_host_knows_of_them(
+    actors: tuple[str, ...], actor: tuple[str | None, str | None], passes: bool
+) -> None:
+    gates = FrontGates(known)
+    listed = agent(GatePolicy(talk="listed", actors=actors))
+    outcome = gates.judge(listed, event(*actor), 0.0, NOON_MS, 0)
+    assert isinstance(outcome, Passed) == passes
+    elsewhere = agent(GatePolicy(talk="listed", actors=("role:member",)), workspace="v")
+    assert isinstance(gates.judge(elsewhere, event("chat", "7"), 0.0, NOON_MS, 0), Refused)
+
+
+@pytest.mark.parametrize(
+    ("rule", "actor", "steers"),
+    [
+        (AudienceRule(who="everyone"), (None, None), True),
+        (AudienceRule(who="participants"), ("chat", "8"), True),  # who speaks in the conversation takes part
+        (AudienceRule(who="listed", actors=("user:ada",)), ("chat", "7"), True),
+        (AudienceRule(who="listed", actors=("user:ada",)), ("chat", "8"), False),
+        (AudienceRule(who="listed"), ("user", "ada"), False),
+    ],
+)
+def test_who_may_steer_is_the_rule_of_the_agent(
+    rule: AudienceRule, actor: tuple[str | None, str | None], steers: bool
+) -> None:
+    told = replace(agent(), policy=AgentPolicy(audience=AudiencePolicy(steer=rule)))
+    assert FrontGates(known).may_steer(told, event(*actor)) == steers

@@ -146,3 +146,31 @@ def test_what_is_read_reads_back_the_same(body: Any, steering: bool) -> None:
     policy = policy_from_wire(body, steering=steering)
     assert policy_from_wire(policy_to_wire(policy)) == policy
     assert policy_from_wire(policy_to_wire(policy), steering=True) == policy
+
+
+def test_where_nothing_is_said_everyone_sees_and_participants_steer_and_approve() -> None:
+    audience = policy_from_wire({}).audience
+    assert (audience.see.who, audience.steer.who, audience.approve.who) == ("everyone", "participants", "participants")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"audience": {"see": {}}}, "policy.audience.see.who"),
+        ({"audience": {"see": {"who": "nobody"}}}, "policy.audience.see.who"),
+        ({"audience": {"approve": {"who": "everyone", "actors": ["user:ann"]}}}, "policy.audience.approve.actors"),
+        ({"audience": {"steer": {"who": "listed", "actors": ["role:boss"]}}}, "policy.audience.steer.actors"),
+        ({"gate": {"talk": "listed", "actors": ["role:boss"]}}, "policy.gate.actors"),
+    ],
+)
+def test_a_rule_about_people_that_cannot_be_meant_is_refused(body: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        policy_from_wire(body)
+    assert caught.value.details["field"] == field
+    assert caught.value.hint
+
+
+def test_a_rule_about_people_reads_back_the_same() -> None:
+    body = {"audience": {"see": {"who": "listed", "actors": ["user:ann", "role:operator", "feishu:*"]}}}
+    policy = policy_from_wire(body)
+    assert policy_from_wire(policy_to_wire(policy)) == policy

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from bollard.host.agents.form_values import default_config
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy
@@ -13,10 +14,14 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
 from bollard.protocol import AgentRunnerDiscovery, FormItem, JsonObject, JsonValue, limits
 
-__all__ = ["Agent", "AgentBook", "agent_of", "agent_on"]
+__all__ = ["Agent", "AgentBook", "RunnerKey", "agent_of", "agent_on"]
 
 AgentKey = tuple[str, str]
 """Workspace and agent id."""
+RunnerKey = tuple[str, str]
+"""Workspace and runner id: a plugin is another one in each workspace."""
+_KNOWN_AS: Final = {"plugin:bollard/local-agent/default": "assistant"}
+"""Runners that come with the host, whose own agents people know by another name than their plugin's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +62,16 @@ class Agent:
                 )
 
 
-def agent_of(discovery: AgentRunnerDiscovery) -> Agent:
-    """The agent a runner gets by itself: its plugin's name, and its own where the plugin has several."""
+def agent_of(discovery: AgentRunnerDiscovery, workspace: str = "default") -> Agent:
+    """The agent a runner gets by itself in a workspace: its plugin's name, and its own where the plugin has several."""
     manifest = discovery.manifest
     alone = discovery.runner_name == "default"
     offered = {family: operations for family, operations in manifest.permissions.model_dump().items() if operations}
     capabilities = frozenset(name for name, able in manifest.capabilities.model_dump().items() if able)
     return Agent(
-        agent_id=discovery.plugin_name if alone else f"{discovery.plugin_name}.{discovery.runner_name}",
+        agent_id=_KNOWN_AS.get(manifest.id)
+        or (discovery.plugin_name if alone else f"{discovery.plugin_name}.{discovery.runner_name}"),
+        workspace=workspace,
         runner_id=manifest.id,
         runner_name=discovery.runner_name,
         plugin=f"{discovery.plugin_author}/{discovery.plugin_name}",
@@ -103,7 +110,7 @@ class AgentBook:
 
     def __init__(self) -> None:
         self._own: dict[AgentKey, Agent] = {}
-        self._runners: dict[str, Agent] = {}
+        self._runners: dict[RunnerKey, Agent] = {}
         self._saved: dict[AgentKey, Agent] = {}
         self._agents: dict[AgentKey, Agent] = {}
         self._changed = asyncio.Event()
@@ -113,12 +120,17 @@ class AgentBook:
     def put(self, agent: Agent) -> None:
         """The agent that a discovered runner has by itself."""
         self._own[agent.workspace, agent.agent_id] = agent
-        self._runners[agent.runner_id] = agent
-        self._settle(agent.workspace, agent.agent_id)
-        for saved in self._saved.values():
-            if saved.runner_id == agent.runner_id:
-                self._settle(saved.workspace, saved.agent_id)
+        self._runners[agent.workspace, agent.runner_id] = agent
+        self._settle_runner(agent)
         self.stir()
+
+    def withdraw(self, runner_id: str, workspace: str = "default") -> None:
+        """The runner is gone from a workspace: its own agent goes, and saved ones wait for it to come back."""
+        agent = self._runners.pop((workspace, runner_id), None)
+        if agent is not None:
+            self._own.pop((workspace, agent.agent_id), None)
+            self._settle_runner(agent)
+            self.stir()
 
     def save(self, agent: Agent) -> None:
         """An agent that a person saved, or that the store brings back."""
@@ -140,6 +152,10 @@ class AgentBook:
     def own(self, agent_id: str, workspace: str = "default") -> Agent | None:
         """The agent that a runner has by itself, even where a saved one stands over it."""
         return self._own.get((workspace, agent_id))
+
+    def saved_one(self, agent_id: str, workspace: str) -> Agent | None:
+        """An agent that somebody saved, also where its runner is not there."""
+        return self._saved.get((workspace, agent_id))
 
     def saved(self, workspace: str = "default") -> list[Agent]:
         """Every agent that people saved, also those whose runner is not there."""
@@ -166,12 +182,23 @@ class AgentBook:
         """Every agent that can be run now."""
         return _in_order(self._agents.values())
 
+    def of(self, workspace: str) -> list[Agent]:
+        """Those of one workspace."""
+        return _in_order(agent for agent in self._agents.values() if agent.workspace == workspace)
+
+    def _settle_runner(self, own: Agent) -> None:
+        """Whatever goes by a runner that came, changed or went."""
+        self._settle(own.workspace, own.agent_id)
+        for saved in self._saved.values():
+            if (saved.workspace, saved.runner_id) == (own.workspace, own.runner_id):
+                self._settle(saved.workspace, saved.agent_id)
+
     def _settle(self, workspace: str, agent_id: str) -> None:
         """Which agent an id means now. A saved one without its runner means nobody: no other agent answers for it."""
         key = (workspace, agent_id)
         agent = self._own.get(key)
         if saved := self._saved.get(key):
-            own = self._runners.get(saved.runner_id)
+            own = self._runners.get((workspace, saved.runner_id))
             agent = None if own is None else agent_on(saved, own)
         if agent is None:
             self._agents.pop(key, None)

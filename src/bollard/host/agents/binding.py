@@ -40,7 +40,7 @@ __all__ = [
 Level = Literal["actor", "thread", "conversation", "channel", "bot"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """From the most to the least specific."""
-FIELDS: Final = ("event_type", "source", "trigger", "surface", "actor_type", "subject_type")
+FIELDS: Final = ("event_type", "source_event_type", "source", "trigger", "surface", "actor_type", "subject_type")
 """Event fields that can be filtered, beside `data.<key>`."""
 DATA_PREFIX: Final = "data."
 
@@ -53,6 +53,8 @@ class RoutedEvent(Protocol):
 
     @property
     def event_type(self) -> str: ...
+    @property
+    def source_event_type(self) -> str | None: ...
     @property
     def source(self) -> str: ...
     @property

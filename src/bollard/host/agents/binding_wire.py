@@ -10,7 +10,7 @@ from bollard.host.agents.refusal import refusal
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import TRIGGER_SOURCES, Flag, Int, JsonObject, Strict
 
-__all__ = ["binding_from_wire", "binding_to_wire"]
+__all__ = ["SavedBinding", "binding_from_wire", "binding_to_wire"]
 
 FILTERS: Final = 16
 """Filters of one binding."""
@@ -42,7 +42,7 @@ class _Filter(Strict):
     values: tuple[_Value, ...] = Field(min_length=1, max_length=FILTER_VALUES)
 
 
-class _SavedBinding(Strict):
+class SavedBinding(Strict):
     binding_id: ChosenName
     agent_id: ChosenName
     scope: _Scope = Field(default_factory=_Scope)
@@ -54,7 +54,7 @@ class _SavedBinding(Strict):
 def binding_from_wire(body: JsonObject, workspace: str = "default") -> Binding:
     """The binding that a person saves; one that could never match is refused."""
     try:
-        saved = _SavedBinding.from_wire(body)
+        saved = SavedBinding.from_wire(body)
     except ValidationError as error:
         raise refusal(error, "binding") from error
     binding = Binding(

@@ -11,6 +11,7 @@ import msgspec
 
 from bollard.host.agents.form_types import EXPECTED, is_empty, problem_of, same_json
 from bollard.host.errors import InvalidRequest
+from bollard.host.secrets.references import is_chosen, is_reference, referred
 from bollard.protocol import FormItem, JsonObject, JsonValue
 from bollard.protocol.limits import KIB
 
@@ -28,9 +29,16 @@ def secret_fields(form: Sequence[FormItem]) -> frozenset[str]:
 
 
 def masked_config(config: JsonObject, form: Sequence[FormItem]) -> JsonObject:
-    """The configuration as people see it. What the form does not know may be a secret, so it is not shown either."""
+    """The configuration as people see it. What the form does not know may be a secret, so it is not shown either. Where
+    a secret is kept under a name that people chose, the name is shown."""
     open_fields = {item.name for item in form} - secret_fields(form)
-    return {name: value if name in open_fields or not value else KEPT for name, value in config.items()}
+    return {
+        name: value if name in open_fields or not value or _is_name(value) else KEPT for name, value in config.items()
+    }
+
+
+def _is_name(value: JsonValue) -> bool:
+    return isinstance(value, str) and is_reference(value) and is_chosen(referred(value))
 
 
 def default_config(form: Sequence[FormItem]) -> JsonObject:

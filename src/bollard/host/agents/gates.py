@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Final, Literal, Protocol
 
 from bollard.host.agents.agent import Agent
-from bollard.host.agents.names import ACTOR_ANY, ID_CHARACTERS
+from bollard.host.agents.names import ID_CHARACTERS, Names, own_names
 from bollard.host.agents.policies import BudgetPolicy
 from bollard.host.agents.rates import Rates
 
@@ -54,7 +54,9 @@ def utc_day(now_ms: int) -> int:
 class FrontGates:
     """One per host: the policies come with each agent, the counts and the rates are kept here, each agent by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names = own_names) -> None:
+        """`names` says what rules may call an actor."""
+        self._names = names
         self._rates: dict[tuple[str, str], Rates[tuple[str, ...]]] = {}
         self._runs: dict[tuple[str, str], dict[int, int]] = {}
 
@@ -112,13 +114,31 @@ class FrontGates:
         uncounted: int = 0,
     ) -> Refused | None:
         """What `judge` would say before it asks for the rate. Changes nothing."""
-        refusal = _who(agent, event)
+        refusal = self._who(agent, event)
         if refusal is None and new_run:
             day = utc_day(now_ms)
             of_day = self.runs_of_day(agent.agent_id, day, workspace=agent.workspace) + uncounted
             until_midnight_s = ((day + 1) * DAY_MS - now_ms) / 1000
             refusal = _budget(agent.policy.budget, agent.agent_id, of_day, live_runs_of_agent, until_midnight_s)
         return refusal
+
+    def may_steer(self, agent: Agent, event: Spoken) -> bool:
+        """Whether this sender's message may go into a run that is active. Who speaks in its conversation takes part."""
+        rule = agent.policy.audience.steer
+        return rule.who != "listed" or self._listed(agent, rule.actors, event)
+
+    def _who(self, agent: Agent, event: Spoken) -> Refused | None:
+        gate = agent.policy.gate
+        if gate.talk == "everyone" or self._listed(agent, gate.actors, event):
+            return None
+        return Refused(
+            code="unauthorized",
+            sentence=f"agent {agent.agent_id} talks only to those on its list, and the sender is not on it",
+            hint="ask whoever keeps the agent to add the sender",
+        )
+
+    def _listed(self, agent: Agent, actors: tuple[str, ...], event: Spoken) -> bool:
+        return not self._names(agent.workspace, event.actor_type, event.actor_id).isdisjoint(actors)
 
     def _rate(self, agent: Agent, event: Spoken, now_mono: float) -> Refused | None:
         rates = self._rates_of(agent)
@@ -144,26 +164,6 @@ class FrontGates:
         if rates is None or (rates.limit_per_minute, rates.burst) != (per_minute, burst):
             rates = self._rates[key] = Rates(per_minute, burst)
         return rates
-
-
-def _who(agent: Agent, event: Spoken) -> Refused | None:
-    gate = agent.policy.gate
-    if gate.talk == "everyone" or _listed(gate.actors, event):
-        return None
-    return Refused(
-        code="unauthorized",
-        sentence=f"agent {agent.agent_id} talks only to those on its list, and the sender is not on it",
-        hint="ask whoever keeps the agent to add the sender",
-    )
-
-
-def _listed(actors: tuple[str, ...], event: Spoken) -> bool:
-    """Nobody is on no list; and a type with a colon in it could pass for another type's actor."""
-    if not event.actor_type or ":" in event.actor_type:
-        return False
-    if f"{event.actor_type}:{ACTOR_ANY}" in actors:
-        return True
-    return bool(event.actor_id) and f"{event.actor_type}:{event.actor_id}" in actors
 
 
 def _budget(

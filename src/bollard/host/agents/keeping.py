@@ -9,19 +9,20 @@ from typing import Final, cast
 
 import msgspec
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentBook, RunnerKey
 from bollard.host.agents.binding import Binding
 from bollard.host.agents.binding_book import BindingBook
 from bollard.host.agents.binding_wire import binding_from_wire, binding_to_wire
+from bollard.host.agents.config_vault import agent_with_secrets, secrets_of_agent
 from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
 from bollard.host.agents.saving import agent_from_store, agent_from_wire, agent_to_wire, runner_named
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound, SettingsError, StorageFull
-from bollard.host.log.entries import Committed, Entry, Outcome
+from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound
 from bollard.host.log.journal import Journal
-from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.saved_changes import SavedChange, SavedChanges, check_revision, unreadable
+from bollard.host.log.shelf import Along
+from bollard.host.secrets.vault import Vault
 from bollard.host.store.boundary import Store
-from bollard.host.store.rows import PolicyKind, PolicyRow
 from bollard.protocol import AgentRunnerDiscovery, JsonObject
 
 __all__ = ["Keeper"]
@@ -42,56 +43,67 @@ class Keeper:
         bindings: BindingBook,
         clock: Clock,
         gates: FrontGates,
-        runners: Mapping[str, AgentRunnerDiscovery],
+        runners: Mapping[RunnerKey, AgentRunnerDiscovery],
+        vault: Vault | None = None,
     ) -> None:
-        self._journal = journal
+        """Without a `vault`, in memory, secrets stay in the configuration."""
+        self._vault = vault
+        self._changes = SavedChanges(journal, clock)
         self._store = store
         self._agents = agents
         self._bindings = bindings
         self._clock = clock
         self._gates = gates
         self._runners = runners
-        """What plugins offer now, by the runner's id."""
+        """What plugins offer now, by workspace and the runner's id."""
         self._binding_revisions: dict[tuple[str, str], int] = {}
         self._changing = asyncio.Lock()
 
-    async def load(self, workspace: str = _DEFAULT) -> None:
-        """Fill the books from the store. What cannot be read stops the start: without it others would get more."""
-        agents, bindings = await asyncio.to_thread(self._stored, workspace)
-        for row in agents:
+    async def load(self) -> None:
+        """Fill the books from the store, of every workspace. What cannot be read stops the start: without it others
+        would get more."""
+        for row in await asyncio.to_thread(self._store.policies_everywhere, "agent"):
             try:
-                agent = agent_from_store(_decode(row.body), workspace, row.revision)
+                agent = agent_from_store(_decode(row.body), row.workspace, row.revision)
             except HostError as error:
-                raise _unreadable("agent", row, error) from error
+                raise unreadable("agent", row, error) from error
             await self._seed(agent)
             self._agents.save(agent)
-        for row in bindings:
+        for row in await asyncio.to_thread(self._store.policies_everywhere, "binding"):
             try:
-                self._bindings.put(binding_from_wire(_decode(row.body), workspace))
+                self._bindings.put(binding_from_wire(_decode(row.body), row.workspace))
             except HostError as error:
-                raise _unreadable("binding", row, error) from error
-            self._binding_revisions[workspace, row.id] = row.revision
-
-    def _stored(self, workspace: str) -> tuple[list[PolicyRow], list[PolicyRow]]:
-        return self._store.policies("agent", workspace), self._store.policies("binding", workspace)
+                raise unreadable("binding", row, error) from error
+            self._binding_revisions[row.workspace, row.id] = row.revision
 
     # --- agents ---
 
     def saved_agent(self, agent_id: str, workspace: str = _DEFAULT) -> Agent | None:
         """The agent as it was saved, also where its runner is not there."""
-        return next((each for each in self._agents.saved(workspace) if each.agent_id == agent_id), None)
+        return self._agents.saved_one(agent_id, workspace)
 
     async def save_agent(self, body: JsonObject, workspace: str, by: str) -> Agent:
         """Take an agent, or a new version of one; raises where it cannot work, and then nothing changed."""
         async with self._changing:
-            runner = self._runners.get(runner_named(body))
+            runner = self._runners.get((workspace, runner_named(body)))
             agent_id = cast("str", body["agent_id"])
             before = self.saved_agent(agent_id, workspace)
             revision = 1 if before is None else before.revision + 1
-            agent = agent_from_wire(body, runner, workspace, revision, known=self._runners, before=before)
+            known = [runner_id for there, runner_id in self._runners if there == workspace]
+            agent = agent_from_wire(body, runner, workspace, revision, known=known, before=before)
+            along = Along()
+            if self._vault is not None:
+                agent, along = agent_with_secrets(self._vault, agent, before, by)
             await self._seed(agent)
-            data = _change("agent", agent_id, revision, by, agent_to_wire(agent, masked=False))
-            await self._write(data, workspace, lambda: self._agents.save(agent))
+            change = SavedChange(
+                kind="agent",
+                workspace=workspace,
+                thing=agent_id,
+                revision=revision,
+                by=by,
+                body=agent_to_wire(agent, masked=False),
+            )
+            await self._write(change, along, lambda: self._agents.save(agent))
             return agent
 
     async def delete_agent(self, agent_id: str, workspace: str, by: str, revision: int | None = None) -> None:
@@ -100,15 +112,27 @@ class Keeper:
             before = self.saved_agent(agent_id, workspace)
             if before is None:
                 raise self._not_saved(agent_id, workspace)
-            _check_revision("agent", agent_id, before.revision, revision)
+            check_revision("agent", agent_id, before.revision, revision)
             if named := [each.binding_id for each in self._bindings.all(workspace) if each.agent_id == agent_id]:
                 raise Conflict(
                     f"agent {agent_id} gets the events of {', '.join(named)}",
                     hint="delete these bindings first, or bind them to another agent",
                     bindings=", ".join(named),
                 )
-            data = _change("agent", agent_id, before.revision + 1, by)
-            await self._write(data, workspace, lambda: self._forget_agent(agent_id, workspace))
+            change = SavedChange(kind="agent", workspace=workspace, thing=agent_id, revision=before.revision + 1, by=by)
+            along = Along()
+            if self._vault is not None:
+                going = secrets_of_agent(self._vault, workspace, agent_id)
+                along = self._vault.leaving(workspace, going, by)
+            await self._write(change, along, lambda: self._forget_agent(agent_id, workspace))
+
+    async def _write(self, change: SavedChange, along: Along, settled: Callable[[], None]) -> None:
+        def told() -> None:
+            for other in along.settled:
+                other()
+            settled()
+
+        await self._changes.write(change, told, keeps=along.keeps, beside=along.records)
 
     def _not_saved(self, agent_id: str, workspace: str) -> HostError:
         if self._agents.own(agent_id, workspace) is None:
@@ -145,11 +169,18 @@ class Keeper:
             binding = binding_from_wire(_without_revision(body), workspace)
             binding_id = binding.binding_id
             before = self.binding_revision(binding_id, workspace)
-            _check_revision("binding", binding_id, before, _edited(body))
+            check_revision("binding", binding_id, before, _edited(body))
             self._refuse_unknown_agent(binding.agent_id, workspace)
             self._bindings.check(binding)
-            data = _change("binding", binding_id, before + 1, by, binding_to_wire(binding))
-            await self._write(data, workspace, lambda: self._take_binding(binding, before + 1))
+            change = SavedChange(
+                kind="binding",
+                workspace=workspace,
+                thing=binding_id,
+                revision=before + 1,
+                by=by,
+                body=binding_to_wire(binding),
+            )
+            await self._changes.write(change, lambda: self._take_binding(binding, before + 1))
             return binding
 
     def _take_binding(self, binding: Binding, revision: int) -> None:
@@ -162,9 +193,9 @@ class Keeper:
             if self._bindings.get(binding_id, workspace) is None:
                 raise NotFound("there is no such binding", hint="`bollard bindings` lists them")
             before = self.binding_revision(binding_id, workspace)
-            _check_revision("binding", binding_id, before, revision)
-            data = _change("binding", binding_id, before + 1, by)
-            await self._write(data, workspace, lambda: self._forget_binding(binding_id, workspace))
+            check_revision("binding", binding_id, before, revision)
+            change = SavedChange(kind="binding", workspace=workspace, thing=binding_id, revision=before + 1, by=by)
+            await self._changes.write(change, lambda: self._forget_binding(binding_id, workspace))
 
     def _forget_binding(self, binding_id: str, workspace: str) -> None:
         self._bindings.remove(binding_id, workspace)
@@ -179,36 +210,6 @@ class Keeper:
                 field="binding.agent_id",
             )
 
-    # --- writing ---
-
-    async def _write(self, data: JsonObject, workspace: str, settled: Callable[[], None]) -> None:
-        """On disk first, then in the book, then the answer. A caller who goes away meanwhile changes nothing."""
-        if self._journal.full:
-            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
-
-        def told(outcome: Outcome | HostError) -> None:
-            if isinstance(outcome, Committed):
-                settled()
-
-        record = NewRecord(
-            workspace=workspace, type="policy.changed", data=encode_data(data), created_ms=self._clock.now_ms()
-        )
-        await self._journal.commit(Entry(records=[record], size=len(record.data)), told)
-
-
-def _change(kind: PolicyKind, thing: str, revision: int, by: str, body: JsonObject | None = None) -> JsonObject:
-    data: JsonObject = {"kind": kind, "id": thing, "action": "deleted", "revision": revision, "by": by}
-    return data if body is None else {**data, "action": "saved", "body": body}
-
-
-def _check_revision(kind: PolicyKind, thing: str, now: int, edited: int | None) -> None:
-    if edited is not None and edited != now:
-        raise Conflict(
-            f"{kind} {thing} is at revision {now}, but revision {edited} was edited",
-            hint=f"read the {kind} again and repeat the change",
-            revision=now,
-        )
-
 
 def _without_revision(body: JsonObject) -> JsonObject:
     return {name: value for name, value in body.items() if name != "revision"}
@@ -220,11 +221,4 @@ def _edited(body: JsonObject) -> int | None:
         return revision
     raise InvalidRequest(
         "binding.revision: should be a whole number from 0", hint="send the one you read", field="binding.revision"
-    )
-
-
-def _unreadable(kind: PolicyKind, row: PolicyRow, error: HostError) -> SettingsError:
-    return SettingsError(
-        f"the saved {kind} {row.id} cannot be read: {error.message}",
-        hint="start the version of Bollard that saved it, and correct or delete it there",
     )

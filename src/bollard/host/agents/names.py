@@ -5,11 +5,22 @@ is opaque and compared by its bytes, so whatever is invisible or has two spellin
 """
 
 import unicodedata
+from collections.abc import Callable
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-__all__ = ["ACTOR_ANY", "ID_CHARACTERS", "ActorPattern", "ActorRef", "ChosenName", "ForeignId", "visible"]
+__all__ = [
+    "ACTOR_ANY",
+    "ID_CHARACTERS",
+    "ActorPattern",
+    "ActorRef",
+    "ChosenName",
+    "ForeignId",
+    "Names",
+    "own_names",
+    "visible",
+]
 
 ID_CHARACTERS: Final = 256
 """Length of one foreign id."""
@@ -17,6 +28,21 @@ ACTOR_ANY: Final = "*"
 """The id in `type:*`: every actor of that type."""
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that do not show: controls, bidi and zero-width and tag characters, surrogates, line ends."""
+
+
+Names = Callable[[str, str | None, str | None], frozenset[str]]
+"""What rules may call an actor, by workspace, type and id of the actor."""
+_ROLE: Final = "role"
+
+
+def own_names(workspace: str, actor_type: str | None, actor_id: str | None) -> frozenset[str]:
+    """`type:*` and `type:id`, as the actor calls itself. Nobody is on no list; a type with a colon in it could pass for
+    another type's actor, and a role is given by the host alone."""
+    del workspace
+    if not actor_type or ":" in actor_type or actor_type == _ROLE:
+        return frozenset()
+    every = f"{actor_type}:{ACTOR_ANY}"
+    return frozenset({every, f"{actor_type}:{actor_id}"}) if actor_id else frozenset({every})
 
 
 def visible(value: str) -> str:
@@ -46,7 +72,7 @@ ChosenName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=
 """The id of an agent or a binding."""
 ForeignId = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(visible)]
 """An id that somebody else gave."""
-ActorPattern = Annotated[ForeignId, AfterValidator(_typed)]
+ActorPattern = Annotated[ForeignId, AfterValidator(_typed), Field(json_schema_extra={"pattern": "^[^:]+:"})]
 """`type:id`, or `type:*` for every actor of a type."""
 ActorRef = Annotated[ActorPattern, AfterValidator(_one)]
 """`type:id`: one actor."""

@@ -13,16 +13,19 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from bollard.host.agents.names import ActorPattern, ForeignId
 from bollard.host.agents.refusal import refusal
 from bollard.host.errors import InvalidRequest
-from bollard.protocol import AgentRunnerPermissions, Flag, Int, JsonObject, limits
+from bollard.protocol import AgentRunnerPermissions, Flag, Int, JsonObject, Number, limits
 
 __all__ = [
     "APPROVAL_EXPIRES_MAX_S",
     "LISTED_IDS",
     "OPERATIONS",
     "RESOURCE_KINDS",
+    "RULE_ROLES",
     "AccessPolicy",
     "AgentPolicy",
     "ApprovalPolicy",
+    "AudiencePolicy",
+    "AudienceRule",
     "BudgetPolicy",
     "ConcurrencyMode",
     "ConcurrencyPolicy",
@@ -30,6 +33,7 @@ __all__ = [
     "GatePolicy",
     "ResourceKind",
     "ResourceRule",
+    "Spending",
     "StatePolicy",
     "StateScope",
     "policy_from_wire",
@@ -43,10 +47,16 @@ LISTED_IDS: Final = 1000
 COUNT_MAX: Final = 1_000_000
 """The largest number a budget or a rate may say; who wants more says nothing."""
 
+TOKENS_MAX: Final = 1_000_000_000_000
+"""The largest number of tokens a budget may say."""
+
 ConcurrencyMode = Literal["steer", "queue", "interrupt", "reject", "parallel"]
+Who = Literal["everyone", "participants", "listed"]
 StateScope = Literal["conversation", "actor", "subject", "runner"]
 ResourceKind = Literal["models", "tools", "knowledge_bases", "files", "agents", "skills"]
 RESOURCE_KINDS: Final[tuple[str, ...]] = get_args(ResourceKind)
+RULE_ROLES: Final = ("viewer", "member", "operator", "admin")
+"""Roles that a rule may name, as `role:member`. Those of the identity, written again because it stands above."""
 
 OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -146,6 +156,22 @@ class ApprovalPolicy:
     mode: Literal["never", "on_risk", "always"] = "on_risk"
     when_asked: Literal["park", "fail_fast"] = "park"
     expires_s: Annotated[Int, Field(ge=1, le=APPROVAL_EXPIRES_MAX_S)] = 900
+    other_person: Flag = False
+    """Whether the one who says yes must be another than the one for whom the run acts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """How much calls may cost together. `None` is no limit."""
+
+    __pydantic_config__ = _STRICT
+
+    calls: Count | None = None
+    tokens: Annotated[Int, Field(ge=1, le=TOKENS_MAX)] | None = None
+    cost: Annotated[Number, Field(gt=0, le=COUNT_MAX)] | None = None
+    """In the unit in which capabilities say theirs."""
+    time_s: Annotated[Number, Field(gt=0, le=COUNT_MAX)] | None = None
+    """Of all calls, those side by side too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +183,13 @@ class BudgetPolicy:
     runs_per_day: Count | None = None
     runs_at_once: Count | None = None
     calls_per_run: Count | None = None
+    """Of the run API."""
+    per_run: Spending | None = None
+    """What the capabilities that a run calls may cost."""
+    per_day: Spending | None = None
+    """The same of all runs of the agent on one day, by UTC."""
+    per_actor_day: Spending | None = None
+    """The same of all runs for one actor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +207,29 @@ class GatePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AudienceRule:
+    """Who may do one thing with the agent's runs."""
+
+    __pydantic_config__ = _STRICT
+
+    who: Who
+    actors: Annotated[tuple[ActorPattern, ...], Field(max_length=LISTED_IDS)] = ()
+    """`type:id` or `type:*`, `user:ann` for a user wherever they speak, `role:member` for members and above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudiencePolicy:
+    """Who may steer and stop, see and approve. Talking has its gate. Whoever may change the agent is bound by none of
+    it: they could change the rule."""
+
+    __pydantic_config__ = _STRICT
+
+    steer: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
+    see: AudienceRule = field(default_factory=lambda: AudienceRule(who="everyone"))
+    approve: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPolicy:
     """Everything that people decide about an agent beside its configuration."""
 
@@ -186,6 +242,7 @@ class AgentPolicy:
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     budget: BudgetPolicy = field(default_factory=BudgetPolicy)
     gate: GatePolicy = field(default_factory=GatePolicy)
+    audience: AudiencePolicy = field(default_factory=AudiencePolicy)
 
 
 _policies: Final = TypeAdapter(AgentPolicy)
@@ -198,6 +255,9 @@ def policy_from_wire(body: JsonObject, *, steering: bool = False) -> AgentPolicy
     except ValidationError as error:
         raise refusal(error, "policy") from error
     _refuse_half_said(policy.gate)
+    _refuse_unknown_roles("policy.gate.actors", policy.gate.actors)
+    for name in ("steer", "see", "approve"):
+        _refuse_half_said_rule(name, getattr(policy.audience, name))
     return policy
 
 
@@ -225,3 +285,24 @@ def _refuse_half_said(gate: GatePolicy) -> None:
             hint="set messages_per_minute too, or leave burst out",
             field="policy.gate.burst",
         )
+
+
+def _refuse_half_said_rule(name: str, rule: AudienceRule) -> None:
+    where = f"policy.audience.{name}.actors"
+    if rule.actors and rule.who != "listed":
+        raise InvalidRequest(
+            f"{where} lists actors, but policy.audience.{name}.who is {rule.who}",
+            hint='set who to "listed", or leave actors empty',
+            field=where,
+        )
+    _refuse_unknown_roles(where, rule.actors)
+
+
+def _refuse_unknown_roles(where: str, actors: tuple[str, ...]) -> None:
+    """A role that nobody has would shut everybody out, and look as if it did not."""
+    for actor in actors:
+        kind, _, role = actor.partition(":")
+        if kind == "role" and role not in RULE_ROLES:
+            raise InvalidRequest(
+                f"{where}: there is no role {role}", hint=f"the roles are {', '.join(RULE_ROLES)}", field=where
+            )

@@ -7,7 +7,9 @@ runner only, so that nobody can point an agent at another plugin and have it rea
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import core_schema
 
 from bollard.host.agents.agent import Agent, agent_of
 from bollard.host.agents.form_values import config_from_wire, masked_config
@@ -18,7 +20,7 @@ from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
 from bollard.protocol import AgentRunnerDiscovery, Flag, Int, JsonObject, Localized, Number, Strict, limits
 
-__all__ = ["agent_from_store", "agent_from_wire", "agent_to_wire", "runner_named"]
+__all__ = ["SavedAgent", "agent_from_store", "agent_from_wire", "agent_to_wire", "runner_named"]
 
 _LOCALES: Final = 32
 """Languages of one label."""
@@ -34,7 +36,20 @@ _Label = Annotated[Localized, Field(max_length=_LOCALES), AfterValidator(_says_s
 _Seconds = Annotated[Number, Field(gt=0, le=RUN_DEADLINE_MAX_S)]
 
 
-class _SavedAgent(Strict):
+class _PolicyForm:
+    """What is described is the policy; what is read here is an object, which those read who know policies."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        del schema
+        policies = TypeAdapter(AgentPolicy)
+        policies.rebuild()
+        return handler(policies.core_schema)
+
+
+class SavedAgent(Strict):
     """The body. `policy` and `config` are read by those who know them."""
 
     agent_id: ChosenName
@@ -42,7 +57,7 @@ class _SavedAgent(Strict):
     label: _Label | None = None
     description: _Label | None = None
     config: JsonObject = Field(default_factory=dict)
-    policy: JsonObject = Field(default_factory=dict)
+    policy: Annotated[JsonObject, _PolicyForm] = Field(default_factory=dict)
     deadline_s: _Seconds = limits.RUN_DEADLINE_S
     idle_s: _Seconds = limits.RUN_IDLE_S
     repeatable: Flag = False
@@ -82,11 +97,25 @@ def agent_from_wire(
             hint="read the agent again and repeat the change",
             revision=revision - 1,
         )
-    own = agent_of(runner)
+    own = agent_of(runner, workspace)
     kept = before.config if before is not None and _is_same(before, saved, workspace) else None
     policy = policy_from_wire(saved.policy, steering="steering" in own.capabilities)
+    _refuse_patterns(policy)
     config = config_from_wire(saved.config, own.form, before=kept)
     return _agent(saved, own, policy, config, workspace=workspace, revision=revision)
+
+
+def _refuse_patterns(policy: AgentPolicy) -> None:
+    """A pattern would match nothing, and whoever wrote it believes that it does. One that is on disk stays."""
+    for kind, rule in policy.access.resources.items():
+        for name in (*rule.add, *(rule.only or ())):
+            if "*" in name:
+                where = f"policy.access.resources.{kind}"
+                raise InvalidRequest(
+                    f"{where}: {name} is a pattern, and there are none: each thing is named by its id",
+                    hint="`bollard capabilities` lists what there is",
+                    field=where,
+                )
 
 
 def agent_from_store(body: JsonObject, workspace: str, revision: int) -> Agent:
@@ -125,20 +154,20 @@ def agent_to_wire(agent: Agent, *, masked: bool = True) -> JsonObject:
     return body
 
 
-def _read(body: JsonObject) -> _SavedAgent:
+def _read(body: JsonObject) -> SavedAgent:
     try:
-        return _SavedAgent.from_wire(body)
+        return SavedAgent.from_wire(body)
     except ValidationError as error:
         raise refusal(error, "agent") from error
 
 
-def _is_same(before: Agent, saved: _SavedAgent, workspace: str) -> bool:
+def _is_same(before: Agent, saved: SavedAgent, workspace: str) -> bool:
     there = (before.workspace, before.agent_id, before.runner_id)
     return there == (workspace, saved.agent_id, saved.runner_id)
 
 
 def _agent(
-    saved: _SavedAgent, own: Agent, policy: AgentPolicy, config: JsonObject, *, workspace: str, revision: int
+    saved: SavedAgent, own: Agent, policy: AgentPolicy, config: JsonObject, *, workspace: str, revision: int
 ) -> Agent:
     return Agent(
         agent_id=saved.agent_id,

@@ -6,14 +6,18 @@ Compiled from the agent and the workspace's offer, and cached until one of them 
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import OPERATIONS
+from bollard.host.capabilities.naming import short_names
+from bollard.host.capabilities.registry import why_absent
 from bollard.host.grants.offer import KINDS, NAMED, Kind, Offer, about, operations_that_fit
 from bollard.host.grants.selection import Asked, asked_for
+from bollard.host.limits import GRAPH_BYTES
 from bollard.protocol import JsonObject, JsonValue, StateScope
 from bollard.trust import canonical_json, sha256_of
 
@@ -31,13 +35,15 @@ not hold it, or no deeper child is allowed."""
 class Held(msgspec.Struct, frozen=True, kw_only=True):
     """One granted resource."""
 
-    about: Mapping[str, str | int]
+    about: Mapping[str, str | int | bool]
     """As the workspace offers it."""
     operations: frozenset[str]
     fields: tuple[str, ...] = ()
     """Fields of the configuration that select it."""
     added: bool = False
     """Whether the policy adds it."""
+    name: str | None = None
+    """The short name of a tool, as models see it; its id otherwise."""
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +64,8 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     withheld_operations: Mapping[str, Withheld]
     """`family.operation`, and `steering.pull` and `state.<scope>`, which no manifest names."""
     withheld_resources: Mapping[str, Mapping[str, Withheld]]
+    absent: Mapping[str, str] = {}
+    """Of tools that were asked for and that the workspace does not offer now: what their source says about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +77,22 @@ class Access:
     sha256: str
     resources: JsonObject = field(repr=False)
     """As `ctx.resources`. Shared by every run of the agent: nobody changes it."""
+    tool_ids: Mapping[str, str] = field(repr=False)
+    """The tools by their short names: a call may use either."""
 
 
 def seal(rights: Rights) -> Access:
     """The same rights always get the same bytes."""
     text = canonical_json(msgspec.to_builtins(rights, order="deterministic"))
-    return Access(rights=rights, json=text, sha256=sha256_of(text), resources=_resources_on_the_wire(rights))
+    return Access(
+        rights=rights,
+        json=text,
+        sha256=sha256_of(text),
+        resources=_resources_on_the_wire(rights),
+        tool_ids=MappingProxyType(
+            {held.name: name for name, held in rights.resources.get("tools", {}).items() if held.name is not None}
+        ),
+    )
 
 
 def compile_access(agent: Agent, offer: Offer) -> Access:
@@ -85,6 +103,7 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
     asked["platform"] = {name: Asked() for name in offer.things["platform"]}  # the family alone decides on these
     resources: dict[str, dict[str, Held]] = {}
     withheld_resources: dict[str, dict[str, Withheld]] = {}
+    too_much: frozenset[str] = frozenset()
     for kind in KINDS:
         held: dict[str, Held] = {}
         withheld: dict[str, Withheld] = {}
@@ -94,6 +113,10 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
                 held[name] = found
             else:
                 withheld[name] = found
+        if kind == "tools":
+            too_much = _too_much(held, offer)
+            withheld |= dict.fromkeys(too_much, "unfit")
+            held = _named({name: each for name, each in held.items() if name not in too_much}, offer)
         resources |= {kind: held} if held else {}
         withheld_resources |= {kind: withheld} if withheld else {}
     steers = policy.concurrency.mode == "steer"
@@ -113,8 +136,32 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
             steering=steering,
             withheld_operations=withheld_operations,
             withheld_resources=withheld_resources,
+            absent=_absent(offer, withheld_resources.get("tools", {}), too_much),
         )
     )
+
+
+def _named(held: Mapping[str, Held], offer: Offer) -> dict[str, Held]:
+    """With their short names. A child run, which has fewer of them, keeps those that its agent would have."""
+    names = short_names(offer.capabilities[each] for each in held if each in offer.capabilities)
+    return {each: msgspec.structs.replace(found, name=names.get(each)) for each, found in held.items()}
+
+
+def _too_much(held: Mapping[str, Held], offer: Offer) -> frozenset[str]:
+    """Tools beyond what the definitions of a run may come to, by id: a graph goes onto the disk with its run."""
+    left, found = GRAPH_BYTES, set[str]()
+    for name in held:
+        left -= len(offer.capabilities[name].json) if name in offer.capabilities else 0
+        if left < 0:
+            found.add(name)
+    return frozenset(found)
+
+
+def _absent(offer: Offer, withheld: Mapping[str, Withheld], too_much: frozenset[str]) -> dict[str, str]:
+    said = {name: why_absent(offer.absent, name) for name, why in withheld.items() if why == "workspace"}
+    found = {name: why for name, why in said.items() if why is not None}
+    much = f"the definitions of the agent's tools are larger than {GRAPH_BYTES} bytes; give it fewer of them."
+    return found | dict.fromkeys(sorted(too_much), much)
 
 
 def _operations(agent: Agent) -> tuple[dict[str, frozenset[str]], dict[str, Withheld]]:
@@ -134,12 +181,18 @@ def _operations(agent: Agent) -> tuple[dict[str, frozenset[str]], dict[str, With
     return granted, withheld
 
 
+_ABLE_TO: Final[Mapping[str, str]] = {"tool:builtin/register_skill": "skill_authoring"}
+"""Tools that only runners get whose manifest says that they are able to do this."""
+
+
 def _decide(
     agent: Agent, offer: Offer, kind: Kind, name: str, asked: Asked, granted: frozenset[str]
 ) -> Held | Withheld:
     thing = offer.things[kind].get(name)
     if thing is None:
         return "workspace"
+    if kind == "tools" and name in _ABLE_TO and _ABLE_TO[name] not in agent.capabilities:
+        return "manifest"
     rule = agent.policy.access.resources.get(kind) if kind != "platform" else None
     if rule is not None and rule.only is not None and name not in rule.only:
         return "policy"
@@ -159,7 +212,7 @@ def _resources_on_the_wire(rights: Rights) -> JsonObject:
             continue
         entries: list[JsonValue] = []
         for name in sorted(held):
-            entry: JsonObject = {named: name, **held[name].about}
+            entry: JsonObject = {named: held[name].name or name, **held[name].about}
             if kind not in ("agents", "skills"):
                 entry["operations"] = [each for each in OPERATIONS[kind] if each in held[name].operations]
             entries.append(entry)

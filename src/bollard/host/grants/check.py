@@ -63,7 +63,8 @@ NOT_THIS_FILE: Final = Denied("capability_denied", "files are granted to this ru
 
 
 def check(grant: Grant, revoked: Revocation, action: str, thing: str | None = None) -> Allowed | Denied:
-    """Whether this action on this thing (a model, a tool, a conversation, a state scope, a storage area …) may be."""
+    """Whether this action on this thing (a model, a tool, a conversation, a state scope, a storage area …) may be. A
+    tool goes by its id or its short name."""
     rule = RULES.get(action)
     if rule is None:
         return NO_SUCH_ACTION
@@ -71,6 +72,8 @@ def check(grant: Grant, revoked: Revocation, action: str, thing: str | None = No
         return ALLOWED
     if rule.parameter is None:  # such a call names nothing, whatever the caller says
         thing = None
+    if rule.family == "tools" and thing is not None:
+        thing = grant.access.tool_ids.get(thing, thing)
     found = _operation(grant, rule, thing)
     if isinstance(found, Denied):
         return found

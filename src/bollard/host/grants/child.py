@@ -1,7 +1,10 @@
 """A child run's rights: its agent's own, and of those only what the calling run holds now. Never wider in anything."""
 
+from collections.abc import Callable
+
 import msgspec
 
+from bollard.host.capabilities.graph import CapabilityGraph
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import Access, Held, Rights, Withheld, seal
 from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
@@ -105,17 +108,19 @@ def issue_child_grant(
     limits: GrantLimits,
     parent: Grant,
     revoked: Revocation,
-    graph_sha256: str | None = None,
+    graph_of: Callable[[Access], CapabilityGraph] | None = None,
 ) -> Grant:
-    """The grant of a run that another run called for, with the access its agent would have by itself."""
+    """The grant of a run that another run called for, with the access its agent would have by itself. `graph_of` makes
+    the graph of what is left of it."""
     _refuse_foreign_scope(scope, parent.scope)
     _refuse_too_deep(parent)
+    left = narrow(access, parent, revoked)
     return issue_grant(
         run_id=run_id,
-        access=narrow(access, parent, revoked),
+        access=left,
         scope=scope,
         limits=narrow_limits(limits, parent.limits),
-        graph_sha256=graph_sha256,
+        graph_sha256=None if graph_of is None else graph_of(left).sha256,
         parent=GrantParent(run_id=parent.run_id, grant_sha256=parent.sha256, depth=parent.depth + 1),
     )
 

@@ -56,6 +56,8 @@ def explain(grant: Grant, revoked: Revocation, action: str, thing: str | None = 
     """Why this action on this thing may or may not be."""
     answer = check(grant, revoked, action, thing)
     rule = RULES.get(action)
+    if rule is not None and rule.family == "tools" and thing is not None:
+        thing = grant.access.tool_ids.get(thing, thing)
     if rule is None:
         reasons = (_reason("unknown_action", action=action),)
     elif rule.family == "host":
@@ -177,6 +179,8 @@ def _thing_refused(rights: Rights, rule: Rule, name: str, thing: str | None) -> 
         return _reason("names_nothing")
     granted = rights.operations[rule.family]
     why = rights.withheld_resources.get(rule.family, {}).get(thing)
+    if rule.family == "tools" and thing in rights.absent:
+        return _reason("workspace.absent", thing=thing, why=rights.absent[thing])
     if rule.family == "files" and why == "unfit" and len(granted) < len(OPERATIONS["files"]):
         missing = next(each for each in OPERATIONS["files"] if each not in granted)  # the source that is not granted
         return _operation_refused(rights, "files", f"files.{missing}")

@@ -1,12 +1,14 @@
 """What a workspace offers: the resources that exist, whoever may use them. Offering grants nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import ClassVar, Final, Literal, get_args
 
 from bollard.host.agents.policies import OPERATIONS
+from bollard.host.capabilities.capability import Capability
 from bollard.protocol import JsonObject
-from bollard.trust import canonical_sha256
+from bollard.trust import canonical_json, sha256_of
 
 __all__ = [
     "KINDS",
@@ -44,11 +46,13 @@ class OfferedModel:
     model_type: str
     provider: str | None = None
     context_window: int | None = None
+    vision: bool | None = None
+    """Whether it looks at images; nothing where it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool, with the digest of the definition that was consented to."""
+    """Something that can be called, by its qualified id, with the digest of the definition that was consented to."""
 
     kind: ClassVar[Kind] = "tools"
     named: ClassVar[str] = "tool_name"
@@ -124,6 +128,9 @@ OfferedThing = (
 )
 NAMED: Final[Mapping[Kind, str]] = {thing.kind: thing.named for thing in get_args(OfferedThing)}
 """By kind, the field that holds the id."""
+_ABOUT: Final[Mapping[type[OfferedThing], tuple[str, ...]]] = {
+    thing: tuple(item.name for item in fields(thing) if item.name != thing.named) for thing in get_args(OfferedThing)
+}
 
 
 def operations_that_fit(thing: OfferedThing) -> tuple[str, ...]:
@@ -135,11 +142,10 @@ def operations_that_fit(thing: OfferedThing) -> tuple[str, ...]:
     return OPERATIONS.get(thing.kind, ())
 
 
-def about(thing: OfferedThing) -> dict[str, str | int]:
+def about(thing: OfferedThing) -> dict[str, str | int | bool]:
     """What is known of it beside its id."""
-    known: dict[str, str | int | None] = {item.name: getattr(thing, item.name) for item in fields(thing)}
-    del known[thing.named]
-    return {name: value for name, value in known.items() if value is not None}
+    known = ((name, getattr(thing, name)) for name in _ABOUT[type(thing)])
+    return {name: value for name, value in known if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +153,82 @@ class Offer:
     """Everything a workspace offers, by kind and id, with the digest of it all. Build it with `Offer.of`."""
 
     things: Mapping[Kind, Mapping[str, OfferedThing]]
+    capabilities: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
+    """What is behind the tools, skills, agents and platform actions, by id."""
+    absent: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What would be offered and cannot be now: an id, or a prefix ending in `/`, and why."""
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:
+        # What is said of a tool that has a capability behind it is said there.
         body: JsonObject = {
-            kind: {name: {**about(thing)} for name, thing in things.items()} for kind, things in self.things.items()
+            kind: {
+                name: {**about(thing)}
+                for name, thing in things.items()
+                if kind != "tools" or name not in self.capabilities
+            }
+            for kind, things in self.things.items()
         }
-        object.__setattr__(self, "sha256", canonical_sha256(body))
+        parts = [canonical_json(body), canonical_json({**self.absent})]
+        parts += (self.capabilities[each].json for each in sorted(self.capabilities))
+        object.__setattr__(self, "sha256", sha256_of(b"\n".join(parts)))
 
     @staticmethod
-    def of(*things: OfferedThing) -> "Offer":
-        """An offer of these things. Of two with one id the last stands."""
+    def of(
+        *things: OfferedThing,
+        capabilities: Iterable[Capability] = (),
+        absent: Mapping[str, str] = MappingProxyType({}),
+    ) -> "Offer":
+        """An offer of these things, and of what sources offer. Of two with one id the last stands."""
+        behind = {capability.id: capability for capability in capabilities}
         found: dict[Kind, dict[str, OfferedThing]] = {kind: {} for kind in KINDS}
-        for thing in things:
+        for thing in (*things, *_offered(behind.values())):
             found[thing.kind][getattr(thing, thing.named)] = thing
-        return Offer(found)
+        return Offer(found, behind, absent)
+
+
+def _offered(capabilities: Iterable[Capability]) -> Iterator[OfferedThing]:
+    """Each as what it is selected by. An action of a platform is nobody's to select, so it is no tool; a model and a
+    knowledge base are asked in ways of their own."""
+    for each in capabilities:
+        if (special := _special(each)) is not None:
+            yield special
+            continue
+        if each.kind == "skill":
+            yield OfferedSkill(skill_name=each.id.partition(":")[2], description=each.description)
+        yield OfferedTool(
+            tool_name=each.id,
+            tool_type=each.kind,
+            risk=each.risk,
+            definition_sha256=each.definition_sha256,
+            description=each.description,
+        )
+
+
+def _special(capability: Capability) -> OfferedThing | None:
+    """What is no tool."""
+    known = capability.about
+    match capability.kind:
+        case "channel":
+            return OfferedAction(action=capability.name)
+        case "model":
+            window = known.get("context_window")
+            return OfferedModel(
+                model_id=capability.id.partition(":")[2],
+                model_type=str(known.get("model_type", "")),
+                provider=_text(known.get("provider")),
+                context_window=window if isinstance(window, int) else None,
+                vision=True if known.get("vision") is True else None,
+            )
+        case "knowledge":
+            return OfferedKnowledgeBase(
+                kb_id=capability.id.partition(":")[2],
+                kb_name=_text(known.get("kb_name")),
+                kb_type=_text(known.get("kb_type")),
+            )
+        case _:
+            return None
+
+
+def _text(value: str | int | bool | None) -> str | None:
+    return value if isinstance(value, str) else None

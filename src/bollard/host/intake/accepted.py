@@ -7,10 +7,25 @@ from bollard.host.agents.gates import Refused
 from bollard.host.agents.routing import Resolution
 from bollard.host.errors import BudgetExceeded, Forbidden, HostError, Overloaded
 from bollard.host.grants.grant import Grant
+from bollard.host.log.records import data_of
 from bollard.host.runs.hub import Subscription
+from bollard.host.store.boundary import Store
 from bollard.host.store.rows import EventRow
+from bollard.protocol import JsonObject
 
-__all__ = ["Accepted", "Preview", "error_of", "first_outcome"]
+__all__ = ["Accepted", "NotTaken", "Preview", "error_of", "first_outcome", "not_taken"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotTaken:
+    """Why an event led to no run, for good. It is on disk with its event: whoever sends it again is told the same."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+    def to_wire(self) -> JsonObject:
+        return {"code": self.code, "message": self.message, "hint": self.hint}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +42,25 @@ class Accepted:
     """Where in that run it stands, as epoch and number."""
     subscription: Subscription | None = None
     """A reader that misses nothing, where one was asked for and the run is new."""
+    reason: NotTaken | None = None
+    """Why there is no run and will be none."""
 
 
-def first_outcome(row: EventRow) -> Accepted:
+def first_outcome(row: EventRow, reason: NotTaken | None = None) -> Accepted:
     """The same event again gets the answer it got first."""
-    return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=row.dispatch == "steering")
+    steered = row.dispatch == "steering"
+    return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=steered, reason=reason)
+
+
+def not_taken(store: Store, row: EventRow) -> NotTaken | None:
+    """Why an event has no run and will have none; nothing where it has one, or may get one. Blocks."""
+    if row.dispatch != "dropped" or row.run_id is not None:
+        return None
+    record = next(iter(store.records(row.record_id - 1, 1)), None)
+    reason = None if record is None else data_of(record).get("reason")
+    if not isinstance(reason, dict):  # retention dropped it
+        return NotTaken(code="not_taken", message="nobody took this event; why is not kept any more")
+    return NotTaken(**{name: str(reason.get(name, "")) for name in ("code", "message", "hint")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`agents.call`: another agent as a function. A child run with its own ledger, that ends with its parent."""
+"""Child runs: another agent as a function, with a ledger of its own, that ends with its parent."""
 
 import asyncio
 
@@ -7,6 +7,8 @@ from bollard.host.grants.check import NOT_FOUND
 from bollard.host.intake.accepted import Accepted
 from bollard.host.intake.intake import Intake
 from bollard.host.limits import REPLAY_PAGE
+from bollard.host.log.flow_bits import flow_told
+from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import data_of
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runs.dispatcher import Dispatcher
@@ -45,6 +47,8 @@ class ChildCalls:
             actor_type=facts.actor_type,
             actor_id=facts.actor_id,
             surface="agent",
+            traceparent=None if run.trace is None else run.trace.traceparent,
+            carries=run.flow,
         )
         creating = asyncio.ensure_future(self._intake.call(event, agent, run))
         try:
@@ -52,6 +56,7 @@ class ChildCalls:
         except asyncio.CancelledError:
             creating.add_done_callback(self._stop_unwanted)
             raise
+        kill_point("child.after_accept")
         child_id = accepted.run_id or ""
         child = self._dispatcher.live.get(child_id)
         try:
@@ -60,7 +65,15 @@ class ChildCalls:
         except asyncio.CancelledError:
             await self._dispatcher.cancel(child_id, "cancelled")
             raise
-        return ChildRunResult.from_wire(await asyncio.to_thread(self._outcome, child_id))
+        kill_point("child.after_end")
+        outcome, flow = await asyncio.to_thread(self._outcome, child_id)
+        run.take_in(flow)  # what it says may hold whatever it has seen
+        return ChildRunResult.from_wire(outcome)
+
+    async def result(self, run_id: str) -> ChildRunResult:
+        """What a child that has ended said."""
+        outcome, _ = await asyncio.to_thread(self._outcome, run_id)
+        return ChildRunResult.from_wire(outcome)
 
     def _stop_unwanted(self, creating: "asyncio.Future[Accepted]") -> None:
         """A child that was on its way to the disk when its caller gave up: it is stopped as soon as it is there."""
@@ -69,17 +82,19 @@ class ChildCalls:
         if (child := self._dispatcher.live.get(creating.result().run_id or "")) is not None:
             child.cancel("cancelled")
 
-    def _outcome(self, run_id: str) -> JsonObject:
-        """How the child ended, and everything it said."""
+    def _outcome(self, run_id: str) -> tuple[JsonObject, int]:
+        """How the child ended, and everything it said; and what it had touched, as bits of `Flow`."""
         messages: list[JsonValue] = []
-        after, ended = 0, False
+        after, ended, flow = 0, False, 0
         status, code = "failed", None
         while not ended and (rows := self._store.records_of_run(run_id, after, REPLAY_PAGE)):
             for row in rows:
+                data = data_of(row)
+                flow |= flow_told(row.type, data)
                 if row.type == "message.completed":
-                    messages.append(data_of(row).get("message"))
+                    messages.append(data.get("message"))
                 elif row.type == "run.ended":
-                    ended, data = True, data_of(row)
+                    ended = True
                     status, code = str(data.get("status")), data.get("code")
             after = rows[-1].seq or 0
-        return {"run_id": run_id, "status": status, "code": code, "messages": messages}
+        return {"run_id": run_id, "status": status, "code": code, "messages": messages}, flow

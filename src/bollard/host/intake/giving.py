@@ -12,7 +12,7 @@ from typing import Any
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.lanes import LaneKey
 from bollard.host.clock import Clock
-from bollard.host.intake.accepted import Accepted, first_outcome
+from bollard.host.intake.accepted import Accepted
 from bollard.host.intake.places import Places
 from bollard.host.intake.steering import Claims, SteeringItem, claim
 from bollard.host.log.entries import Duplicate, Entry
@@ -23,9 +23,12 @@ from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live import LiveRun
+from bollard.host.store.rows import EventRow
 
 __all__ = ["Giving", "Redispatch"]
 
+KnownBefore = Callable[[EventRow], Awaitable[Accepted]]
+"""What the sender of an event is told that is there already."""
 Redispatch = Callable[[SteeringItem, Agent], Awaitable[Accepted]]
 """Gives a message that waits on disk a run of its own."""
 
@@ -51,6 +54,7 @@ class Giving:
         claims: Claims,
         places: Places,
         redispatch: Redispatch,
+        known_before: KnownBefore,
     ) -> None:
         self._journal = journal
         self._clock = clock
@@ -59,8 +63,11 @@ class Giving:
         self._claims = claims
         self._places = places
         self._redispatch = redispatch
+        self._known_before = known_before
         self._underway: dict[LaneKey, _Underway] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.claimed: Callable[[LiveRun], None] | None = None
+        """Told of a run that has got a message."""
 
     def busy(self, lane: LaneKey | None) -> bool:
         """Whether a message of this conversation is on its way."""
@@ -78,8 +85,13 @@ class Giving:
         self._underway.setdefault(lane, _Underway()).count += 1
         task = asyncio.create_task(self._write(item, agent, run_id, lane))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._written)
         return await asyncio.shield(task)
+
+    def _written(self, task: "asyncio.Task[Accepted]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # its sender was told, or has gone away and does not want to know
 
     async def _write(self, item: SteeringItem, agent: Agent, run_id: str, lane: LaneKey) -> Accepted:
         given = False
@@ -103,12 +115,14 @@ class Giving:
         entry = Entry(records=[record], dedupe=(agent.workspace, event.source, event.source_id), size=len(data))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
-            return first_outcome(outcome.first)
+            return await self._known_before(outcome.first)
         kill_point("intake.after_event")
         live = self._dispatcher.live.get(run_id)
-        if live is not None and await claim(live, item.event_id):
+        if live is not None and (place := await claim(live, item.event_id)) is not None:
             kill_point("intake.after_claim")
-            return Accepted(event_id=item.event_id, run_id=run_id, first=True, steered=True, place=live.place)
+            if self.claimed is not None:
+                self.claimed(live)
+            return Accepted(event_id=item.event_id, run_id=run_id, first=True, steered=True, place=place)
         return await self._redispatch(item, agent)
 
     def count_unread(self, run_id: str) -> None:

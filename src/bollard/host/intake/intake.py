@@ -18,25 +18,35 @@ from bollard.host.agents.gates import FrontGates, Refused
 from bollard.host.agents.lanes import LaneKey, lane_of
 from bollard.host.agents.routing import resolve
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, HostError, NotFound, Overloaded, StorageFull
-from bollard.host.intake.accepted import Accepted, Preview, error_of, first_outcome
+from bollard.host.errors import (
+    Conflict,
+    Draining,
+    Forbidden,
+    HostError,
+    Overloaded,
+    StorageFull,
+)
+from bollard.host.intake.accepted import Accepted, Preview, error_of
+from bollard.host.intake.finding import AgentFinding, Nowhere
 from bollard.host.intake.giving import Giving
+from bollard.host.intake.known import KnownEvents
 from bollard.host.intake.places import Places, Way, actor_of
 from bollard.host.intake.returning import Returning
 from bollard.host.intake.steering import Claims, SteeringItem, fits_a_run
-from bollard.host.limits import QUEUED_RUNS, WORKER_START_S
-from bollard.host.log.entries import Committed, Duplicate, Entry, Outcome
+from bollard.host.limits import QUEUED_RUNS
+from bollard.host.log.entries import Committed, Duplicate, Outcome
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord
 from bollard.host.runs.creation import QueuedRun, RunMaker
-from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.dispatcher import Dispatcher, Prepared
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import Hub, Subscription
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.machine import RunState
 from bollard.host.runs.stream_records import stream_record
+from bollard.host.store.boundary import Store
 
 __all__ = ["Intake"]
 
@@ -53,6 +63,7 @@ class Intake:
         self,
         *,
         journal: Journal,
+        store: Store,
         hub: Hub,
         clock: Clock,
         agents: AgentBook,
@@ -73,8 +84,9 @@ class Intake:
         self._dispatcher = dispatcher
         self._claims = claims
         self._gates = gates or FrontGates()
-        self._starting = starting
         self._queued_runs = queued_runs
+        self.known = KnownEvents(journal, store, clock, maker)
+        self._finding = AgentFinding(agents, bindings, self.known, starting)
         self._places = Places()
         self._returning = Returning()
         self._giving = Giving(
@@ -85,9 +97,12 @@ class Intake:
             claims=claims,
             places=self._places,
             redispatch=self._redispatch,
+            known_before=self.known.told,
         )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._children: dict[str, set[str]] = {}
+        self.entered: Callable[[RunFacts], None] | None = None
+        """Told of every run that is on disk and not over, before it says anything."""
         dispatcher.watch(self._left, self._stop_children)
 
     # --- an event from outside ---
@@ -100,17 +115,19 @@ class Intake:
         *,
         watch: bool = False,
         external: bool = False,
+        keep: bool = False,
+        fresh: bool = False,
     ) -> Accepted:
         """Make an event durable with its run, or in the run it belongs to. Raises `HostError`; then nothing happened.
 
-        With `watch` the caller gets a reader that was there before the first record, and need not read the log.
+        With `watch` the caller gets a reader that was there before the first record, and need not read the log. With
+        `keep` an event that leads to no run, and would not later either, is kept with the reason instead of refused.
+        An event is `fresh` when its id was made here, so that nobody can have sent it before.
         """
-        try:
-            agent, binding_id = await self._route(event, workspace, agent_id)
-        except NotFound:
-            if (known := await self._known(event, workspace)) is not None:
-                return known  # its agent or its binding is gone since; what became of it has not changed
-            raise
+        route = await self._finding.find(event, workspace, agent_id)
+        if isinstance(route, Nowhere):
+            return await self._finding.turn_away(event, workspace, route.error, route.code, keep=keep)
+        agent, binding_id = route
         lane = lane_of(workspace, agent.agent_id, event)
         if lane is not None:
             await self._returning.wait(workspace, agent.agent_id)
@@ -121,46 +138,36 @@ class Intake:
             decision = self._decide(agent, event, lane)
         refusal = self._refusal(agent, event, decision)
         if refusal is not None or isinstance(decision, Reject):
-            known = await self._known(event, workspace)
-            if known is None:
-                raise refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
-            return known
+            refusal = refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
+            # Everything else may be over in a while, so that the sender should try again.
+            for_good = keep and isinstance(refusal, Forbidden)
+            return await self._finding.turn_away(event, workspace, refusal, refusal.code, keep=for_good)
         if isinstance(decision, Steer) and lane is not None and not external and fits_a_run(event):
             return await self._giving.give(event, agent, decision.run_id, lane)
         chosen = Queue() if isinstance(decision, Steer) else decision
-        way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external)
+        way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external, fresh=fresh)
         return await self._create(event, way, watch=watch)
-
-    async def _route(self, event: NewEvent, workspace: str, agent_id: str | None) -> tuple[Agent, str]:
-        if agent_id is None:
-            binding = self._bindings.table(workspace).find(event)
-            if binding is None:
-                raise NotFound("no binding takes this event", hint="`bollard resolve` says why, binding by binding")
-            binding_id, wanted = binding.binding_id, binding.agent_id
-        else:
-            binding_id, wanted = f"direct:{agent_id}", agent_id
-        agent = self._agents.get(wanted, workspace)
-        if agent is None:
-            agent = await self._agents.wait_for(wanted, WORKER_START_S, workspace=workspace, hopeful=self._starting)
-        if agent is None:
-            raise NotFound(f"there is no agent {wanted[:64]!r}", hint="`bollard agents` lists them", agent=wanted[:64])
-        return agent, binding_id
 
     def _decide(
         self, agent: Agent, event: NewEvent, lane: LaneKey | None
     ) -> Start | Steer | Queue | Interrupt | Reject:
-        return admit(
+        decision = admit(
             agent.policy.concurrency,
             steering="steering" in agent.capabilities,
             lane=self._places.view(lane),
             actor=actor_of(event),
         )
+        if isinstance(decision, Steer) and not self._gates.may_steer(agent, event):
+            return Queue()  # who may talk and not steer gets a turn
+        return decision
 
     def _refusal(
         self, agent: Agent, event: NewEvent, decision: Start | Steer | Queue | Interrupt | Reject
     ) -> HostError | None:
         """Why this event is not taken now. Front gates are the same for a message that steers (§9)."""
-        if self._dispatcher.closing or self._dispatcher.queued >= self._queued_runs:
+        if self._dispatcher.draining or self._dispatcher.closing:
+            return Draining("the host takes nothing new: it is being stopped", hint="try again in a moment")
+        if self._dispatcher.backlog.size >= self._queued_runs:
             return Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
         if self._journal.full:
             return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
@@ -202,12 +209,7 @@ class Intake:
         return Preview(resolution=found, decision=decision, refused=gate, grant=grant)
 
     def _agents_of(self, workspace: str) -> dict[str, Agent]:
-        return {agent.agent_id: agent for agent in self._agents.all() if agent.workspace == workspace}
-
-    async def _known(self, event: NewEvent, workspace: str) -> Accepted | None:
-        """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
-        outcome = await self._journal.commit(Entry(dedupe=(workspace, event.source, event.source_id)))
-        return first_outcome(outcome.first) if isinstance(outcome, Duplicate) else None
+        return {agent.agent_id: agent for agent in self._agents.of(workspace)}
 
     # --- a run of its own ---
 
@@ -215,9 +217,11 @@ class Intake:
         """A child run: it is in no conversation, waits for nobody, and has its parent's rights at most."""
         if (refusal := self._gated(agent, event, lane=None, new_run=True)) is not None:
             raise refusal
-        if self._dispatcher.closing or self._dispatcher.crowded:
+        if self._dispatcher.closing or self._dispatcher.room.crowded:
             raise Overloaded("the host takes no runs now", hint="try again in a moment")
-        way = Way(agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent)
+        way = Way(
+            agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent, fresh=True
+        )
         return await self._create(event, way, watch=False)
 
     async def _create(self, event: NewEvent, way: Way, *, watch: bool, event_id: str | None = None) -> Accepted:
@@ -226,56 +230,59 @@ class Intake:
         )
         facts = run.facts
         turn = self._places.enter(way, run)
-        now = turn and (self._dispatcher.has_room or way.parent is not None)
+        now = turn and (self._dispatcher.room.left or way.parent is not None)
         run = replace(run, epoch=1) if now else run
-        records = self._maker.first_records(run)
+        entry = self._maker.first_entry(run, fresh=way.fresh)
         subscription = self._hub.subscribe(facts.run_id) if watch else None
+        prepared: Prepared | None = None
         if now:
-            self._dispatcher.expect(1)
+            self._dispatcher.room.coming += 1
 
         def decided(outcome: Outcome | HostError) -> None:
             # Here, and not behind the wait: a run that is on disk begins, also when its caller went away meanwhile.
             if now:
-                self._dispatcher.expect(-1)
+                self._dispatcher.room.coming -= 1
             self._places.counted(facts)
             if isinstance(outcome, Committed):
-                self._created(run, records, turn=turn)
+                self._maker.written(run)
+                self._created(run, entry.records, prepared, turn=turn)
                 if isinstance(way.decision, Interrupt):
                     self._task(self._stop(*way.decision.run_ids))
             else:
+                if prepared is not None:
+                    prepared.drop()
                 self._leave(facts)
 
         outcome: Outcome | None = None
         try:
-            entry = Entry(
-                records=records,
-                dedupe=None if facts.adopts else (facts.workspace, event.source, event.source_id),
-                adopt=(facts.workspace, facts.event_id) if facts.adopts else None,
-                size=sum(len(record.data) for record in records),
-            )
-            outcome = await self._journal.commit(entry, decided)
+            fate = self._journal.submit(entry, decided)
+            if now and not fate.done():
+                prepared = self._dispatcher.prepare(run, early=way.fresh and way.parent is None)
+            outcome = await fate
         finally:
             if subscription is not None and not isinstance(outcome, Committed):
                 subscription.close()
         if isinstance(outcome, Duplicate):
-            return first_outcome(outcome.first)
+            return await self.known.told(outcome.first)
         if not isinstance(outcome, Committed):  # somebody else was quicker to dispatch a message that waited
             return Accepted(event_id=facts.event_id, run_id=None, first=False)
         return _new(facts, subscription)
 
-    def _created(self, run: QueuedRun, records: list[NewRecord], *, turn: bool) -> None:
+    def _created(self, run: QueuedRun, records: list[NewRecord], prepared: Prepared | None, *, turn: bool) -> None:
         """A new run is on disk: show it and start it, or let it wait."""
         kill_point("dispatcher.after_accept")
         facts = run.facts
         self._gates.count(facts.agent_id, self._clock.now_ms(), workspace=facts.workspace)
         self._hub.publish(facts.run_id, [stream_record(record) for record in records if record.seq is not None])
+        if self.entered is not None:
+            self.entered(facts)
         if run.epoch:
-            self._dispatcher.begin(run)
+            self._dispatcher.begin(prepared or self._dispatcher.prepare(run))
             self._adopt(facts)
         elif turn or self._places.came_early(facts.run_id):
-            self._dispatcher.wait(run)
+            self._dispatcher.backlog.wait(run)
         else:
-            self._dispatcher.hold(run)
+            self._dispatcher.backlog.hold(run)
 
     async def _stop(self, *run_ids: str) -> None:
         for run_id in run_ids:
@@ -320,10 +327,12 @@ class Intake:
         )
         turn = self._places.enter(way, run)
         self._places.counted(run.facts)
+        if self.entered is not None:
+            self.entered(run.facts)
         if turn:
-            self._dispatcher.wait(run)
+            self._dispatcher.backlog.wait(run)
         else:
-            self._dispatcher.hold(run)
+            self._dispatcher.backlog.hold(run)
 
     def _adopt(self, facts: RunFacts) -> None:
         """A child run has begun: it ends with its parent, which may have gone meanwhile."""
@@ -368,7 +377,7 @@ class Intake:
 
     def _leave(self, facts: RunFacts) -> None:
         following = self._places.leave(facts)
-        if following is not None and not self._dispatcher.turn_of(following):
+        if following is not None and not self._dispatcher.backlog.turn_of(following):
             self._places.not_yet(following)
 
     @property

@@ -24,6 +24,8 @@ class Way:
     decision: Start | Queue | Interrupt
     parent: LiveRun | None = None
     external: bool = False
+    fresh: bool = False
+    """Whether its event cannot have come before, so that its runner may begin while the run goes to the disk."""
 
 
 class Places:

@@ -94,6 +94,7 @@ class Claims:
         landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
         last = len(items) - 1
         for index, item in enumerate(items):
+            run.take_in(item.event.flow)
             told = into(landed) if index == last else None
             if not run.note("steering.injected", {"event_id": item.event_id}, told, pressing=index == last):
                 return []
@@ -124,11 +125,13 @@ def fits_a_run(event: NewEvent) -> bool:
     return len(event.record("", None)) <= limits.CALL_BYTES - _ENVELOPE_BYTES
 
 
-async def claim(run: LiveRun, event_id: str) -> bool:
-    """Write into the run that the message is its own. False when the run ends, or is stopped: then it is not."""
+async def claim(run: LiveRun, event_id: str) -> tuple[int, int] | None:
+    """Write into the run that the message is its own: epoch and number of that. `None` when the run ends, or is
+    stopped: then it is not."""
     if run.state.cancel is not None or run.state.terminal is not None:
-        return False
+        return None
     landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
     if not run.note("steering.queued", {"event_id": event_id}, into(landed)):
-        return False
-    return await landed is not None
+        return None
+    place = run.place  # now: by the time it is on disk, others have numbers that no reader knows yet
+    return place if await landed is not None else None

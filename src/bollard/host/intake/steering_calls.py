@@ -17,3 +17,8 @@ class SteeringCalls:
         limit = 1 if params.mode == "one-at-a-time" else params.limit or limits.STEERING_QUEUE
         items = await self._giving.pull(run, limit)
         return SteeringPullResult.from_wire({"items": [item.to_wire(run) for item in items]})
+
+    async def text(self, run: LiveRun) -> tuple[str, str] | None:
+        """The oldest message that waits for the run: the id of its event, and its text. It counts as pulled."""
+        items = await self._giving.pull(run, 1)
+        return (items[0].event_id, items[0].event.text or "") if items else None

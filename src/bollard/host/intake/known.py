@@ -1,0 +1,50 @@
+"""Events that are on disk: what their senders are told when they send them again, and those that nobody takes."""
+
+import asyncio
+
+from bollard.host.clock import Clock
+from bollard.host.errors import StorageFull
+from bollard.host.intake.accepted import Accepted, NotTaken, first_outcome, not_taken
+from bollard.host.log.entries import Duplicate, Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord
+from bollard.host.runs.creation import RunMaker
+from bollard.host.runs.event import NewEvent
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import EventRow
+
+__all__ = ["KnownEvents"]
+
+
+class KnownEvents:
+    """One per host."""
+
+    def __init__(self, journal: Journal, store: Store, clock: Clock, maker: RunMaker) -> None:
+        self._journal = journal
+        self._store = store
+        self._clock = clock
+        self._maker = maker
+
+    async def find(self, event: NewEvent, workspace: str) -> Accepted | None:
+        """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
+        outcome = await self._journal.commit(Entry(dedupe=(workspace, event.source, event.source_id)))
+        return await self.told(outcome.first) if isinstance(outcome, Duplicate) else None
+
+    async def told(self, row: EventRow) -> Accepted:
+        """What the sender of this event was told first."""
+        if row.dispatch != "dropped":
+            return first_outcome(row)
+        return first_outcome(row, await asyncio.to_thread(not_taken, self._store, row))
+
+    async def drop(self, event: NewEvent, workspace: str, reason: NotTaken) -> Accepted:
+        """Keep an event that leads to no run, with the reason. The same again is told the same."""
+        if self._journal.full:
+            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+        event_id = f"evt_{self._maker.new_id()}"
+        data = event.record(event_id, None, dropped=reason.to_wire())
+        record = NewRecord(workspace=workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
+        entry = Entry(records=[record], dedupe=(workspace, event.source, event.source_id), size=len(data))
+        outcome = await self._journal.commit(entry)
+        if isinstance(outcome, Duplicate):
+            return await self.told(outcome.first)
+        return Accepted(event_id=event_id, run_id=None, first=True, reason=reason)
