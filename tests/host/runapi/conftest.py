@@ -10,21 +10,29 @@ import msgspec
 import psycopg
 import pytest
 
+from bollard.host.actions.executor import Executor
+from bollard.host.actions.outputs import BlobArtifacts
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import OPERATIONS, AccessPolicy, AgentPolicy, ResourceRule, StatePolicy
+from bollard.host.capabilities.capability import Capability
+from bollard.host.capabilities.registry import Sources
+from bollard.host.capabilities.sources import Adapter
 from bollard.host.clock import ManualClock
 from bollard.host.grants.offer import Offer, OfferedFile
 from bollard.host.log.entries import Committed, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.writer import Writer
 from bollard.host.log.writer_thread import WriterThread
-from bollard.host.runapi.gate import RunApi
+from bollard.host.runapi.gate import RunApi, StreamHandler
 from bollard.host.runapi.handlers import handlers
-from bollard.host.runs.creation import RunMaker
+from bollard.host.runapi.platform_calls import PlatformCalls
+from bollard.host.runapi.tool_calls import ToolCalls
+from bollard.host.runs.creation import QueuedRun, RunMaker
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun, RunPorts
+from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import ArtifactRow, PutArtifact
@@ -33,7 +41,7 @@ from bollard.trust import SigningKey
 from bollard.wire import WorkerResult, encode
 
 EVERYTHING = frozenset(f"{family}.{name}" for family, names in OPERATIONS.items() for name in names)
-OFFER = Offer.of(OfferedFile(file_id="manual", source="config"), OfferedFile(file_id="lost", source="config"))
+FILES = (OfferedFile(file_id="manual", source="config"), OfferedFile(file_id="lost", source="config"))
 
 
 class Refused(Exception):
@@ -66,6 +74,24 @@ class Call:
         self.outcome.set_exception(Refused(error))
 
 
+class StreamedCall(Call):
+    """One that is answered in pieces."""
+
+    streamed = True
+
+    def __init__(self, action: str, params: JsonObject) -> None:
+        super().__init__(action, params)
+        self.chunks: list[Any] = []
+
+    async def chunk(self, data: Any) -> None:
+        self.chunks.append(data)
+
+    def give_up(self) -> None:
+        """The worker does not want the rest."""
+        self.given_up = True
+        self.on_given_up()
+
+
 def agent(agent_id: str = "parrot", workspace: str = "default", plugin: str = "acme/parrot", **more: Any) -> Agent:
     """One that may do everything there is."""
     access = AccessPolicy(
@@ -93,8 +119,11 @@ class House:
         self.blobs = blobs
         self.clock = clock
         self.journal = journal
-        self._maker = RunMaker(clock, IdMaker(), lambda _: OFFER)
+        self._sources = Sources()
+        self._maker = RunMaker(clock, IdMaker(), self._offer_of)
         self._numbers = itertools.count(1)
+
+        self.executor = Executor(adapters=self, store=store, artifacts=BlobArtifacts(blobs), clock=clock)
 
         async def unasked(run: LiveRun, params: Any) -> HostInfo:
             raise AssertionError((run, params))
@@ -107,9 +136,14 @@ class House:
             host_version="1.2.3",
             steering_pull=unasked,
             agents_call=unasked,
+            tools_call=ToolCalls(self.executor).call,
+            platform_request=PlatformCalls(ToolCalls(self.executor)).request,
         )
-        self._api = RunApi(self.handlers, clock)
+        self.streams: dict[str, StreamHandler] = {}
+        self._api = RunApi(self.handlers, clock, streams=self.streams)
+        self.redactor = Redactor()
         self._ports = RunPorts(
+            redactor=self.redactor,
             journal=journal,
             hub=Hub(),
             clock=clock,
@@ -120,8 +154,21 @@ class House:
         )
         self.runs: list[LiveRun] = []
 
-    async def begin(self, of: Agent | None = None, **event: Any) -> LiveRun:
-        """A run of an event in the room."""
+    def offer(self, sources: Sources) -> None:
+        """What the workspace offers to runs that begin from now on, beside its files."""
+        self._sources = sources
+
+    def adapter(self, workspace: str, capability_id: str) -> Adapter | None:
+        return self._sources.adapter(workspace, capability_id)
+
+    def stands(self, workspace: str, granted: Capability) -> bool:
+        return self._sources.stands(workspace, granted)
+
+    def _offer_of(self, workspace: str) -> Offer:
+        return Offer.of(*FILES, capabilities=self._sources.capabilities(workspace))
+
+    def queued(self, of: Agent | None = None, **event: Any) -> QueuedRun:
+        """A run of an event in the room, before it is written."""
         fields: dict[str, Any] = {
             "source": "web",
             "source_id": f"e{next(self._numbers)}",
@@ -133,19 +180,28 @@ class House:
             "actor_id": "ann",
             **event,
         }
-        queued = self._maker.make(NewEvent(**fields), of or agent(), "direct", epoch=1)
+        return self._maker.make(NewEvent(**fields), of or agent(), "direct", epoch=1)
+
+    async def begin(self, of: Agent | None = None, **event: Any) -> LiveRun:
+        """A run of an event in the room."""
+        queued = self.queued(of, **event)
         assert isinstance(await self.journal.commit(Entry(records=self._maker.first_records(queued))), Committed)
-        run = LiveRun(queued.facts, queued.grant, epoch=1, seq=2, ports=self._ports)
+        run = LiveRun(queued.facts, queued.grant, epoch=1, seq=2, ports=self._ports, session=queued.session)
         self.runs.append(run)
         return run
 
-    async def ask(self, run: LiveRun, action: str, **params: Any) -> Any:
+    async def ask(self, run: LiveRun, action: str, /, **params: Any) -> Any:
         """The answer of the run API; raises `Refused`."""
         call = Call(action, params)
         self._api.called(run, call)  # type: ignore[arg-type]
         return await call.outcome
 
-    async def refusal(self, run: LiveRun, action: str, **params: Any) -> Refused:
+    def begin_stream(self, run: LiveRun, action: str, /, **params: Any) -> "StreamedCall":
+        call = StreamedCall(action, params)
+        self._api.called(run, call)  # type: ignore[arg-type]
+        return call
+
+    async def refusal(self, run: LiveRun, action: str, /, **params: Any) -> Refused:
         with pytest.raises(Refused) as caught:
             await self.ask(run, action, **params)
         return caught.value
@@ -205,7 +261,7 @@ def postgres_url(postgres_url: str) -> Iterator[str]:
     """Also without stored values."""
     yield postgres_url
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("TRUNCATE storage")
+        connection.execute("DELETE FROM storage")
 
 
 @pytest.fixture

@@ -248,7 +248,7 @@ async def test_the_open_uploads_of_a_run_go_when_it_ends(memory_house: Any, tmp_
     assert file.exists()
 
     await house.end(run)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while file.exists():
             await asyncio.to_thread(lambda: None)
 

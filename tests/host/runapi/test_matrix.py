@@ -111,8 +111,8 @@ async def test_a_run_that_has_ended_gets_one_answer_whatever_it_asks(memory_hous
     assert {refused.message for refused in refusals} == {"there is no such run"}
 
 
-async def test_every_action_but_those_of_models_tools_and_platforms_is_answered(memory_house: Any) -> None:
-    answered = {name for name in ACTIONS if name.partition(".")[0] not in ("models", "tools", "knowledge", "platform")}
+async def test_every_action_but_those_of_models_and_knowledge_is_answered(memory_house: Any) -> None:
+    answered = {name for name in ACTIONS if name.partition(".")[0] not in ("models", "knowledge")}
 
     assert set(memory_house.handlers) == answered
 

@@ -1,11 +1,15 @@
 """`storage.*` and `files.get`: bytes in ranges, by plugin and by workspace."""
 
 import base64
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from bollard.host.capabilities.sources import CallContext
+from bollard.host.errors import NotFound, ToolFailed
 from bollard.host.grants.check import NOT_FOUND
+from bollard.host.runapi.tool_artifacts import RunArtifacts
 
 
 def text64(content: bytes) -> str:
@@ -28,6 +32,28 @@ async def test_bytes_are_kept_and_read_in_ranges(house: Any) -> None:
     assert (content_of(middle), middle["size_bytes"], middle["has_more"]) == (b"234", 10, True)
     assert (content_of(tail), tail["has_more"]) == (b"789", False)
     assert (content_of(behind), behind["has_more"]) == (b"", False)
+
+
+async def test_no_content_with_a_secret_of_the_workspace_is_kept(house: Any) -> None:
+    run = await house.begin()
+    secret = b"a-secret-of-the-workspace"
+    house.redactor.add(run.facts.workspace, secret.decode())
+    tool = RunArtifacts(lambda _: run, lambda *_: None, house.blobs)
+    context = CallContext(run_id=run.facts.run_id, workspace=run.facts.workspace, agent_id="a")
+
+    for content in (b"\xff binary: " + secret, base64.b64encode(secret)):
+        refused = await house.refusal(run, "storage.set", area="plugin", key="k", content_base64=text64(content))
+        assert refused.code == "invalid_argument"
+        with pytest.raises(ToolFailed, match="secret"):
+            await tool.write(context, call_id="c", name="n.txt", mime_type="text/plain", content=content)
+        upload = await house.ask(run, "artifacts.begin", artifact_type="file", mime_type="text/plain", name="n")
+        piece = {"upload_id": upload["upload_id"], "offset": 0, "content_base64": text64(content)}
+        assert (await house.refusal(run, "artifacts.append", **piece)).code == "invalid_argument"
+        with pytest.raises(NotFound):
+            house.blobs.size(sha256(content).hexdigest())
+    assert house.records(run, "storage.updated") == house.records(run, "artifact.created") == []
+    await tool.write(context, call_id="c", name="n.txt", mime_type="text/plain", content=b"nothing secret")
+    assert len(house.records(run, "artifact.created")) == 1
 
 
 async def test_a_value_is_replaced_deleted_and_may_be_empty(house: Any) -> None:

@@ -49,6 +49,7 @@ class Artifacts:
         row = await asyncio.to_thread(self._find, run, artifact_id)
         if row is None:
             raise ApiRefused("not_found", "this run has no such artifact")
+        run.take_in(row.flow)
         return row
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from bollard.host.runapi.brought import Brought
 from bollard.host.runapi.cursors import Cursors
 from bollard.host.runapi.pages import filled
 from bollard.host.runapi.refusal import ApiRefused
@@ -28,16 +29,23 @@ class Events:
         row = await asyncio.to_thread(self._store.event, run.facts.workspace, params.event_id)
         if row is None or not _in_reach(run, row):
             raise ApiRefused("not_found", "this run has no such event")
+        run.take_in(row.flow)
         return self._item(run, row)
 
     async def page(self, run: LiveRun, params: EventsPage) -> EventPage:
         """Items are oldest first; the next page is before them."""
         before = self._cursors.open(_PAGE, run.facts.run_id, _place(run), params.before, "before")
-        return await asyncio.to_thread(self._page, run, before, params.limit)
+        brought = Brought()
+        page = await asyncio.to_thread(self._page, run, before, params.limit, brought)
+        run.take_in(brought.bits)
+        return page
 
-    def _page(self, run: LiveRun, before: int | None, limit: int) -> EventPage:
-        rows = self._rows(run, before, limit + 1)
-        newest_first, has_more = filled(rows, lambda row: self._item(run, row), limit)
+    def _page(self, run: LiveRun, before: int | None, limit: int, brought: Brought) -> EventPage:
+        def item_of(row: EventRow) -> AgentEventRecord:
+            brought.by(row)
+            return self._item(run, row)
+
+        newest_first, has_more = filled(self._rows(run, before, limit + 1), item_of, limit)
         next_cursor = newest_first[-1].cursor if has_more else None
         return EventPage(items=tuple(reversed(newest_first)), next_cursor=next_cursor, has_more=has_more)
 

@@ -6,7 +6,8 @@ parameters, the grant. Then the handler, within the time that is left. Every cal
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 import structlog
 from pydantic import ValidationError
@@ -16,17 +17,42 @@ from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.grants.check import Denied, check_call
 from bollard.host.runapi.refusal import ApiRefused, refusal_of
+from bollard.host.runs.api_call import ApiCall, StreamedCall
 from bollard.host.runs.live import LiveRun
+from bollard.host.telemetry.counts import RunCounts
+from bollard.host.telemetry.gen_ai import SPANS_OF_THEIR_OWN, call_span
+from bollard.host.telemetry.tracer import OpenSpan, Tracer
 from bollard.protocol import ACTIONS, AgentAPIError, JsonObject, Shape, Strict, first_problem, limits
-from bollard.wire import RunCall, encode
+from bollard.wire import ChannelClosed, PayloadTooLarge, encode
 
-__all__ = ["Handler", "RunApi"]
+__all__ = ["Emit", "Handler", "RunApi", "StreamHandler"]
 
 _log = structlog.get_logger("bollard.runapi")
 
+Emit = Callable[[JsonObject], Awaitable[None]]
+"""Hands one piece of an answer on; waits while whoever reads is behind. Raises `WireError` when nobody reads."""
 Handler = Callable[[LiveRun, Any], Awaitable[Shape]]
 """Answers one action for one run that may do it. Raises `ApiRefused` or `HostError`."""
 
+StreamHandler = Callable[[LiveRun, Any, Emit], Awaitable[None]]
+"""Answers one action in pieces, each handed on before the next is made."""
+
+_THINGS: Final = (
+    "model_id",
+    "name",
+    "kb_id",
+    "artifact_id",
+    "upload_id",
+    "file_id",
+    "event_id",
+    "agent_id",
+    "conversation_id",
+    "scope",
+    "area",
+)
+"""Parameters that name what a call is about."""
+_MAY_WAIT: Final = frozenset({"tools.call", "platform.request", "agents.call"})
+"""What somebody may be asked about first. What bounds each is the run's deadline, and the limit of what it does."""
 _GONE: Final = AgentAPIError(code="not_found", message="there is no such run")
 _NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has no such action")
 
@@ -34,13 +60,24 @@ _NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has 
 class RunApi:
     """One per host."""
 
-    def __init__(self, handlers: Mapping[str, Handler], clock: Clock) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        clock: Clock,
+        counts: RunCounts | None = None,
+        tracer: Tracer | None = None,
+        streams: Mapping[str, StreamHandler] = MappingProxyType({}),
+    ) -> None:
+        self._streams = streams
+        self._counts = counts or RunCounts()
+        self._tracer = tracer or Tracer(clock)
         self._handlers = handlers
         self._clock = clock
-        self._rates: Rates[str] = Rates(limits.CALLS_PER_S * 60, limits.CALLS_BURST)
+        self._rates: dict[int, Rates[str]] = {}
+        """By calls a second: few runs have a rate of their own."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def called(self, run: LiveRun, call: RunCall) -> None:
+    def called(self, run: LiveRun, call: ApiCall) -> None:
         """A runner asks. Whatever it says of itself in the parameters is not believed: `run` comes of its channel."""
         admitted = self._admit(run, call)
         if isinstance(admitted, AgentAPIError):
@@ -56,8 +93,10 @@ class RunApi:
         task.add_done_callback(self._tasks.discard)
         call.on_given_up = task.cancel
 
-    def _deny(self, run: LiveRun, call: RunCall, error: AgentAPIError) -> None:
+    def _deny(self, run: LiveRun, call: ApiCall, error: AgentAPIError) -> None:
         """Refused before anything happened. Of a flood the first is recorded, and later how many there were."""
+        self._counts.deny(error.code)
+        self._end_span(self._span(run), run, call, error.code)
         if error.code != "rate_limited" or not run.calls_limited:
             self._record(run, call, error.code, None)
         run.calls_limited += error.code == "rate_limited"
@@ -65,7 +104,7 @@ class RunApi:
 
     # --- before anything happens ---
 
-    def _admit(self, run: LiveRun, call: RunCall) -> Strict | AgentAPIError:
+    def _admit(self, run: LiveRun, call: ApiCall) -> Strict | AgentAPIError:
         """The checked parameters, or why the call is refused."""
         if run.ending:
             return _GONE
@@ -93,7 +132,7 @@ class RunApi:
         allowed = run.grant.limits
         if run.calls_in_flight >= allowed.calls_in_flight:
             return _error("rate_limited", f"{allowed.calls_in_flight} calls are in flight already", retryable=True)
-        wait_s = self._rates.take(run.facts.run_id, self._clock.monotonic())
+        wait_s = self._rates_of(allowed.calls_per_s).take(run.facts.run_id, self._clock.monotonic())
         if wait_s is not None:
             details: JsonObject = {"retry_after_s": round(wait_s, 3)}
             return _error("rate_limited", f"a run makes {allowed.calls_per_s} calls a second", details, retryable=True)
@@ -101,15 +140,25 @@ class RunApi:
             return _error("budget_exceeded", f"a run of this agent makes {allowed.calls_per_run} calls at most")
         return None
 
+    def _rates_of(self, calls_per_s: int) -> Rates[str]:
+        """What may come at once grows and shrinks with the rate."""
+        if calls_per_s not in self._rates:
+            burst = max(1, calls_per_s * limits.CALLS_BURST // limits.CALLS_PER_S)
+            self._rates[calls_per_s] = Rates(calls_per_s * 60, burst)
+        return self._rates[calls_per_s]
+
     # --- answering ---
 
-    async def _answer(self, run: LiveRun, call: RunCall, params: Strict) -> None:
+    async def _answer(self, run: LiveRun, call: ApiCall, params: Strict) -> None:
         started = self._clock.monotonic()
+        span = None if call.action in SPANS_OF_THEIR_OWN else self._span(run)
         outcome = "cancelled"
         try:
-            async with asyncio.timeout(run.left_s):
+            # One that waits for a person is not measured by this clock: the run's own stands still meanwhile.
+            async with asyncio.timeout(None if call.action in _MAY_WAIT else run.left_s):
                 answer = await self._handle(run, call, params)
         except asyncio.CancelledError:
+            self._end_span(span, run, call, outcome)
             return  # nobody waits for it any more: the worker gave it up, or its run is over
         except TimeoutError:
             error = _error("deadline_exceeded", "the run had no time left before the answer came")
@@ -118,10 +167,12 @@ class RunApi:
         except HostError as failed:
             error = refusal_of(failed)
         except Exception:  # noqa: BLE001 -- the boundary to every handler: one that fails must not hang its caller
-            _log.exception("a call of the run API failed", run=run.facts.run_id, action=call.action)
+            trace_id = None if run.trace is None else run.trace.context.trace_id
+            _log.exception("a call of the run API failed", run=run.facts.run_id, trace=trace_id, action=call.action)
             error = _error("runtime_error", "the host could not answer this call")
         else:
             outcome = "ok"
+            self._end_span(span, run, call, None)
             self._record(run, call, outcome, started)
             call.answer(answer)
             return
@@ -129,31 +180,54 @@ class RunApi:
             run.calls_in_flight -= 1
             if outcome == "cancelled" and call.given_up:
                 self._record(run, call, outcome, started)
+        self._end_span(span, run, call, error.code)
         self._record(run, call, error.code, started)
         call.refuse(error)
 
-    async def _handle(self, run: LiveRun, call: RunCall, params: Strict) -> JsonObject:
-        handler = self._handlers.get(call.action)
-        if handler is None:
+    def _span(self, run: LiveRun) -> OpenSpan | None:
+        return None if run.span is None else self._tracer.under(run.span.context)
+
+    def _end_span(self, span: OpenSpan | None, run: LiveRun, call: ApiCall, error: str | None) -> None:
+        if span is not None:
+            name, attributes = call_span(run.facts, call.action[:64], _named(call))
+            self._tracer.end(span, name, "internal", attributes, error)
+
+    async def _handle(self, run: LiveRun, call: ApiCall, params: Strict) -> JsonObject:
+        handler, stream = self._handlers.get(call.action), self._streams.get(call.action)
+        if handler is None and stream is None:
             raise ApiRefused("unauthorized", f"{call.action} cannot be answered by this host")
         if not await run.written():  # a runner reads its own writes
             raise ApiRefused("not_found", _GONE.message)
-        return (await handler(run, params)).to_wire()
+        if handler is not None:
+            return (await handler(run, params)).to_wire()
+        if stream is not None:
+            await self._streamed(stream, run, params, cast("StreamedCall", call))
+        return {}
 
-    def _record(self, run: LiveRun, call: RunCall, outcome: str, started: float | None) -> None:
+    async def _streamed(self, stream: StreamHandler, run: LiveRun, params: Strict, call: StreamedCall) -> None:
+        try:
+            await stream(run, params, call.chunk)
+        except ChannelClosed:
+            raise ApiRefused("cancelled", "nobody reads the stream any more") from None
+        except PayloadTooLarge as error:
+            raise ApiRefused("payload_too_large", str(error)) from error
+
+    def _record(self, run: LiveRun, call: ApiCall, outcome: str, started: float | None) -> None:
         """What was asked and what came of it. Nobody waits for it, so it shares a later commit."""
         data: JsonObject = {"action": call.action[:64], "outcome": outcome}
         if started is not None:
             data["ms"] = round((self._clock.monotonic() - started) * 1000, 1)
-        if (thing := _named(call)) is not None:
+        if (thing := _named(call, *_THINGS)) is not None:
             data["resource"] = thing
+        if (key := _named(call, "key")) is not None:
+            data["key"] = key
         run.note("api.called" if started is not None else "api.denied", data, pressing=False)
 
 
-def _named(call: RunCall) -> str | None:
+def _named(call: ApiCall, *parameters: str) -> str | None:
     """The thing that a call names, as the runner named it."""
-    for key in ("model_id", "name", "kb_id", "artifact_id", "file_id", "event_id", "agent_id", "scope", "area"):
-        value = call.params.get(key)
+    for name in parameters:
+        value = call.params.get(name)
         if isinstance(value, str):
             return value[:128]
     return None

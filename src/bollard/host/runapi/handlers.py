@@ -1,6 +1,7 @@
 """Every action of the run API that this host answers, by name. Gates are not here: a handler is past them."""
 
 from bollard.host.clock import Clock
+from bollard.host.knowledge.library import Library
 from bollard.host.runapi.artifacts import Artifacts
 from bollard.host.runapi.cursors import Cursors
 from bollard.host.runapi.events import Events
@@ -8,9 +9,12 @@ from bollard.host.runapi.files import Files
 from bollard.host.runapi.gate import Handler
 from bollard.host.runapi.history import History
 from bollard.host.runapi.host_info import HostFacts
+from bollard.host.runapi.knowledge import Knowledge
+from bollard.host.runapi.models import Models
 from bollard.host.runapi.reach import ArtifactReach
 from bollard.host.runapi.state import State
 from bollard.host.runapi.storage import Storage
+from bollard.host.runapi.tools import Tools
 from bollard.host.runapi.uploads import Uploads
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
@@ -28,6 +32,10 @@ def handlers(
     host_version: str,
     steering_pull: Handler,
     agents_call: Handler,
+    tools_call: Handler,
+    platform_request: Handler,
+    models: Models | None = None,
+    library: Library | None = None,
     mime_types: MimeTypes = ANY_MIME_TYPE,
 ) -> dict[str, Handler]:
     """The run API over these parts."""
@@ -55,6 +63,20 @@ def handlers(
         "storage.delete": storage.delete,
         "storage.list": storage.keys,
         "files.get": Files(store, blobs).get,
+        "tools.detail": Tools().detail,
+        "tools.call": tools_call,
+        "platform.request": platform_request,
         "agents.call": agents_call,
         "host.info": HostFacts(host_version).info,
+        **({} if models is None else _of_models(models)),
+        **({} if library is None else _knowledge(Knowledge(library))),
     }
+
+
+def _knowledge(knowledge: Knowledge) -> dict[str, Handler]:
+    return {"knowledge.list": knowledge.list, "knowledge.retrieve": knowledge.retrieve}
+
+
+def _of_models(models: Models) -> dict[str, Handler]:
+    """All but `models.stream`, which answers in pieces."""
+    return {"models.invoke": models.invoke, "models.rerank": models.rerank, "models.embed": models.embed}

@@ -10,6 +10,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from bollard.host.grants.check import NOT_FOUND, whole_conversation
+from bollard.host.runapi.brought import Brought
 from bollard.host.runapi.cursors import Cursors
 from bollard.host.runapi.pages import filled
 from bollard.host.runapi.reach import FindArtifact
@@ -18,8 +19,7 @@ from bollard.host.runapi.transcript_items import item_of, refs_of
 from bollard.host.runs.live import LiveRun
 from bollard.host.store.boundary import Store, TranscriptQuery
 from bollard.host.store.places import place_of
-from bollard.host.store.rows import TranscriptRow
-from bollard.host.store.search_text import terms
+from bollard.host.store.rows import ArtifactRow, TranscriptRow
 from bollard.protocol import (
     HistoryPage,
     HistoryPageQuery,
@@ -30,6 +30,7 @@ from bollard.protocol import (
     TranscriptItem,
     first_problem,
 )
+from bollard.segments import terms
 
 __all__ = ["History"]
 
@@ -85,7 +86,10 @@ class History:
             after=self._cursors.open(_PAGE, run_id, reading.place, params.after, "after"),
             forward=params.direction == "forward",
         )
-        return await asyncio.to_thread(self._page, run, replace(reading, query=query), params)
+        brought = Brought()
+        page = await asyncio.to_thread(self._page, run, replace(reading, query=query), params, brought)
+        run.take_in(brought.bits)
+        return page
 
     async def search(self, run: LiveRun, params: HistorySearch) -> HistorySearchResult:
         """Best first; hits that no page could hold are left out from the worst end."""
@@ -97,13 +101,15 @@ class History:
             before_ms=_ms(filters.before),
             after_ms=_ms(filters.after),
         )
-        items = await asyncio.to_thread(self._search, run, replace(reading, query=query), params)
+        brought = Brought()
+        items = await asyncio.to_thread(self._search, run, replace(reading, query=query), params, brought)
+        run.take_in(brought.bits)
         return HistorySearchResult(items=tuple(items), query=params.query)
 
-    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery) -> HistoryPage:
+    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery, brought: Brought) -> HistoryPage:
         items, has_more = filled(
             self._whole(reading.query) if reading.whole else self._rows(reading.query),
-            lambda row: self._item(run, reading, row, include_artifacts=params.include_artifacts),
+            lambda row: self._item(run, reading, row, brought, include_artifacts=params.include_artifacts),
             params.limit,
         )
         first, last = (items[0].cursor, items[-1].cursor) if items else (None, None)
@@ -131,15 +137,26 @@ class History:
         sides = (self._rows(replace(query, thread=thread, limit=limit)) for thread in threads)
         return merge(*sides, key=lambda row: row.seq, reverse=not query.forward)
 
-    def _search(self, run: LiveRun, reading: _Reading, params: HistorySearch) -> list[TranscriptItem]:
+    def _search(self, run: LiveRun, reading: _Reading, params: HistorySearch, brought: Brought) -> list[TranscriptItem]:
         rows = self._store.search(reading.query, terms(params.query))
-        items, _ = filled(rows, lambda row: self._item(run, reading, row, include_artifacts=False), params.top_k)
+        items, _ = filled(
+            rows, lambda row: self._item(run, reading, row, brought, include_artifacts=False), params.top_k
+        )
         return items
 
-    def _item(self, run: LiveRun, reading: _Reading, row: TranscriptRow, *, include_artifacts: bool) -> TranscriptItem:
+    def _item(
+        self, run: LiveRun, reading: _Reading, row: TranscriptRow, brought: Brought, *, include_artifacts: bool
+    ) -> TranscriptItem:
         cursor = self._cursors.seal(_PAGE, run.facts.run_id, reading.place, row.seq)
-        refs = refs_of(row, lambda artifact_id: self._find_artifact(run, artifact_id)) if include_artifacts else ()
-        return item_of(row, cursor, refs)
+        brought.by(row)
+
+        def find(artifact_id: str) -> ArtifactRow | None:
+            found = self._find_artifact(run, artifact_id)
+            if found is not None:
+                brought.by(found)
+            return found
+
+        return item_of(row, cursor, refs_of(row, find) if include_artifacts else ())
 
 
 def _reading(run: LiveRun, conversation: str | None) -> _Reading:

@@ -1,9 +1,9 @@
 """A call of the run API that is refused, as its handlers raise it. The gate turns it into the protocol's error."""
 
-from bollard.host.errors import HostError
+from bollard.host.errors import HostError, ModelFailed
 from bollard.protocol import AgentAPIError, ErrorCode, JsonObject
 
-__all__ = ["ApiRefused", "refusal_of"]
+__all__ = ["ApiRefused", "protocol_code", "refusal_of"]
 
 _CODES: dict[str, ErrorCode] = {
     "not_found": "not_found",
@@ -13,9 +13,28 @@ _CODES: dict[str, ErrorCode] = {
     "unauthorized": "capability_denied",
     "budget_exceeded": "budget_exceeded",
     "rate_limited": "rate_limited",
+    "draining": "rate_limited",
     "storage_full": "storage_full",
     "storage_unavailable": "audit_unavailable",
+    "approval_denied": "approval_denied",
+    "approval_expired": "approval_expired",
+    "approval_required": "approval_required",
+    "audit_unavailable": "audit_unavailable",
+    "cancelled": "cancelled",
+    "capability_denied": "capability_denied",
+    "egress_denied": "capability_denied",
+    "outcome_unknown": "outcome_unknown",
+    "revoked": "revoked",
+    "sandbox_unavailable": "capability_denied",
+    "tool_failed": "tool_failed",
+    "knowledge_unavailable": "runtime_error",
 }
+_MODEL_REASONS: dict[str, ErrorCode] = {
+    "rate_limited": "rate_limited",
+    "timeout": "deadline_exceeded",
+    "context_length": "payload_too_large",
+}
+"""Why a model did not answer, where §7 has a code for it."""
 
 
 class ApiRefused(Exception):
@@ -26,7 +45,21 @@ class ApiRefused(Exception):
         self.error = AgentAPIError(code=code, message=message, retryable=retryable, details=details or {})
 
 
+def protocol_code(code: str) -> ErrorCode:
+    """The code of §7 for one of the host's own."""
+    return _CODES.get(code, "runtime_error")
+
+
 def refusal_of(error: HostError) -> AgentAPIError:
     """A host's error as a runner gets it."""
-    code = _CODES.get(error.code, "runtime_error")
+    if isinstance(error, ModelFailed):
+        return _of_model(error)
+    return AgentAPIError(
+        code=protocol_code(error.code), message=error.message, retryable=error.retryable, details=error.details
+    )
+
+
+def _of_model(error: ModelFailed) -> AgentAPIError:
+    """`details.reason` says more than any code. Whoever has had a part of the answer must not ask again unawares."""
+    code = _MODEL_REASONS.get(str(error.details.get("reason")), "runtime_error")
     return AgentAPIError(code=code, message=error.message, retryable=error.retryable, details=error.details)

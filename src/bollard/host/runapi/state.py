@@ -8,6 +8,7 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.log.entries import Judgement, StateExpectation
 from bollard.host.log.records import encode_data
+from bollard.host.runapi.brought import Brought
 from bollard.host.runapi.cursors import Cursors
 from bollard.host.runapi.names import check_key
 from bollard.host.runapi.pages import keys_with
@@ -48,6 +49,7 @@ class State:
         row = await asyncio.to_thread(self._store.state, _scope(run, params.scope), params.key, self._clock.now_ms())
         if row is None:
             raise ApiRefused("not_found", "this run has no such state value")
+        run.take_in(row.flow)
         expires_at = None if row.expires_ms is None else row.expires_ms / 1000
         return StateValue(value=_decode(row.value), version=row.version, expires_at=expires_at)
 
@@ -63,20 +65,20 @@ class State:
         if expires_ms is not None:
             data["expires_ms"] = expires_ms
         size += len(params.key.encode())
-        expects = _expectation(params, scope_key, now_ms, size=size, expires_ms=expires_ms)
+        expects = _expectation(params, scope_key, size=size, expires_ms=expires_ms)
         judged = await _write(run, "state.updated", data, expects)
         return Written(version=judged.version, existed=judged.version > 1)
 
     async def delete(self, run: LiveRun, params: StateDelete) -> Written:
         check_key(params.key)
-        scope_key, now_ms = _scope(run, params.scope), self._clock.now_ms()
-        row = await asyncio.to_thread(self._store.state, scope_key, params.key, now_ms)
+        scope_key = _scope(run, params.scope)
+        row = await asyncio.to_thread(self._store.state, scope_key, params.key, self._clock.now_ms())
         if row is None:
             if params.if_version:
                 raise _other_version(0)
             return Written(existed=False)  # nothing was there, so nothing is written
         data: JsonObject = {"scope": params.scope, "key": params.key}
-        expects = _expectation(params, scope_key, now_ms, size=0)
+        expects = _expectation(params, scope_key, size=0)
         await _write(run, "state.deleted", data, expects)
         return Written(existed=True)
 
@@ -84,18 +86,29 @@ class State:
         scope_key, run_id = _scope(run, params.scope), run.facts.run_id
         place = f"{scope_key}/{params.prefix}"
         after = self._cursors.open_key("state.list", run_id, place, params.cursor)
-        keys, has_more = await asyncio.to_thread(self._keys_behind, scope_key, params.prefix, after, params.limit)
+        brought = Brought()
+        keys, has_more = await asyncio.to_thread(
+            self._keys_behind, scope_key, params.prefix, after, params.limit, brought
+        )
+        run.take_in(brought.bits)  # a key is chosen by whoever writes it, like a value
         cursor = self._cursors.seal_key("state.list", run_id, place, keys[-1]) if has_more else None
         return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
 
-    def _keys_behind(self, scope_key: str, prefix: str, after: str | None, limit: int) -> tuple[list[str], bool]:
+    def _keys_behind(
+        self, scope_key: str, prefix: str, after: str | None, limit: int, brought: Brought
+    ) -> tuple[list[str], bool]:
         store, now_ms = self._store, self._clock.now_ms()
+
+        def first(key: str) -> bool:
+            row = store.state(scope_key, key, now_ms)
+            return row is not None and brought.key(row) == key
+
         return keys_with(
             prefix,
             after,
             limit,
-            has=lambda key: store.state(scope_key, key, now_ms) is not None,
-            behind=lambda key, count: [row.key for row in store.states(scope_key, key, count, now_ms)],
+            has=first,
+            behind=lambda key, count: [brought.key(row, prefix) for row in store.states(scope_key, key, count, now_ms)],
         )
 
 
@@ -111,7 +124,7 @@ def _life_ms(ttl: int) -> int:
 
 
 def _expectation(
-    params: StateSet | StateDelete, scope_key: str, now_ms: int, *, size: int, expires_ms: int | None = None
+    params: StateSet | StateDelete, scope_key: str, *, size: int, expires_ms: int | None = None
 ) -> StateExpectation:
     """What the record that is written instead can say beforehand: what was wanted."""
     refused: JsonObject = {"scope": params.scope, "key": params.key, "version": params.if_version, "size": size}
@@ -120,7 +133,6 @@ def _expectation(
         otherwise=("state.refused", encode_data(refused)),
         scope_key=scope_key,
         key=params.key,
-        now_ms=now_ms,
         version=params.if_version,
         size=size,
         quota=limits.STATE_SCOPE_BYTES,

@@ -5,6 +5,7 @@ import base64
 import hashlib
 
 from bollard.host.log.areas import area_key
+from bollard.host.runapi.brought import Brought
 from bollard.host.runapi.content import read_piece
 from bollard.host.runapi.cursors import Cursors
 from bollard.host.runapi.names import check_key
@@ -43,6 +44,7 @@ class Storage:
         row = await self._row(run, params.area, params.key)
         piece = None
         if row is not None:
+            run.take_in(row.flow)
             piece = await asyncio.to_thread(read_piece, self._blobs, row.sha256, params.offset, params.length)
         if piece is None:
             raise ApiRefused("not_found", "this run has no such stored value")
@@ -70,21 +72,30 @@ class Storage:
         area, run_id = _area(run, params.area), run.facts.run_id
         place = f"{area}/{params.prefix}"
         after = self._cursors.open_key("storage.list", run_id, place, params.cursor)
-        keys, has_more = await asyncio.to_thread(self._keys_behind, area, params.prefix, after, params.limit)
+        brought = Brought()
+        keys, has_more = await asyncio.to_thread(self._keys_behind, area, params.prefix, after, params.limit, brought)
+        run.take_in(brought.bits)  # a key is chosen by whoever writes it, like a value
         cursor = self._cursors.seal_key("storage.list", run_id, place, keys[-1]) if has_more else None
         return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
 
     async def _row(self, run: LiveRun, area: StorageArea, key: str) -> StorageRow | None:
         return await asyncio.to_thread(self._store.storage, _area(run, area), key)
 
-    def _keys_behind(self, area: str, prefix: str, after: str | None, limit: int) -> tuple[list[str], bool]:
+    def _keys_behind(
+        self, area: str, prefix: str, after: str | None, limit: int, brought: Brought
+    ) -> tuple[list[str], bool]:
         store = self._store
+
+        def first(key: str) -> bool:
+            row = store.storage(area, key)
+            return row is not None and brought.key(row) == key
+
         return keys_with(
             prefix,
             after,
             limit,
-            has=lambda key: store.storage(area, key) is not None,
-            behind=lambda key, count: [row.key for row in store.storages(area, key, count)],
+            has=first,
+            behind=lambda key, count: [brought.key(row, prefix) for row in store.storages(area, key, count)],
         )
 
 

@@ -75,6 +75,8 @@ class Uploads:
         content = base64.b64decode(params.content_base64)
         if params.offset + len(content) > self._max_bytes:
             raise ApiRefused("payload_too_large", f"an artifact has {self._max_bytes} bytes at most")
+        if await asyncio.to_thread(run.withholds, content):
+            raise ApiRefused("invalid_argument", "the content has a secret of the workspace in it")
         with _upload_errors("offset"):
             here = await asyncio.to_thread(self._blobs.append, params.upload_id, params.offset, content)
         return ArtifactUpload(upload_id=params.upload_id, offset=here)

@@ -15,6 +15,8 @@ async def write_down(
     run: LiveRun, kind: str, data: JsonObject, *, expects: StateExpectation | None = None, blob: bytes | None = None
 ) -> Judgement:
     """What became of the expectation, once the record is on disk. Raises `ApiRefused` where it never will be."""
+    if blob is not None and run.withholds(blob):
+        raise ApiRefused("invalid_argument", "the content has a secret of the workspace in it")
     landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
     taken = run.note(kind, data, into(landed), expects=expects, blob=blob)
     judged = await landed if taken else None

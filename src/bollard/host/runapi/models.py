@@ -1,0 +1,63 @@
+"""`models.invoke`, `models.stream`, `models.rerank`, `models.embed`: the door to what answers them. That is loaded when
+a run first asks a model, because most hosts are idle and their memory is measured."""
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bollard.host.actions.budgets import Budgets
+from bollard.host.clock import Clock
+from bollard.host.models.calling import ModelDesk
+from bollard.host.runapi.gate import Emit
+from bollard.host.runapi.reach import FindArtifact
+from bollard.host.runs.live import LiveRun
+from bollard.host.store.blobs import BlobStore
+from bollard.host.telemetry.counts import ModelCounts
+from bollard.host.telemetry.tracer import Tracer
+from bollard.protocol import Embeddings, Message, ModelsEmbed, ModelsInvoke, ModelsRerank, RerankResult
+
+if TYPE_CHECKING:
+    from bollard.host.runapi.model_calls import ModelCalls
+
+__all__ = ["ModelPorts", "Models"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPorts:
+    """What calls of models are connected to."""
+
+    desk: ModelDesk
+    budgets: Budgets
+    clock: Clock
+    counts: ModelCounts
+    tracer: Tracer
+    find: FindArtifact
+    blobs: BlobStore
+
+
+class Models:
+    """One per host."""
+
+    def __init__(self, ports: ModelPorts) -> None:
+        self._ports = ports
+        self._loaded: ModelCalls | None = None
+
+    @property
+    def _calls(self) -> "ModelCalls":
+        if self._loaded is None:
+            module = importlib.import_module("bollard.host.runapi.model_calls")
+            made: ModelCalls = module.ModelCalls(self._ports)
+            self._loaded = made
+        return self._loaded
+
+    async def invoke(self, run: LiveRun, params: ModelsInvoke) -> Message:
+        return await self._calls.invoke(run, params)
+
+    async def stream(self, run: LiveRun, params: ModelsInvoke, emit: Emit) -> None:
+        await self._calls.stream(run, params, emit)
+
+    async def rerank(self, run: LiveRun, params: ModelsRerank) -> RerankResult:
+        return await self._calls.rerank(run, params)
+
+    async def embed(self, run: LiveRun, params: ModelsEmbed) -> Embeddings:
+        return await self._calls.embed(run, params)
