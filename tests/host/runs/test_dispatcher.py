@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bollard.host.agents.agent import AgentBook
-from bollard.host.errors import NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
+from bollard.host.errors import Draining, NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
 from bollard.host.log.entries import Entry
 from bollard.host.runs.reading import Place
 from bollard.host.store.boundary import Store
@@ -48,7 +48,7 @@ async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store
     await stage.ended(first.run_id)
     again = await stage.intake.accept(event, "default", "parrot")
     assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
-    stage.agents.save(replace(stage.agents.get("parrot"), workspace="other"))
+    stage.agents.put(replace(stage.agents.get("parrot"), workspace="other"))
     other = await stage.intake.accept(event, "other", "parrot")
     assert other.first
     await stage.read(other.run_id)
@@ -90,9 +90,13 @@ async def test_an_unknown_agent_is_refused_and_nothing_is_written(memory_store: 
 async def test_a_host_that_closes_takes_nothing_new(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, parrot)
     await stage.dispatcher.close(0)
-    with pytest.raises(Overloaded):
+    with pytest.raises(Draining) as refusal:
         await stage.say()
+    assert refusal.value.retryable
     assert memory_store.records(0, 10) == []
+    stage.dispatcher.drain(on=False)  # it does not come back
+    with pytest.raises(Draining):
+        await stage.say()
 
 
 async def test_an_event_that_cannot_be_written_is_refused_and_may_come_again(gate: Any, stages: Stages) -> None:
@@ -110,12 +114,32 @@ async def test_an_event_that_cannot_be_written_is_refused_and_may_come_again(gat
 # --- waiting for room ---
 
 
+async def test_a_run_that_waits_for_a_person_takes_nobodys_place(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store, runs_at_once=1)
+    worker = stage.pool.slots[0].worker
+    parked = [await stage.say("first")]
+    await worker.until(lambda: len(worker.runs) == 1)
+    second = await stage.say("second")
+    assert stage.dispatcher.backlog.size == 1
+    stage.dispatcher.live[parked[0]].note("run.waiting", {"approval_id": "apr_1"})
+    stage.dispatcher.check_idle()
+    await worker.until(lambda: len(worker.runs) == 2)
+    stage.dispatcher.live[second].note("run.waiting", {"approval_id": "apr_2"})
+    third = await stage.say("third")
+    assert stage.dispatcher.backlog.size == 1, "as many again, and no more"
+    for run in worker.runs:
+        await worker.complete(run, message={"role": "assistant", "content": "done"})
+    await worker.until(lambda: len(worker.runs) == 3)
+    assert worker.runs[2].run_id == third
+    await worker.complete(worker.runs[2], message={"role": "assistant", "content": "done"})
+
+
 async def test_runs_beyond_the_limit_wait_and_keep_their_order(store: Store, stages: Stages) -> None:
     stage = await stages(store, runs_at_once=2)
     worker = stage.pool.slots[0].worker
     runs = [await stage.say(str(number)) for number in range(6)]
     await worker.until(lambda: len(worker.runs) == 2)
-    assert stage.dispatcher.queued == 4
+    assert stage.dispatcher.backlog.size == 4
     assert [stage.row(run_id).status for run_id in runs[2:]] == ["queued"] * 4
     readers = [asyncio.create_task(stage.read(run_id)) for run_id in runs]
     for done in range(6):
@@ -310,3 +334,17 @@ async def test_a_place_that_never_was_is_answered_with_one_gap_and_never_with_si
     said = msgspec.json.decode(gap.json)["data"]
     assert (gap.type, said["reason"], said["first"]) == ("gap", "unknown", first or whole[-1].seq + 1)
     assert rest == ([] if first is None else whole)
+
+
+async def test_a_run_that_waits_for_a_worker_gets_the_version_that_took_its_place(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    stage = await stages(memory_store, workers=0)
+    run_id = await stage.say("hello")
+    old, new = stage.pool, type(stage.pool)()
+    await new.add(parrot)
+    stage.pools["default", "parrot"] = new
+    old.unavailable = WorkerUnavailable("the pool is retired", hint="another one is there")
+    old.ready.set()
+    await stage.ended(run_id)
+    assert (len(old.slots), len(new.slots[0].worker.runs)) == (0, 1)

@@ -305,7 +305,7 @@ async def test_a_result_that_is_too_large_gives_its_credit_back(memory_store: Me
 
 async def _committed(stage: Any, run_id: str, count: int) -> None:
     subscription = stage.hub.subscribe(run_id)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(stage.data(run_id, "result.rejected")) < count:
             await subscription.take(20)
     subscription.close()
@@ -404,14 +404,14 @@ async def test_a_second_cancel_changes_nothing(memory_store: MemoryStore, stages
 @pytest.mark.requirement("P08-13")
 async def test_the_deadline_stops_a_run(memory_store: MemoryStore, stages: Stages, loop_time: Any) -> None:
     stage = await stages(memory_store)
-    stage.agent(deadline_s=30)
+    stage.agent(deadline_s=300)
     worker, run, run_id = await started(stage)
     await some_turns()
-    loop_time.advance(29)
+    loop_time.advance(200)
     await run.emit("message.delta", delta("in time"))
     await some_turns()
     assert worker.cancels == []
-    loop_time.advance(1.1)
+    loop_time.advance(100.1)
     await worker.until(lambda: worker.cancels)
     assert worker.cancels == [(run_id, "runner.timeout")]
     await run.emit("run.failed", {"code": "runner.timeout", "error": "stopped"})
@@ -447,10 +447,10 @@ async def test_a_run_whose_worker_never_answers_is_ended_by_the_host_after_the_g
     await run.emit("message.delta", delta("half"))
     await stage.dispatcher.cancel(run_id, "cancelled")
     await worker.until(lambda: worker.cancels)
-    loop_time.advance(limits.CANCEL_GRACE_S - 0.5)
+    loop_time.advance(limits.CANCEL_GRACE_S / 5)
     await some_turns()
     assert run_id in stage.dispatcher.live
-    loop_time.advance(1.1)
+    loop_time.advance(limits.CANCEL_GRACE_S)
     assert await end_of(stage, run_id) == ("cancelled", "cancelled")
     assert stage.pool.drained == [stage.pool.slots[0]]
     assert [row.content for row in memory_store.transcript(ROOM)] == ["hello", "half"]

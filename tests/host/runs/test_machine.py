@@ -14,6 +14,7 @@ from bollard.host.runs.machine import (
     Ending,
     Fact,
     Release,
+    Rest,
     RunState,
     StartWorker,
     StopWorker,
@@ -117,8 +118,10 @@ def _allowed(kind: str) -> tuple[type, ...]:
     match kind:
         case "run.claimed":
             return (StartWorker,)
-        case "run.started":
+        case "run.started" | "run.resumed":
             return (Watch,)
+        case "run.waiting":
+            return (Rest,)
         case "run.cancelled":
             return (StopWorker,)
         case "run.completed" | "run.failed":

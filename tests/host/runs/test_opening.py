@@ -88,6 +88,48 @@ async def test_state_that_is_too_large_for_a_context_is_told_by_its_keys(
     for text in (json.dumps(sizes), "{}"):
         await stage.read(await stage.say(text))
 
-    first, second = (run.request["context"]["state"]["conversation"] for run in stage.pool.slots[0].worker.runs)
+    contexts = [run.request["context"] for run in stage.pool.slots[0].worker.runs]
+    first, second = (context["state"]["conversation"] for context in contexts)
     assert first == {}
     assert second == ({"a": None, "b": None} if over else {key: "x" * (size - 2) for key, size in sizes.items()})
+    said = {"state_snapshot": {"conversation": {"keys_only": True, "more_keys": False}}} if over else None
+    assert [context.get("metadata") for context in contexts] == [None, said]
+
+
+@pytest.mark.requirement("P06-14")
+async def test_the_state_of_all_scopes_together_is_bounded(memory_store: MemoryStore, stages: Stages) -> None:
+    """Each fits alone; the second one does not fit beside the first."""
+    value = "x" * (limits.STATE_SNAPSHOT_BYTES * 2 // 3)
+
+    async def keeper(worker: Any, run: Any) -> None:
+        for scope in ("actor", "conversation", "runner"):
+            await run.emit(
+                "state.updated", {"scope": scope, "key": "k", "value": "short" if scope == "runner" else value}
+            )
+        await worker.complete(run, message={"role": "assistant", "content": "done"})
+
+    stage = await stages(memory_store, keeper)
+    stage.agent(policy=AgentPolicy(state=StatePolicy(scopes=("conversation", "actor", "runner"))))
+    for _ in range(2):
+        await stage.read(await stage.say("hello", actor_type="user", actor_id="ann"))
+
+    context = stage.pool.slots[0].worker.runs[1].request["context"]
+    assert context["state"] == {"actor": {"k": value}, "conversation": {"k": None}, "runner": {"k": "short"}}
+    assert context["metadata"] == {"state_snapshot": {"conversation": {"keys_only": True, "more_keys": False}}}
+
+
+@pytest.mark.requirement("P06-14")
+@pytest.mark.parametrize("over", [0, 1])
+async def test_more_keys_than_are_listed_at_once_are_not_dropped_silently(
+    memory_store: MemoryStore, stages: Stages, over: int
+) -> None:
+    stage = await stages(memory_store, keeper)
+    sizes = {f"k{number:03}": 3 for number in range(limits.STATE_LIST_KEYS + over)}
+    for text in (json.dumps(sizes), "{}"):
+        await stage.read(await stage.say(text))
+
+    context = stage.pool.slots[0].worker.runs[1].request["context"]
+    told = list(sizes)[: limits.STATE_LIST_KEYS]
+    assert context["state"]["conversation"] == dict.fromkeys(told, None if over else "x")
+    said = {"state_snapshot": {"conversation": {"keys_only": True, "more_keys": True}}} if over else None
+    assert context.get("metadata") == said

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import InvalidRequest
-from bollard.host.limits import REPLAY_PAGE, SUBSCRIBER_FRAMES
+from bollard.host.limits import REPLAY_PAGE, REPLAY_PAGE_BYTES, SUBSCRIBER_FRAMES
 from bollard.host.log.entries import Entry
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.reading import Place, RunReader, parse_place
@@ -98,7 +98,7 @@ class Ledger:
         return RunReader(self.store, self.hub, live)
 
     async def read(self, after: Place | None, tail: list[StreamRecord] | None = None) -> list[StreamRecord]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return [record async for batch in self.reader(tail).read("run_1", after) for record in batch]
 
 
@@ -117,7 +117,9 @@ lives = st.lists(st.text(alphabet="rd", min_size=1, max_size=6), max_size=5)
 
 
 @given(first=lives, lost=st.text(alphabet="rd", max_size=5), second=lives, seed=st.integers(0, 1000))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 async def test_from_any_cursor_comes_the_suffix_or_one_gap(
     ledgers: Any, first: list[str], lost: str, second: list[str], seed: int
 ) -> None:
@@ -154,7 +156,9 @@ async def test_from_any_cursor_comes_the_suffix_or_one_gap(
 
 
 @given(written=lives, shown=st.text(alphabet="d", max_size=6), later=st.text(alphabet="rd", max_size=6))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 async def test_a_reader_joins_what_is_on_disk_what_is_shown_and_what_comes(
     ledgers: Any, written: list[str], shown: str, later: str
 ) -> None:
@@ -171,7 +175,7 @@ async def test_a_reader_joins_what_is_on_disk_what_is_shown_and_what_comes(
     ledger.hub.publish("run_1", tail)  # what a reader has already must not come twice
     ledger.hub.publish("run_1", stream)
     ledger.hub.end("run_1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         got.extend([record async for batch in batches for record in batch])
     assert got == [*ledger.records, *tail, *stream]
 
@@ -204,6 +208,65 @@ async def test_deltas_that_retention_dropped_leave_one_named_gap(ledgers: Any) -
     assert json.loads(got[3].json)["data"] == {"first": 4, "last": 6, "reason": "retention"}
     inside = await ledger.read(Place(1, 5))
     assert json.loads(inside[0].json)["data"] == {"first": 6, "last": 6, "reason": "retention"}
+
+
+async def test_a_cursor_of_a_lost_owner_among_deltas_that_are_gone_since_is_not_called_void(ledgers: Any) -> None:
+    ledger = await ledgers()
+    await ledger.write("dddd")
+    await ledger.lose("dd")
+    await ledger.write("re")
+    with ledger.store.write() as transaction:
+        assert transaction.drop_deltas(2_000_000_000_000, 10) == 1
+    kept, *rest = await ledger.read(Place(1, 5))
+    assert json.loads(kept.json)["data"] == {"first": 6, "last": 6, "reason": "retention"}
+    assert [record.seq for record in rest] == [7, 8]
+    void, *rest = await ledger.read(Place(1, 8))
+    assert json.loads(void.json)["data"] == {"first": 7, "last": 8, "reason": "uncommitted"}
+    assert [record.seq for record in rest] == [7, 8]
+
+
+@pytest.mark.parametrize("shown", ["", "dd"])
+async def test_a_cursor_behind_the_end_of_a_live_run_gets_a_gap_and_then_what_comes(ledgers: Any, shown: str) -> None:
+    ledger = await ledgers()
+    await ledger.write("rd")
+    entry, tail = ledger.make(shown)
+    newest = ledger.seq
+    batches = ledger.reader(tail).read("run_1", Place(1, 1000))
+    async with asyncio.timeout(30):
+        (gap,) = await anext(batches)
+    assert json.loads(gap.json)["data"] == {"first": newest + 1, "last": 1000, "reason": "unknown"}
+    await ledger.journal.commit(entry)
+    held = ledger.reader(tail).read("run_1", Place(1, newest))  # one that has everything
+    pending = [asyncio.ensure_future(anext(each)) for each in (batches, held)]
+    more, stream = ledger.make("re")
+    async with asyncio.timeout(30):
+        while ledger.hub.readers < 2:  # noqa: ASYNC110 -- the readers look into the store first, in a thread
+            await asyncio.sleep(0)
+        ledger.hub.publish("run_1", stream)
+        assert await asyncio.gather(*pending) == [stream, stream]
+        await ledger.journal.commit(more)
+        assert [batch async for batch in batches] == []
+    await held.aclose()
+
+
+async def test_deltas_are_read_in_pages_of_some_size(ledgers: Any) -> None:
+    ledger = await ledgers()
+    for number in range(40):
+        await ledger.write("d" * 2000 + ("r" if number % 3 else ""))
+    pages: list[int] = []
+    whole = ledger.store.deltas_page
+
+    def counted(*args: Any) -> Any:
+        rows = whole(*args)
+        pages.append(sum(len(row.spans) + len(row.body) for row in rows))
+        return rows
+
+    ledger.store.deltas_page = counted
+    entry, shown = ledger.make("e")
+    await ledger.journal.commit(msgspec.structs.replace(entry, merge=None))
+    assert await ledger.read(None) == [*ledger.records, *shown]
+    largest = max(len(row.spans) + len(row.body) for row in ledger.store.deltas_of_run("run_1", 0))
+    assert max(pages) < REPLAY_PAGE_BYTES + largest < sum(pages)
 
 
 async def test_a_record_whose_data_was_dropped_is_still_there_and_says_so(ledgers: Any) -> None:
@@ -246,7 +309,7 @@ async def test_a_run_that_ends_between_two_looks_is_read_to_its_end(ledgers: Any
     batches = ledger.reader().read("run_1", None)
     got = list(await anext(batches))
     await ledger.write("rde")  # by an owner that this reader cannot hear
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         got.extend([record async for batch in batches for record in batch])
     assert got == ledger.records
 

@@ -8,7 +8,9 @@ from bollard.host.agents.agent import Agent
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.projections import available_apis_of, resources_of
 from bollard.host.log.facts import RunFacts
-from bollard.host.runs.event import NewEvent
+from bollard.host.runs.event import NewEvent, RawPayload
+from bollard.host.runs.reply import delivery_context
+from bollard.host.telemetry.trace_context import RunTrace
 from bollard.protocol import JsonObject, JsonValue
 
 __all__ = ["Surroundings", "run_request"]
@@ -19,6 +21,8 @@ class Surroundings:
     """What the store knows of a run's conversation when it begins."""
 
     state: JsonObject = field(default_factory=dict[str, JsonValue])
+    shortened: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The scopes whose values are not in `state`, and whether it has all of their keys."""
     transcript_seq: int | None = None
     has_history_before: bool = False
 
@@ -32,6 +36,7 @@ def run_request(
     *,
     now_ms: int,
     host_version: str,
+    trace: RunTrace | None = None,
 ) -> JsonObject:
     """One event as one run of one runner."""
     entry: JsonObject = {
@@ -42,12 +47,16 @@ def run_request(
     }
     if event.event_ms is not None:
         entry["event_time"] = event.event_ms / 1000
+    if event.source_event_type is not None:
+        entry["source_event_type"] = event.source_event_type
+    if event.raw is not None:
+        entry["raw_ref"] = _raw_ref(event.raw)
     context: JsonObject = {
         "run_id": facts.run_id,
         "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
         "event": entry,
         "input": _input(event),
-        "delivery": {"surface": event.surface, "supports_streaming": agent.policy.delivery.streaming},
+        "delivery": delivery_context(event.reply, event.surface, agent.policy.delivery, facts.deliver_to),
         "resources": resources_of(grant),
         "context": {
             "has_history_before": surroundings.has_history_before,
@@ -55,13 +64,11 @@ def run_request(
             "available_apis": available_apis_of(grant),
         },
         "state": surroundings.state,
-        "runtime": {
-            "host_version": host_version,
-            "timeout_ms": round(facts.deadline_s * 1000),
-            "deadline_at": now_ms / 1000 + facts.deadline_s,
-        },
+        "runtime": _runtime(facts, now_ms, host_version, trace),
         "config": agent.config,
     }
+    if surroundings.shortened:
+        context["metadata"] = {"state_snapshot": surroundings.shortened}
     access = cast("JsonObject", context["context"])
     if surroundings.transcript_seq is not None:
         access["transcript_seq"] = surroundings.transcript_seq
@@ -74,9 +81,22 @@ def run_request(
         )
     if event.actor_type is not None:
         context["actor"] = _present(actor_type=event.actor_type, actor_id=event.actor_id, actor_name=event.actor_name)
+    if event.extra:
+        context["adapter"] = {"extra": event.extra}
     if event.subject_type is not None:
         context["subject"] = _present(subject_type=event.subject_type, subject_id=event.subject_id)
     return {"runner_id": agent.runner_id, "runner_name": agent.runner_name, "context": context}
+
+
+def _runtime(facts: RunFacts, now_ms: int, host_version: str, trace: RunTrace | None) -> JsonObject:
+    found: JsonObject = {
+        "host_version": host_version,
+        "timeout_ms": round(facts.deadline_s * 1000),
+        "deadline_at": now_ms / 1000 + facts.deadline_s,
+    }
+    if trace is not None:
+        found["trace_id"], found["traceparent"] = trace.context.trace_id, trace.traceparent
+    return found
 
 
 def _input(event: NewEvent) -> JsonObject:
@@ -85,6 +105,11 @@ def _input(event: NewEvent) -> JsonObject:
     if event.text is not None:
         found["text"] = event.text
     return found
+
+
+def _raw_ref(raw: RawPayload) -> JsonObject:
+    told: JsonObject = {"artifact_id": raw.artifact_id, "size_bytes": raw.size_bytes}
+    return told if raw.mime_type is None else {**told, "mime_type": raw.mime_type}
 
 
 def _present(**fields: str | None) -> JsonObject:

@@ -10,12 +10,16 @@ from bollard.host.clock import Clock
 from bollard.host.grants.access import AccessCache
 from bollard.host.grants.child import issue_child_grant
 from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
+from bollard.host.grants.graphs import Graphs
 from bollard.host.grants.offer import Offer
+from bollard.host.grants.session import RunSession, open_session, policy_of
+from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun
+from bollard.host.runs.reply import deliver_to
 
 __all__ = ["QueuedRun", "RunMaker", "claimed"]
 
@@ -27,9 +31,13 @@ class QueuedRun:
     facts: RunFacts
     agent: Agent
     event: NewEvent
-    grant: Grant
+    session: RunSession
     epoch: int
     seq: int
+
+    @property
+    def grant(self) -> Grant:
+        return self.session.grant
 
 
 class RunMaker:
@@ -42,6 +50,7 @@ class RunMaker:
         self._ids = ids
         self._offer_of = offer_of
         self._accesses = accesses or AccessCache()
+        self._graphs = Graphs()
 
     def new_id(self) -> str:
         """A stamp that orders by time: ids of an event and its run share it."""
@@ -61,8 +70,8 @@ class RunMaker:
         """A run of this event. With `event_id` the event is on disk already and waits for it."""
         stamp = self.new_id()
         run_id = f"run_{stamp}"
-        grant = self.grant(event, agent, run_id, parent)
-        scope = grant.scope
+        session = self.session(event, agent, run_id, parent)
+        grant, scope = session.grant, session.grant.scope
         facts = RunFacts(
             run_id=run_id,
             workspace=agent.workspace,
@@ -85,12 +94,19 @@ class RunMaker:
             on_message=event.is_message,
             deadline_s=grant.limits.deadline_s,
             idle_s=grant.limits.idle_s,
+            deliver_to=None if parent is not None else deliver_to(event.reply, event.trigger, agent.policy.delivery),
+            flow=event.flow if parent is None else event.flow | parent.flow,
         )
-        return QueuedRun(facts=facts, agent=agent, event=event, grant=grant, epoch=epoch, seq=2)
+        return QueuedRun(facts=facts, agent=agent, event=event, session=session, epoch=epoch, seq=2)
 
-    def grant(self, event: NewEvent, agent: Agent, run_id: str, parent: LiveRun | None = None) -> Grant:
-        """What a run of this event may do; never more than the run that calls for it."""
-        access = self._accesses.get(agent, self._offer_of(agent.workspace))
+    def grant(self, event: NewEvent, agent: Agent, run_id: str) -> Grant:
+        """What a run of this event would be granted."""
+        return self.session(event, agent, run_id).grant
+
+    def session(self, event: NewEvent, agent: Agent, run_id: str, parent: LiveRun | None = None) -> RunSession:
+        """What a run of this event may do, and sees of it; never more than the run that calls for it."""
+        offer = self._offer_of(agent.workspace)
+        access, trace = self._accesses.get(agent, offer), event.traceparent
         scope = GrantScope(
             workspace=agent.workspace,
             bot=event.bot,
@@ -103,12 +119,45 @@ class RunMaker:
         )
         limits = limits_of(agent)
         if parent is None:
-            return issue_grant(run_id=run_id, access=access, scope=scope, limits=limits)
+            graph = self._graphs.of(access, offer)
+            grant = issue_grant(run_id=run_id, access=access, scope=scope, limits=limits, graph_sha256=graph.sha256)
+            return open_session(grant, graph, policy_of(agent.policy, unattended=not event.attended), traceparent=trace)
         # A child has no more time than is left to the run that waits for it.
         limits = msgspec.structs.replace(limits, deadline_s=max(0.001, min(limits.deadline_s, parent.left_s)))
-        return issue_child_grant(
-            run_id=run_id, access=access, scope=scope, limits=limits, parent=parent.grant, revoked=parent.revoked
+        above = parent.session
+        grant = issue_child_grant(
+            run_id=run_id,
+            access=access,
+            scope=scope,
+            limits=limits,
+            parent=parent.grant,
+            revoked=parent.revoked,
+            graph_of=lambda left: self._graphs.of_child(left, above.graph),
         )
+        graph = self._graphs.of_child(grant.access, above.graph)
+        return open_session(
+            grant, graph, policy_of(agent.policy, unattended=above.policy.unattended), traceparent=trace
+        )
+
+    def first_entry(self, queued: QueuedRun, *, fresh: bool = False) -> Entry:
+        """The first records of a run; beside them its graph, where no run before it had the same.
+
+        An event whose id was made here (`fresh`) cannot be there already: nobody looks for it.
+        """
+        facts, records = queued.facts, self.first_records(queued)
+        known = fresh or facts.adopts
+        keeps = self._graphs.rows(facts.workspace, queued.session.graph, self._clock.now_ms())
+        return Entry(
+            records=records,
+            dedupe=None if known else (facts.workspace, queued.event.source, queued.event.source_id),
+            adopt=(facts.workspace, facts.event_id) if facts.adopts else None,
+            keeps=[*keeps],
+            size=sum(len(record.data) for record in records) + sum(len(kept.row.body) for kept in keeps),
+        )
+
+    def written(self, queued: QueuedRun) -> None:
+        """The first entry of a run is on disk."""
+        self._graphs.written(queued.facts.workspace, queued.session.graph)
 
     def first_records(self, queued: QueuedRun) -> list[NewRecord]:
         """Event, run and grant share one commit; an event that is there already is not written again."""

@@ -1,51 +1,61 @@
-"""The runs of this host that are on disk: gives them to workers when there is room, and stops them.
+"""The runs of this host that are under way: gives them to workers, and stops them.
 
-Which runs there are, and whose turn it is in a conversation, is decided before (`intake`). A run that waits is on disk;
-so is one that was accepted a moment ago: nothing here is lost by a crash.
+Which runs there are, and whose turn it is in a conversation, is decided before (`intake`); those that wait are in the
+`backlog`. All of them are on disk, also one that was accepted a moment ago: nothing here is lost by a crash.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from bollard.host.clock import Clock
-from bollard.host.engine.boundary import Cancel, Engine, Signal
+from bollard.host.engine.boundary import Engine, Signal
 from bollard.host.errors import HostError, WorkerUnavailable
 from bollard.host.limits import RUNS_AT_ONCE, WORKER_START_S
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
-from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.runs.creation import QueuedRun, claimed
+from bollard.host.runs.backlog import Backlog, BacklogPorts, Room
+from bollard.host.runs.creation import QueuedRun
+from bollard.host.runs.early_start import EarlyStart
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.live import ApiOfRuns, LiveRun, RunPorts
-from bollard.host.runs.machine import RunState
+from bollard.host.runs.machine import Ending, RunState
 from bollard.host.runs.opening import Opening
-from bollard.host.runs.stream_records import stream_record
-from bollard.host.workers.pool import PluginPool
-from bollard.host.workers.slot import WorkerSlot
-from bollard.protocol import JsonObject, status_of_failure
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.telemetry.counts import RunCounts
+from bollard.host.telemetry.gen_ai import run_span
+from bollard.host.telemetry.trace_context import RunTrace
+from bollard.host.telemetry.tracer import Tracer
+from bollard.host.workers.boundary import RunSlot, WorkerPool
 from bollard.wire import WireError
 
-__all__ = ["Dispatcher", "Left"]
+__all__ = ["Dispatcher", "Left", "Prepared"]
 
 _log = structlog.get_logger("bollard.runs")
-_RETRY_S: Final = 1.0
-"""Time between two tries to claim a queued run that the store refused."""
-
+EARLY_AMONG: Final = 24
+"""Runs under way and coming among which a runner begins early. More of them go together, in few large steps."""
+LAST_WORDS_S: Final = 6.0
+"""Time that runs have to end when the host stops, beyond the grace of a cancelled runner."""
 Left = Callable[[RunFacts, RunState | None], None]
 """Told when a run is over here: how it stood, or `None` when it never began."""
 
 
-@dataclass(slots=True)
-class _Claiming:
-    """A queued run that is being claimed."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that can be begun."""
 
-    stop: str | None = None
-    """The reason why it must stop as soon as it is this host's."""
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    queued: QueuedRun
+    live: LiveRun
+    trace: RunTrace
+    early: EarlyStart | None = None
+
+    def drop(self) -> None:
+        """It will not be begun."""
+        if self.early is not None:
+            self.early.drop()
 
 
 class Dispatcher:
@@ -57,11 +67,14 @@ class Dispatcher:
         journal: Journal,
         hub: Hub,
         clock: Clock,
-        pools: Mapping[str, PluginPool],
+        pools: Mapping[tuple[str, str], WorkerPool],
         engine: Engine,
         opening: Opening,
         api: ApiOfRuns,
         runs_at_once: int = RUNS_AT_ONCE,
+        counts: RunCounts | None = None,
+        tracer: Tracer | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self._journal = journal
         self._hub = hub
@@ -69,17 +82,11 @@ class Dispatcher:
         self._pools = pools
         self._engine = engine
         self._opening = opening
-        self._runs_at_once = runs_at_once
+        self._counts = counts or RunCounts()
+        self._tracer = tracer or Tracer(clock)
         self._live: dict[str, LiveRun] = {}
-        self._slots: dict[str, tuple[PluginPool, WorkerSlot]] = {}
-        self._queue: dict[str, QueuedRun] = {}
-        self._held: dict[str, QueuedRun] = {}
-        """On disk, and not their turn in their conversation."""
-        self._claiming: dict[str, _Claiming] = {}
-        """On their way from the queue into this host's hands."""
-        self._stopped: dict[str, bool] = {}
-        """Being stopped while they waited, and whether their turn came meanwhile."""
-        self._coming = 0
+        self._slots: dict[str, tuple[WorkerPool, RunSlot]] = {}
+        self.room = Room(runs_at_once, self._live)
         self._tasks: set[asyncio.Task[None]] = set()
         self._left: Left | None = None
         self._stops: Callable[[RunFacts], None] | None = None
@@ -91,8 +98,24 @@ class Dispatcher:
             released=self._released,
             stopping=self._stopping,
             misbehaved=self._misbehaved,
+            counts=self._counts,
+            redactor=redactor or Redactor(),
         )
+        self.draining = False
+        """Whether nothing new is taken: what runs may end, what waits stays on disk."""
+        self._stopping_all = False
         self.closing = False
+        ports = BacklogPorts(
+            engine=engine,
+            hub=hub,
+            clock=clock,
+            counts=self._counts,
+            takes=lambda: not self.draining and not self.closing,
+            begin=lambda queued: self.begin(self.prepare(queued)),
+            left=lambda facts: self._tell_left(facts, None),
+            task=self._task,
+        )
+        self.backlog = Backlog(ports, self.room)
         engine.subscribe(self._offered, self._signalled)
 
     def watch(self, left: Left, stops: Callable[[RunFacts], None]) -> None:
@@ -104,68 +127,88 @@ class Dispatcher:
     def live(self) -> Mapping[str, LiveRun]:
         return self._live
 
-    @property
-    def queued(self) -> int:
-        return len(self._queue) + len(self._held)
-
-    @property
-    def has_room(self) -> bool:
-        return len(self._live) + self._coming < self._runs_at_once
-
-    @property
-    def crowded(self) -> bool:
-        """Whether even a run that another one waits for must be refused."""
-        return len(self._live) + self._coming >= 2 * self._runs_at_once
-
-    def expect(self, change: int) -> None:
-        """A run is about to come, or did not: its place is kept while its commit is under way."""
-        self._coming += change
-
     # --- starting ---
 
-    def begin(self, queued: QueuedRun) -> None:
+    def prepare(self, queued: QueuedRun, *, early: bool = False) -> Prepared:
+        """Whatever a start needs and nobody can see: it can be made while the run is on its way to the disk.
+
+        With `early` its runner begins too where it can, and is heard once the run is there.
+        """
+        live = LiveRun(
+            queued.facts,
+            queued.grant,
+            epoch=queued.epoch,
+            seq=queued.seq,
+            ports=self._ports,
+            session=queued.session,
+        )
+        live.trace = trace = self._tracer.run(queued.facts.run_id, queued.event.traceparent)
+        if not queued.facts.external:
+            live.request = self._opening.at_once(queued, trace) or {}
+        early = early and len(self._live) + self.room.coming <= EARLY_AMONG
+        return Prepared(queued, live, trace, self._start_early(live, queued.agent.plugin) if early else None)
+
+    def _start_early(self, live: LiveRun, plugin: str) -> EarlyStart | None:
+        pool = self._pools.get((live.facts.workspace, plugin))
+        slot = pool.pick() if live.request and pool is not None else None
+        if pool is None or slot is None:
+            return None
+        try:
+            return EarlyStart(pool, slot, live.facts.run_id, live.request)
+        except WireError:
+            return None  # its worker has just gone: it gets another one when it is on disk
+
+    def begin(self, prepared: Prepared) -> None:
         """A run that is on disk and owned by this host: start it."""
-        live = LiveRun(queued.facts, queued.grant, epoch=queued.epoch, seq=queued.seq, ports=self._ports)
+        queued, live, trace = prepared.queued, prepared.live, prepared.trace
         self._live[queued.facts.run_id] = live
+        self._counts.begun += 1
+        live.span = self._tracer.open_run(trace)
         if queued.facts.external:
             live.begin(_nobody)
             live.flush()
-            return
-        request = self._opening.at_once(queued)
-        if request is None:
-            self._task(self._open(live, queued))
-            return
-        live.request = request
-        self._choose_worker(live, queued.agent.plugin)
+        elif prepared.early is not None:
+            self._slots[queued.facts.run_id] = (prepared.early.pool, prepared.early.slot)
+            live.begin(prepared.early.give_to, prepared.early.tell)
+            live.request = {}
+        elif live.request:
+            self._choose_worker(live, queued.agent.plugin)
+        else:
+            self._task(self._open(live, queued, trace))
 
-    async def _open(self, live: LiveRun, queued: QueuedRun) -> None:
+    async def _open(self, live: LiveRun, queued: QueuedRun, trace: RunTrace) -> None:
         try:
-            live.request = await self._opening.read(queued)
+            opened = await self._opening.read(queued, trace)
         except HostError as error:
             live.give_up("no_worker", error.message)
             return
+        live.request = opened.request
+        live.take_in(opened.flow)
         if not live.ending:
             self._choose_worker(live, queued.agent.plugin)
 
     def _choose_worker(self, live: LiveRun, plugin: str) -> None:
-        pool = self._pools.get(plugin)
+        pool = self._pools.get((live.facts.workspace, plugin))
         slot = pool.pick() if pool is not None else None
         if pool is None:
             live.give_up("no_worker", f"the plugin {plugin} is not installed")
         elif slot is None:
-            self._task(self._start_later(live, pool))
+            self._task(self._start_later(live, plugin, pool))
         else:
             self._start_on(live, pool, slot)
 
-    async def _start_later(self, live: LiveRun, pool: PluginPool) -> None:
+    async def _start_later(self, live: LiveRun, plugin: str, pool: WorkerPool) -> None:
         try:
             slot = await pool.wait_ready(WORKER_START_S)
         except WorkerUnavailable as error:
-            live.give_up("no_worker", error.message)
+            if self._pools.get((live.facts.workspace, plugin), pool) is pool:
+                live.give_up("no_worker", error.message)
+            else:
+                self._choose_worker(live, plugin)  # another version took its place meanwhile
             return
         self._start_on(live, pool, slot)
 
-    def _start_on(self, live: LiveRun, pool: PluginPool, slot: WorkerSlot) -> None:
+    def _start_on(self, live: LiveRun, pool: WorkerPool, slot: RunSlot) -> None:
         def start(run: LiveRun) -> None:
             run.attach(slot.start_run(run.facts.run_id, run.request, run), slot.touch)
             run.request = {}
@@ -178,80 +221,10 @@ class Dispatcher:
         except WireError as error:
             live.give_up("lost", str(error))
 
-    # --- waiting ---
-
-    def wait(self, queued: QueuedRun) -> None:
-        """A run that is on disk, whose turn it is: it starts as soon as there is room."""
-        self._queue[queued.facts.run_id] = queued
-        self._engine.submit(queued.facts.run_id)
-
-    def hold(self, queued: QueuedRun) -> None:
-        """A run that is on disk and must wait for others of its conversation."""
-        self._held[queued.facts.run_id] = queued
-
-    def turn_of(self, run_id: str) -> bool:
-        """Its conversation is free for it; false when it is not on disk yet."""
-        if run_id in self._stopped:
-            self._stopped[run_id] = True
-            return True
-        held = self._held.pop(run_id, None)
-        if held is None:
-            return False
-        self.wait(held)
-        return True
-
     def _offered(self, run_id: str) -> None:
         """A run waits for an owner; this host takes what it knows while it has room."""
         del run_id
-        self._fill()
-
-    def _fill(self) -> None:
-        while self._queue and self.has_room and not self.closing:
-            self._coming += 1
-            run_id = next(iter(self._queue))
-            self._claiming[run_id] = _Claiming()
-            self._task(self._claim(self._queue.pop(run_id)))
-
-    async def _claim(self, queued: QueuedRun) -> None:
-        won, mine = False, claimed(queued)
-        record = self._records(mine, [("run.claimed", {})])
-        try:
-            won = await self._engine.claim(queued.facts.run_id, mine.epoch, record)
-        except HostError as error:
-            _log.warning("a queued run could not be claimed", run=queued.facts.run_id, problem=error.message)
-            self._queue[queued.facts.run_id] = queued
-            asyncio.get_running_loop().call_later(_RETRY_S, self._fill)  # nothing else may come that would
-            claiming = self._claiming.pop(queued.facts.run_id)
-            claiming.settled.set()
-            if claiming.stop is not None:
-                self._task(self._stop_again(queued.facts.run_id, claiming.stop))
-            return
-        finally:
-            self._coming -= 1
-        claiming = self._claiming.pop(queued.facts.run_id)
-        if won:
-            self._hub.publish(queued.facts.run_id, [stream_record(one) for one in record])
-            self.begin(mine)
-            if claiming.stop is not None:
-                self._live[queued.facts.run_id].cancel(claiming.stop)
-        else:
-            self._tell_left(queued.facts, None)
-        claiming.settled.set()
-
-    def _records(self, queued: QueuedRun, bodies: list[tuple[str, JsonObject]]) -> list[NewRecord]:
-        """Records of a run that nobody executes: the first has the number that `queued` names."""
-        return [
-            NewRecord(
-                workspace=queued.facts.workspace,
-                type=kind,
-                data=encode_data(body),
-                created_ms=self._clock.now_ms(),
-                run_id=queued.facts.run_id,
-                seq=queued.seq + index,
-                epoch=queued.epoch,
-            )
-            for index, (kind, body) in enumerate(bodies)
-        ]
+        self.backlog.fill()
 
     async def renew(self) -> None:
         """Keep the leases of what runs here; a run whose lease was lost is dropped without a word to the log."""
@@ -263,51 +236,13 @@ class Dispatcher:
 
     async def cancel(self, run_id: str, reason: str) -> bool:
         """Stop a run that is live or waits; false when it is neither here."""
-        if run_id in self._claiming:
-            claiming = self._claiming[run_id]
-            claiming.stop = claiming.stop or reason
-            await claiming.settled.wait()
-            return True
-        queued = self._queue.pop(run_id, None) or self._held.get(run_id)
-        if queued is None:
-            return self._engine.signal(run_id, Cancel(reason))
-        held = self._held.pop(run_id, None) is not None
-        self._stopped[run_id] = not held
-        await asyncio.shield(self._task(self._cancel_queued(queued, reason)))
-        return True
+        return await self.backlog.cancel(run_id, reason)
 
-    async def _stop_again(self, run_id: str, reason: str) -> None:
-        """A stop that was promised while the run was being claimed, and the store did not take the claim."""
-        try:
-            await self.cancel(run_id, reason)
-        except HostError as error:
-            _log.warning("a queued run could not be stopped", run=run_id, problem=error.message)
-
-    async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
-        """A run that never started ends under an epoch of its own, so that nobody can start it any more."""
-        mine = claimed(queued)
-        ended: JsonObject = {
-            "status": status_of_failure(reason),
-            "code": reason,
-            "error": "it was stopped in the queue",
-        }
-        records = self._records(mine, [("run.cancelled", {"reason": reason}), ("run.ended", ended)])
-        try:
-            won = await self._engine.claim(queued.facts.run_id, mine.epoch, records)
-        except HostError:
-            # It waits as before, and whoever stops it is told.
-            if not self._stopped[queued.facts.run_id]:
-                self.hold(queued)
-            else:
-                self._queue[queued.facts.run_id] = queued
-                self._fill()
-            raise
-        finally:
-            del self._stopped[queued.facts.run_id]
-        if won:
-            self._hub.publish(queued.facts.run_id, [stream_record(record) for record in records])
-            self._hub.end(queued.facts.run_id)
-        self._tell_left(queued.facts, None)
+    async def cancel_all(self, workspace: str) -> None:
+        """Stop every run of a workspace that is live or waits."""
+        live = [run_id for run_id, run in self._live.items() if run.facts.workspace == workspace]
+        for run_id in (*self.backlog.of(workspace), *live):
+            await self.backlog.stop(run_id, "cancelled")
 
     def _signalled(self, run_id: str, signal: Signal) -> bool:
         live = self._live.get(run_id)
@@ -320,20 +255,26 @@ class Dispatcher:
         now = self._clock.monotonic()
         for live in list(self._live.values()):
             live.check_idle(now)
-        if self._queue:
-            self._fill()  # a claim that the store refused is tried again, also when nothing else happens
+        self.backlog.fill()  # a claim that the store refused is tried again, also when nothing else happens
+
+    def drain(self, on: bool) -> None:
+        """Take nothing new from now on, or again. A host that is closing does not come back."""
+        self.draining = on or self._stopping_all
+        self.backlog.fill()
 
     async def close(self, grace_s: float) -> None:
         """Take nothing new, let runs end, stop the rest."""
-        self.closing = True
-        pending = [live.done for live in self._live.values()]
+        self.draining = self._stopping_all = True
+        # One that waits for a person does not end in time; what it asked for outlives it.
+        pending = [live.done for live in self._live.values() if live.state.status != "waiting"]
         if pending and grace_s:
             await asyncio.wait(pending, timeout=grace_s)
+        self.closing = True
         for live in list(self._live.values()):
             live.cancel("host.lost")
         pending = [live.done for live in self._live.values()]
         if pending:
-            await asyncio.wait(pending, timeout=grace_s + 6.0)
+            await asyncio.wait(pending, timeout=grace_s + LAST_WORDS_S)
         for task in list(self._tasks):
             task.cancel()
 
@@ -349,9 +290,18 @@ class Dispatcher:
     def _released(self, live: LiveRun) -> None:
         self._live.pop(live.facts.run_id, None)
         self._slots.pop(live.facts.run_id, None)
+        if live.outcome is not None and live.state.over:
+            self._tell_of_end(live, live.outcome)
         self._tell_left(live.facts, live.state)
-        if self._queue:
-            self._fill()
+        self.backlog.fill()
+
+    def _tell_of_end(self, live: LiveRun, ending: Ending) -> None:
+        """For those who watch: how it ended, and its span."""
+        self._counts.end(ending.status, ending.code)
+        if live.span is not None:
+            name, attributes = run_span(live.facts, ending.status)
+            error = ending.code if ending.status in ("failed", "timeout") else None
+            self._tracer.end(live.span, name, "internal", attributes, error)
 
     def _tell_left(self, facts: RunFacts, state: RunState | None) -> None:
         if self._left is not None:

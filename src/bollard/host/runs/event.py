@@ -13,12 +13,32 @@ from bollard.host.limits import (
     EVENT_NAME_CHARACTERS,
     INPUT_TEXT_BYTES,
 )
+from bollard.host.log.flow_bits import NO_BITS, UNTRUSTED_BIT
+from bollard.host.runs.reply import ReplyRoute
 from bollard.host.store.keys import key_problem
+from bollard.host.telemetry.trace_context import parse_traceparent
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
-__all__ = ["NewEvent"]
+__all__ = ["OWN_EVENTS", "OWN_SOURCE", "NewEvent", "RawPayload"]
 
-_WHERE_AND_WHO: Final = ("bot", "conversation", "thread", "actor_id", "subject_id")
+OWN_SOURCE: Final = "bollard:"
+"""How sources of events begin that the host raises itself. Nobody else may use one."""
+OWN_EVENTS: Final = frozenset({"approval.decided"})
+"""Types of events that only the host raises."""
+
+_SAID_BY_PEOPLE: Final = frozenset[TriggerSource]({"platform", "webui", "api"})
+_FROM_OUTSIDE: Final = frozenset[TriggerSource]({"platform", "webhook", "host_adapter"})
+_WHERE_AND_WHO: Final = ("bot", "conversation", "thread", "actor_id", "subject_id", "source_event_type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawPayload:
+    """What the sender sent, where it is too large to be data, or no JSON: an artifact whose content is a blob."""
+
+    artifact_id: str
+    sha256: str
+    size_bytes: int
+    mime_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +62,17 @@ class NewEvent:
     surface: str = "api"
     event_ms: int | None = None
     data: JsonObject = field(default_factory=dict[str, JsonValue])
+    source_event_type: str | None = None
+    """What the sender itself calls it, where that is not the stable name."""
+    raw: RawPayload | None = None
+    reply: ReplyRoute | None = None
+    """The channel that it came through, if it did."""
+    extra: JsonObject | None = None
+    """One-off metadata of the way it came, for the runner: never history, tools or grants."""
+    traceparent: str | None = None
+    """The span that led to it, by W3C trace context; what is not well-formed counts as nothing."""
+    carries: int = NO_BITS
+    """What the run had touched that it comes from, where it comes from one: bits of `Flow`."""
 
     def __post_init__(self) -> None:
         for name in ("source", "source_id", "event_type"):
@@ -58,6 +89,9 @@ class NewEvent:
                 raise InvalidRequest(problem, hint="send the platform's own id of it", field=name)
             if value == "":  # nobody and nowhere: what is scoped by it must not be shared by all who say nothing
                 object.__setattr__(self, name, None)
+        if self.traceparent is not None:
+            known = parse_traceparent(self.traceparent)
+            object.__setattr__(self, "traceparent", None if known is None else known.traceparent)
         if self.text is not None and len(self.text.encode("utf-8", "replace")) > INPUT_TEXT_BYTES:
             raise InvalidRequest(
                 f"the text is longer than {INPUT_TEXT_BYTES} bytes", hint="send it as an attachment", field="text"
@@ -75,14 +109,31 @@ class NewEvent:
     def is_message(self) -> bool:
         return self.event_type == "message.received"
 
-    def record(self, event_id: str, run_id: str | None, *, waits_for: str | None = None) -> bytes:
+    @property
+    def attended(self) -> bool:
+        """Whether a person said it, who may be asked back."""
+        return self.is_message and self.trigger in _SAID_BY_PEOPLE
+
+    @property
+    def flow(self) -> int:
+        """What comes with it, as bits of `Flow`: nobody vouches for what a platform or a webhook brings."""
+        return self.carries | (UNTRUSTED_BIT if self.trigger in _FROM_OUTSIDE else NO_BITS)
+
+    def record(
+        self, event_id: str, run_id: str | None, *, waits_for: str | None = None, dropped: JsonObject | None = None
+    ) -> bytes:
         """The data of `event.received`: enough to run it again after a restart.
 
-        `waits_for` is the agent that will have a run for it, where that is not decided yet.
+        `waits_for` is the agent that will have a run for it, where that is not decided yet; `dropped` is why it will
+        never have one.
         """
         body: dict[str, Any] = {"event_id": event_id, "run_id": run_id}
         if waits_for is not None:
             body |= {"dispatch": "pending", "agent_id": waits_for}
+        if dropped is not None:
+            body |= {"dispatch": "dropped", "reason": dropped}
+        if self.flow:
+            body["flow"] = self.flow
         for name in _FIELDS:
             value = getattr(self, name)
             if value:
@@ -94,9 +145,13 @@ class NewEvent:
         """The event's id and the event, read back."""
         body: dict[str, Any] = msgspec.json.decode(data)
         event_id = str(body["event_id"])
-        for name in ("event_id", "run_id", "dispatch", "agent_id"):
+        for name in ("event_id", "run_id", "dispatch", "agent_id", "reason", "flow"):
             body.pop(name, None)
         body["contents"] = tuple(body.get("contents", ()))
+        if "raw" in body:
+            body["raw"] = RawPayload(**body["raw"])
+        if "reply" in body:
+            body["reply"] = ReplyRoute(**body["reply"])
         return event_id, NewEvent(**body)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest
 from bollard.host.runs.live import LiveRun
-from bollard.protocol import TERMINAL_TYPES, JsonObject
+from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue
 from bollard.trust import BadCursor, canonical_sha256, open_cursor, seal_cursor
 from bollard.wire import WorkerResult
 
@@ -52,15 +52,20 @@ class ExternalRuns:
         """A token for this run and nothing else; that it was issued is written down."""
         expires_ms = self._clock.now_ms() + round((run.facts.deadline_s + _MARGIN_S) * 1000)
         run.note("token.issued", {"purpose": "external", "expires_ms": expires_ms})
-        return seal_cursor(self._secret, purpose=_PURPOSE, scope=run.facts.run_id, place=[expires_ms, run.epoch])
+        place: JsonValue = [expires_ms, run.epoch, run.facts.workspace]
+        return seal_cursor(self._secret, purpose=_PURPOSE, scope=run.facts.run_id, place=place)
 
-    def allows(self, token: str, run_id: str) -> bool:
-        """Whether this token is for this run and has not expired."""
+    def workspace_of(self, token: str, run_id: str) -> str | None:
+        """The workspace of the run that this token is for; nothing where it is for another, or has expired."""
         try:
             place = open_cursor(self._secret, token, purpose=_PURPOSE, scope=run_id)
         except BadCursor:
-            return False
-        return isinstance(place, list) and isinstance(place[0], int) and place[0] > self._clock.now_ms()
+            return None
+        match place:
+            case [int() as expires_ms, _, str() as workspace] if expires_ms > self._clock.now_ms():
+                return workspace
+            case _:
+                return None
 
     # --- results ---
 

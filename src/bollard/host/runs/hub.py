@@ -35,22 +35,30 @@ class Subscription:
         self.behind = False
         """Whether the buffer overflowed: what is in it is still good, then the reader must resume from the log."""
         self.ended = False
+        self.closing = False
+        """Whether the host stops, and the run goes on without it."""
 
     @property
     def over(self) -> bool:
         """Whether nothing will come any more."""
-        return self.behind or self.ended
+        return self.behind or self.ended or self.closing
 
     def offer(self, records: Sequence[StreamRecord]) -> None:
         """Called by the hub."""
-        if self.behind or self.ended:
+        if self.over:
             return
         for record in records:
             self._bytes += len(record.json)
             if len(self._records) >= SUBSCRIBER_FRAMES or self._bytes > SUBSCRIBER_BYTES:
                 self.behind = True
+                self._hub.cut += 1
                 break
             self._records.append(record)
+        self._wake()
+
+    def close_soon(self) -> None:
+        """The host stops: what is in the buffer is still good, then the reader must resume elsewhere, or later."""
+        self.closing = True
         self._wake()
 
     def end(self) -> None:
@@ -86,6 +94,8 @@ class Hub:
     def __init__(self) -> None:
         self._readers: dict[str, dict[Subscription, None]] = {}
         """In the order they came, so that the same history is the same twice."""
+        self.cut = 0
+        """Readers that fell behind."""
 
     @property
     def readers(self) -> int:
@@ -110,3 +120,9 @@ class Hub:
     def end(self, run_id: str) -> None:
         for subscription in self._readers.pop(run_id, ()):
             subscription.end()
+
+    def close(self) -> None:
+        """The host stops: whoever still reads is told to resume."""
+        for readers in self._readers.values():
+            for subscription in readers:
+                subscription.close_soon()

@@ -4,11 +4,12 @@ call each is dear."""
 import os
 from typing import Final
 
-__all__ = ["IdMaker"]
+__all__ = ["IdMaker", "made_ms"]
 
 _RANDOM_BYTES: Final = 8
 _AT_ONCE: Final = 512
 _TOP: Final = 1 << (8 * _RANDOM_BYTES)
+_TIME_DIGITS: Final = 11
 _STEP_BITS: Final = 40
 """How far apart two ids of one millisecond are, at most."""
 
@@ -31,7 +32,7 @@ class IdMaker:
             self._last += 1 + (drawn & ((1 << _STEP_BITS) - 1))
             if self._last >= _TOP:
                 self._last_ms, self._last = self._last_ms + 1, drawn >> 1
-        return f"{self._last_ms:011x}{self._last:016x}"
+        return f"{self._last_ms:0{_TIME_DIGITS}x}{self._last:016x}"
 
     def _draw(self) -> int:
         if self._used >= len(self._pool):
@@ -40,3 +41,8 @@ class IdMaker:
         drawn = self._pool[self._used : self._used + _RANDOM_BYTES]
         self._used += _RANDOM_BYTES
         return int.from_bytes(drawn)
+
+
+def made_ms(named: str) -> int:
+    """When a prefixed id was made, in milliseconds of the epoch."""
+    return int(named.partition("_")[2][:_TIME_DIGITS], 16)

@@ -1,30 +1,31 @@
-"""One run that this host executes: turns what the worker sends into records, feeds the machine, carries out effects.
+"""One run that this host executes: hears what the worker sends, feeds the machine, carries out effects.
 
-It decides nothing about runs (`machine`), validates payloads (`payloads`), and writes through the journal only.
+It decides nothing about runs (`machine`), validates payloads (`payloads`), and writes through its `recording` only.
 Deltas are shown before their commit; everything else is on disk before anyone is told.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
-
-import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.host.grants.session import RunSession, open_session
 from bollard.host.log.entries import StateExpectation
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
-from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.runs.api_call import ApiCall
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.machine import (
     Ask,
     Effect,
     EndCause,
+    Ending,
     Fact,
     Release,
+    Rest,
     RunState,
     StartWorker,
     StopWorker,
@@ -34,23 +35,29 @@ from bollard.host.runs.machine import (
     settled,
     step,
 )
-from bollard.host.runs.payloads import Judged, judge_result
+from bollard.host.runs.payloads import judge_result, withheld_content
+from bollard.host.runs.recording import Recording, RecordingPorts
+from bollard.host.runs.requested_actions import RequestedActions
+from bollard.host.runs.scrubbing import RunScrubber
 from bollard.host.runs.timers import RunTimers
-from bollard.host.runs.turn import Landed, Turn, joined
+from bollard.host.runs.turn import Landed, Turn
 from bollard.host.runs.turn_writer import Hearing, TurnWriter
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.telemetry.counts import RunCounts
+from bollard.host.telemetry.trace_context import RunTrace
+from bollard.host.telemetry.tracer import OpenSpan
 from bollard.protocol import JsonObject, limits
-from bollard.wire import Delta, HostRun, RunCall, RunEnd, Strike, WorkerResult
+from bollard.wire import Delta, HostRun, RunEnd, Strike, WorkerResult
 
 __all__ = ["ApiOfRuns", "LiveRun", "RunPorts"]
 
-_encode: Final = msgspec.json.Encoder().encode
 _ANSWER_WAIT_S: Final = 1.0
 """Time between a terminal result and the answer to `run/start`; then the run ends without it."""
 _GRACE_MARGIN_S: Final = 0.5
 
 
 class Starter(Protocol):
-    """Starts the run on a worker."""
+    """Starts the run on a worker, or tells what it said."""
 
     def __call__(self, run: "LiveRun") -> None: ...
 
@@ -58,7 +65,7 @@ class Starter(Protocol):
 class ApiOfRuns(Protocol):
     """Answers what runners ask."""
 
-    def called(self, run: "LiveRun", call: RunCall) -> None: ...
+    def called(self, run: "LiveRun", call: ApiCall) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +81,28 @@ class RunPorts:
     """The run is being stopped: whatever it has under way should stop too."""
     misbehaved: Callable[["LiveRun"], None]
     """The runner ignored its cancellation: its worker should be drained."""
+    counts: RunCounts = field(default_factory=RunCounts)
+    redactor: Redactor = field(default_factory=Redactor)
 
 
 class LiveRun:
     """The executor's side of one run. Implements `RunSink` of the wire."""
 
     def __init__(
-        self, facts: RunFacts, grant: Grant, *, epoch: int, seq: int, ports: RunPorts, state: RunState | None = None
+        self,
+        facts: RunFacts,
+        grant: Grant,
+        *,
+        epoch: int,
+        seq: int,
+        ports: RunPorts,
+        state: RunState | None = None,
+        session: RunSession | None = None,
     ) -> None:
         self.facts = facts
         self.grant = grant
+        self.session = session or open_session(grant)
+        """What it can call, and under which rules; nothing, where nobody says."""
         self.revoked: Revocation = NOTHING_REVOKED
         self.epoch = epoch
         self.request: JsonObject = {}
@@ -93,19 +112,34 @@ class LiveRun:
         """Calls that were answered or are being answered."""
         self.calls_limited = 0
         """Calls in a row that came too fast."""
+        self.closing: set[Callable[[], None]] = set()
+        """Told right before its last records: whatever is under way says what became of it."""
+        self.flow = facts.flow
+        """What it has touched, as bits of `Flow`. They only grow."""
+        self.trace: RunTrace | None = None
+        """Where it stands in its trace, once the dispatcher has said so."""
+        self.span: OpenSpan | None = None
+        """Its own span, where spans are kept."""
+        self.outcome: Ending | None = None
+        """How it ends, once that is decided."""
         self._ports = ports
         self._loop = asyncio.get_running_loop()
-        self._state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq)
-        self._seq = seq
+        self._state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq, flow=facts.flow)
         hearing = Hearing(landed=self._landed, fenced=self.fenced, refused=self._not_written)
+        scrub = RunScrubber(ports.redactor.scrubber(facts.workspace))
         self._writer = TurnWriter(facts.run_id, epoch, ports.journal, ports.hub, hearing)
+        telling = RecordingPorts(
+            clock=ports.clock, fact=self._step, flow=lambda: (self.flow, self._state.flow), spoke=self._spoke
+        )
+        self._recording = Recording(facts, epoch, seq, self._writer, scrub, telling)
+        self._actions = RequestedActions(lambda action: ports.api.called(self, action), self._acted)
         self._touched: Callable[[LiveRun], None] | None = None
         self._worker_run: HostRun | None = None
         self._store_refused = False
-        self._active_at = ports.clock.monotonic()
+        self._active_at = self._silent_since = ports.clock.monotonic()
         self._awake = False
         self._timers = RunTimers(facts.deadline_s, facts.idle_s, overdue=self._overdue)
-        self._ending = False
+        self._ending = self._held = False
         self.done: asyncio.Future[None] = self._loop.create_future()
 
     # --- what the dispatcher does ---
@@ -122,23 +156,30 @@ class LiveRun:
     @property
     def place(self) -> tuple[int, int]:
         """Epoch and number of the newest record."""
-        return self.epoch, self._seq
+        return self.epoch, self._recording.seq
 
     @property
     def left_s(self) -> float:
         """Active time that is left to it."""
         return self._timers.left_s
 
+    @property
+    def disk_full(self) -> bool:
+        """Whether the journal found the disk full, so that nothing should begin."""
+        return self._ports.journal.full
+
     def uncommitted(self) -> list[StreamRecord]:
         """What readers have seen of this run that is not on disk yet."""
         return self._writer.uncommitted()
 
-    def begin(self, start: Starter) -> None:
-        """The run is on disk and has a worker: send `run/start` and write down that it began."""
+    def begin(self, start: Starter, said: Starter | None = None) -> None:
+        """The run is on disk and has a worker: write down that it began, and then what it `said` before it was."""
         if self._ending:
             return
         start(self)
         self._record("run.started", {}, pressing=False)
+        if said is not None:
+            said(self)
         self.flush()
 
     def attach(self, worker_run: HostRun, touched: Callable[["LiveRun"], None]) -> None:
@@ -155,7 +196,7 @@ class LiveRun:
         """Another owner has the run: stop the worker, write nothing."""
         if self._worker_run is not None and not self._worker_run.ended.done():
             self._worker_run.cancel("host.lost")
-        self._ending = True
+        self._ending, self.outcome = True, None
         self._writer.forsake()
         self._release()
 
@@ -169,6 +210,10 @@ class LiveRun:
             self._active_at = now
         elif self._timers.idle(now - self._active_at):
             self.cancel("runner.timeout")
+
+    def take_in(self, flow: int) -> None:
+        """It is about to read what brings these bits along. The next record says so, before anything that follows."""
+        self.flow |= flow
 
     # --- what the host writes into the run ---
 
@@ -189,7 +234,7 @@ class LiveRun:
         if self._ending:
             return False
         self._touch()
-        self._add(Judged(kind, encode_data(data), fact=data, observed=True), None, expects, pressing=pressing)
+        self._recording.observe(kind, data, expects, pressing=pressing)
         turn = self._writer.turn
         if blob is not None:
             turn.blobs.append(blob)
@@ -198,6 +243,10 @@ class LiveRun:
             turn.waiters.append((landed, None if expects is None else len(turn.expects) - 1))
         self.flush()
         return True
+
+    def withholds(self, content: bytes) -> bool:
+        """Whether a content has a secret of the workspace in it, and must not be kept."""
+        return self._recording.withholds(content)
 
     async def written(self) -> bool:
         """Wait until everything that the run sent so far is on disk. False when it never will be."""
@@ -217,31 +266,28 @@ class LiveRun:
     # --- what the worker sends (RunSink) ---
 
     def delta(self, delta: Delta, size: int) -> None:
-        if self._ending:
-            return
-        turn = self._touch()
-        self._seq += 1
-        message_id = delta.data.message_id
-        turn.deltas.append((self._seq, _encode(delta.data)))
-        turn.texts.append((message_id if isinstance(message_id, str) else "", delta.data.chunk.content))
-        turn.size += size
-        turn.source_seq = delta.sequence
+        if not self._ending:
+            self._touch()
+            self._recording.delta(delta, size)
 
     def result(self, result: WorkerResult) -> None:
         if self._ending:
             return
-        judged = judge_result(result, self.grant, self.revoked, now_ms=self._ports.clock.now_ms())
+        result = self._recording.shown(result)
+        judged = judge_result(result, self.grant, self.revoked)
+        if judged.blob is not None and self.withholds(judged.blob):
+            judged = withheld_content(result)
         turn = self._touch()
         if judged.delta is not None:
-            self._seq += 1
-            turn.deltas.append((self._seq, judged.data))
-            turn.texts.append(judged.delta)
+            self._recording.piece(judged)
         else:
-            self._add(judged, result.sequence, judged.expects)
+            self._recording.add(judged, result.sequence, judged.expects)
             if judged.blob is not None:
                 turn.blobs.append(judged.blob)
         turn.size += result.size_bytes
         turn.source_seq = result.sequence
+        if judged.type == "action.requested":
+            self._actions.begin(result.data)
 
     def gap(self, first: int, last: int) -> None:
         self._record("result.gap", {"first": first, "last": last})
@@ -252,7 +298,7 @@ class LiveRun:
         turn = self._writer.turn
         turn.source_seq = max(sequence, turn.source_seq)  # it took part in the window: its credit returns
 
-    def called(self, call: RunCall) -> None:
+    def called(self, call: ApiCall) -> None:
         self._touch()
         self._ports.api.called(self, call)
 
@@ -281,50 +327,17 @@ class LiveRun:
         if self._state.over:
             return
         self._touch()
-        self._add(Judged(kind, encode_data(data), fact=data, observed=True), None, pressing=pressing)
+        self._recording.observe(kind, data, pressing=pressing)
 
-    def _add(
-        self,
-        judged: Judged,
-        source_seq: int | None,
-        expects: StateExpectation | None = None,
-        *,
-        pressing: bool = True,
-    ) -> None:
-        """A record that is not a delta, behind everything before it."""
-        self._close_deltas()
-        self._seq += 1
-        turn, created_ms = self._writer.turn, self._ports.clock.now_ms()
-        turn.pressing = turn.pressing or pressing
-        if expects is not None:
-            turn.expects.append(msgspec.structs.replace(expects, record=len(turn.records), now_ms=created_ms))
-        turn.add(
-            NewRecord(
-                workspace=self.facts.workspace,
-                type=judged.type,
-                data=judged.data,
-                created_ms=created_ms,
-                observed=judged.observed,
-                run_id=self.facts.run_id,
-                seq=self._seq,
-                epoch=self.epoch,
-                source_seq=source_seq,
-            )
-        )
-        self._step(Fact(judged.type, judged.fact, self._seq))
-
-    def _close_deltas(self) -> None:
-        """Deltas that came together become one row and one step."""
-        turn = self._writer.turn
-        if not turn.deltas:
-            return
-        texts = turn.close_deltas(self.facts.run_id, self.epoch, self._ports.clock.now_ms())
-        self._step(Fact("message.delta", {}, self._seq, joined(texts)))
+    def _spoke(self) -> None:
+        if self._silent_since:  # its first words
+            self._ports.counts.first_delta.observe(self._ports.clock.monotonic() - self._silent_since)
+            self._silent_since = 0.0
 
     def flush(self) -> None:
         """What arrived together is complete: show what may be shown, and write it unless a commit is under way."""
         self._awake = False
-        self._close_deltas()
+        self._recording.close_deltas()
         self._writer.flush()
 
     def _landed(self, turn: Turn) -> None:
@@ -351,6 +364,8 @@ class LiveRun:
         match effect:
             case Watch():
                 self._timers.run()
+            case Rest():
+                self._timers.pause()
             case StopWorker(reason):
                 self._stop_worker(reason)
             case Ask():
@@ -362,6 +377,7 @@ class LiveRun:
 
     def _stop_worker(self, reason: str) -> None:
         self._ports.stopping(self)
+        self._actions.give_up()
         if self._worker_run is None or self._worker_run.ended.done():
             self._conclude("answered", "")  # no worker has it: there is nobody to wait for
             return
@@ -376,21 +392,37 @@ class LiveRun:
         self.cancel("runner.timeout")
 
     def _conclude(self, cause: EndCause, detail: str) -> None:
-        """Write the last records of the run, once."""
+        """Write the last records of the run, once; one that went well waits for the actions that it asked for."""
         if self._ending:
             return
-        self._close_deltas()
+        if self._actions and cause == "answered" and self._went_well:
+            self._held = True
+            return
+        self._recording.say_rest()
+        self._recording.close_deltas()
+        for told in tuple(self.closing):
+            told()
         self._ending = True
         for message in assembled(self._state):
             self._record("message.completed", message)
-        ending = ending_of(self._state, cause, detail)
+        self.outcome = ending = ending_of(self._state, cause, detail)
         for kind, data in settled(self._state, ending):
             self._record(kind, data)
         self._record("run.ended", ending.data())
         self._writer.turn.last = True
         self.flush()
 
+    @property
+    def _went_well(self) -> bool:
+        return self._state.terminal == "run.completed" and self._state.cancel is None
+
+    def _acted(self) -> None:
+        """The last action that the runner asked for has ended; what came of it is on its way to the log."""
+        if self._held:
+            self._conclude("answered", "")
+
     def _release(self) -> None:
+        self._actions.give_up()
         self._timers.stop()
         self._writer.close()
         if not self.done.done():

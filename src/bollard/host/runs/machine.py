@@ -11,7 +11,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from bollard.protocol import TERMINAL_STATUSES, JsonObject, RunStatus, status_of_failure
+from bollard.host.log.flow_bits import flow_told
+from bollard.protocol import TERMINAL_STATUSES, JsonObject, JsonValue, RunStatus, status_of_failure
 
 __all__ = [
     "Ask",
@@ -22,6 +23,7 @@ __all__ = [
     "Ending",
     "Fact",
     "Release",
+    "Rest",
     "RunState",
     "StartWorker",
     "StopWorker",
@@ -90,8 +92,14 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """The reason for which the run is being stopped."""
     claims: Mapping[str, Claim] = {}
     """Messages that were given to this run, by event, oldest first."""
+    acting: Mapping[str, JsonObject] = {}
+    """Calls that were begun and have not ended, by id: what a record of their end needs."""
     redispatched: tuple[str, ...] = ()
     """Messages that it gave back: each gets a run of its own."""
+    flow: int = 0
+    """What it has touched, as far as records tell: bits of `Flow`. They only grow."""
+    usage: JsonValue = None
+    """What its model calls came to so far, as the newest record of one says."""
 
     @property
     def over(self) -> bool:
@@ -117,7 +125,12 @@ class StartWorker:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Begin to watch the deadline and the idle limit."""
+    """Watch the deadline and the idle limit from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The run waits for a person: its clock stands still until it is watched again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +150,14 @@ class Release:
     """The run is over: free its slot, tell its readers, forget it."""
 
 
-Effect = StartWorker | Watch | StopWorker | Ask | Release
+Effect = StartWorker | Watch | Rest | StopWorker | Ask | Release
 
 
 def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
     """The state after a record, and its effects. A run that is over does not change any more."""
     if state.over:
         return state, ()
-    after = replace(state, seq=fact.seq)
+    after = replace(state, seq=fact.seq, flow=state.flow | flow_told(fact.type, fact.data))
     match fact.type:
         case "message.delta":
             return _spoken(after, fact), ()
@@ -155,9 +168,9 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
         case "run.started":
             return replace(after, status="running"), (Watch(),)
         case "run.waiting":
-            return replace(after, status="waiting"), ()
+            return replace(after, status="waiting"), (Rest(),)
         case "run.resumed":
-            return replace(after, status="running"), ()
+            return replace(after, status="running"), (Watch(),)
         case "run.cancelled":
             return _cancelled(after, fact)
         case "steering.queued" | "steering.injected" | "steering.acknowledged" | "steering.dropped":
@@ -167,7 +180,7 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
         case "run.ended":
             return _ended(after, fact)
         case _:
-            return after, ()
+            return _acted(after, fact), ()
 
 
 def _spoken(state: RunState, fact: Fact) -> RunState:
@@ -195,6 +208,24 @@ def _steered(state: RunState, fact: Fact) -> RunState:
             claims.pop(event_id, None)
     again = (event_id,) if fact.data.get("redispatch") is True else ()
     return replace(state, claims=claims, redispatched=state.redispatched + again)
+
+
+_KEPT_OF_A_CALL: Final = ("capability", "flow")
+_ACTED: Final = frozenset({"action.started", "action.completed", "action.failed", "action.rejected", "action.unknown"})
+
+
+def _acted(state: RunState, fact: Fact) -> RunState:
+    """A call that begins or ends; every other record changes nothing."""
+    if fact.type == "model.called":
+        return replace(state, usage=fact.data.get("run_usage", state.usage))
+    if fact.type not in _ACTED:
+        return state
+    acting, call_id = dict(state.acting), str(fact.data.get("call_id"))
+    if fact.type == "action.started":
+        acting[call_id] = {name: fact.data[name] for name in _KEPT_OF_A_CALL if name in fact.data}
+    else:
+        acting.pop(call_id, None)
+    return replace(state, acting=acting)
 
 
 def _cancelled(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
@@ -283,12 +314,18 @@ def _failed(code: str, error: str) -> Ending:
 
 
 def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
-    """What becomes of the messages that were given to a run which ends now: type and data of a record each.
+    """What becomes of the calls and the messages of a run which ends now: type and data of a record each.
+
+    A call that was begun and has not ended is unknown from now on: nobody is left to be told.
 
     One that was pulled by a run that completed has had its answer. Every other is dispatched anew, unless the user
     stopped the run: then what they had sent is dropped, and the log says so.
     """
-    found: list[tuple[str, JsonObject]] = []
+    said = "the run ended before the outcome was known"
+    found: list[tuple[str, JsonObject]] = [
+        ("action.unknown", {"call_id": call_id, **kept, "code": "outcome_unknown", "message": said})
+        for call_id, kept in state.acting.items()
+    ]
     for event_id, claim in state.claims.items():
         if claim == "injected" and ending.status == "completed":
             found.append(("steering.acknowledged", {"event_id": event_id}))

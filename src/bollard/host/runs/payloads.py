@@ -27,7 +27,7 @@ from bollard.protocol import (
 )
 from bollard.wire import WorkerResult
 
-__all__ = ["ARTIFACT_ID_CHARACTERS", "Judged", "artifact_id_of", "judge_result"]
+__all__ = ["ARTIFACT_ID_CHARACTERS", "Judged", "artifact_id_of", "judge_result", "withheld_content"]
 
 ARTIFACT_ID_CHARACTERS: Final = 128
 """The longest id of an artifact that a run made."""
@@ -51,7 +51,7 @@ class Judged:
     """What must be true when it is written; else the record says why it has no effect."""
 
 
-def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation, *, now_ms: int) -> Judged:
+def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation) -> Judged:
     """What a result becomes, from its own shape and what the run may do."""
     shape = RESULT_PAYLOADS.get(result.type)
     if shape is None:
@@ -68,11 +68,9 @@ def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation, *, now
         text = content if isinstance(content, str) else ""
         return Judged("message.delta", encode_data(result.data), {}, delta=(payload.message_id or "", text))
     if isinstance(payload, StateUpdated):
-        return _judge_state(result, payload, grant, revoked, now_ms)
+        return _judge_state(result, payload, grant, revoked)
     if isinstance(payload, ArtifactCreated):
         return _judge_artifact(result, payload, grant, revoked)
-    if result.type == "action.requested":
-        return _rejected(result, "no platform action is granted to this run", "action")
     return Judged(result.type, encode_data(result.data), result.data)
 
 
@@ -98,7 +96,12 @@ def _rejected(result: WorkerResult, problem: str, field: str) -> Judged:
     return _kept("result.rejected", _rejection(result, problem, field))
 
 
-def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revoked: Revocation, now_ms: int) -> Judged:
+def withheld_content(result: WorkerResult) -> Judged:
+    """An artifact whose content must not be kept: it is refused as a whole, because its digest is of all of it."""
+    return _rejected(result, "the content has a secret of the workspace in it", "content_base64")
+
+
+def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revoked: Revocation) -> Judged:
     allowed = check(grant, revoked, "state.set", payload.scope)
     if isinstance(allowed, Denied):
         return _rejected(result, allowed.sentence, "scope")
@@ -113,7 +116,6 @@ def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revo
         otherwise=("result.rejected", encode_data(_rejection(result, problem, "value"))),
         scope_key=grant.state_keys[payload.scope],
         key=payload.key,
-        now_ms=now_ms,
         size=size + len(payload.key.encode()),
         quota=limits.STATE_SCOPE_BYTES,
     )

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from heapq import merge
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.limits import KEEP_ALIVE_S, REPLAY_PAGE
+from bollard.host.limits import KEEP_ALIVE_S, REPLAY_PAGE, REPLAY_PAGE_BYTES
 from bollard.host.runs.hub import Hub, StreamRecord, Subscription
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.stream_records import delta_records_from_row, gap_record, stream_record_from_row
 from bollard.host.store.boundary import Store
+from bollard.host.store.rows import DeltaRow
 from bollard.protocol import TERMINAL_STATUSES
 
 __all__ = ["Place", "RunReader", "parse_place"]
@@ -67,7 +68,7 @@ class RunReader:
         try:
             last = after.seq if after is not None else 0
             if after is not None:
-                last, gap = await self._resume(run_id, after)
+                last, gap = await self._resume(run_id, after, tail[-1].seq if tail else 0)
                 if gap is not None:
                     yield [gap]
             ended = False
@@ -114,6 +115,9 @@ class RunReader:
                     return
                 if subscription.ended:
                     return
+                if subscription.closing:
+                    yield [gap_record(run_id, 0, last + 1, None, "closing")]
+                    return
                 if not records:
                     yield []
         finally:
@@ -123,20 +127,29 @@ class RunReader:
         row = await asyncio.to_thread(self._store.run, run_id)
         return row is not None and row.status not in TERMINAL_STATUSES
 
-    async def _resume(self, run_id: str, after: Place) -> tuple[int, StreamRecord | None]:
-        """Where to go on. A cursor of an old epoch may lie behind what that epoch got onto the disk."""
+    async def _resume(self, run_id: str, after: Place, shown: int) -> tuple[int, StreamRecord | None]:
+        """Where to go on. A cursor of an old epoch may lie behind what that epoch got onto the disk; one of this epoch
+        must not lie behind what is on disk or was `shown`."""
         row = await asyncio.to_thread(self._store.run, run_id)
         if row is None:
             return after.seq, None
         if after.epoch > row.epoch:  # no owner of that epoch has ever been
             return 0, gap_record(run_id, row.epoch, 1, after.seq, "unknown")
-        if row.epoch == after.epoch and row.status not in TERMINAL_STATUSES:
-            return after.seq, None
-        committed = await asyncio.to_thread(self._store.last_seq, run_id, after.epoch)
-        if after.seq <= committed:
+        newest = max(shown if after.epoch == row.epoch else 0, await asyncio.to_thread(self._newest, run_id, after))
+        if after.seq <= newest:
             return after.seq, None
         reason = "uncommitted" if after.epoch < row.epoch else "unknown"
-        return committed, gap_record(run_id, row.epoch, committed + 1, after.seq, reason)
+        return newest, gap_record(run_id, row.epoch, newest + 1, after.seq, reason)
+
+    def _newest(self, run_id: str, after: Place) -> int:
+        """The last number that the cursor's epoch, and those before it, got onto the disk."""
+        newest = self._store.last_seq(run_id, after.epoch)
+        if after.seq <= newest:
+            return newest
+        # Deltas may be gone by age. Numbers have no holes, so that the next epoch began where this one had ended.
+        begun = [row.seq or 0 for row in self._store.records_of_run(run_id, newest, 1)]
+        begun += [row.first_seq for row in self._store.deltas_page(run_id, newest, 1, 1)]
+        return min(begun) - 1 if begun else newest
 
     async def _replay(self, run_id: str, after: int, until: int | None) -> AsyncGenerator[list[StreamRecord]]:
         """What is on disk behind `after`, in order, each hole named."""
@@ -165,10 +178,16 @@ class RunReader:
 
     def _read_page(self, run_id: str, after: int) -> list[StreamRecord]:
         rows = self._store.records_of_run(run_id, after, REPLAY_PAGE)
+        delta_rows = self._store.deltas_page(run_id, after, REPLAY_PAGE, REPLAY_PAGE_BYTES)
         records = [stream_record_from_row(row) for row in rows]
-        deltas = [
-            record for row in self._store.deltas_of_run(run_id, after) for record in delta_records_from_row(row, after)
-        ]
-        if len(rows) == REPLAY_PAGE:  # deltas behind this page's end belong to the next one
+        deltas = [record for row in delta_rows for record in delta_records_from_row(row, after)]
+        # What lies behind the end of either belongs to the next page, unless there is no more of the other.
+        if len(rows) == REPLAY_PAGE:
             deltas = [record for record in deltas if record.seq < records[-1].seq]
+        if len(delta_rows) == REPLAY_PAGE or _size(delta_rows) >= REPLAY_PAGE_BYTES:
+            records = [record for record in records if record.seq < delta_rows[-1].last_seq]
         return list(merge(records, deltas, key=lambda record: record.seq))
+
+
+def _size(rows: list[DeltaRow]) -> int:
+    return sum(len(row.spans) + len(row.body) for row in rows)

@@ -1,0 +1,230 @@
+"""Runs that are on disk and have not begun: whose turn it is, which are being claimed, and which are stopped there."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+
+from bollard.host.clock import Clock
+from bollard.host.engine.boundary import Cancel, Engine
+from bollard.host.errors import HostError
+from bollard.host.log.facts import RunFacts
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.runs.creation import QueuedRun, claimed
+from bollard.host.runs.hub import Hub
+from bollard.host.runs.ids import made_ms
+from bollard.host.runs.live import LiveRun
+from bollard.host.runs.stream_records import stream_record
+from bollard.host.telemetry.counts import RunCounts
+from bollard.protocol import JsonObject, status_of_failure
+
+__all__ = ["Backlog", "BacklogPorts", "Room"]
+
+_log = structlog.get_logger("bollard.runs")
+_RETRY_S: Final = 1.0
+"""Time between two tries to claim a queued run that the store refused."""
+
+
+class Room:
+    """How many runs may be under way at once, and how many are or are about to be. One that waits for a person takes
+    nobody's place, up to as many again: what nobody answers must not fill a host."""
+
+    def __init__(self, runs_at_once: int, live: Mapping[str, LiveRun]) -> None:
+        self._runs_at_once = runs_at_once
+        self._live = live
+        self.coming = 0
+        """Runs whose place is kept while their commit is under way."""
+
+    @property
+    def left(self) -> bool:
+        taken = len(self._live) + self.coming
+        if taken < self._runs_at_once:
+            return True
+        return not self.crowded and taken - self._parked < self._runs_at_once
+
+    @property
+    def _parked(self) -> int:
+        return sum(live.state.status == "waiting" for live in self._live.values())
+
+    @property
+    def crowded(self) -> bool:
+        """Whether even a run that another one waits for must be refused."""
+        return len(self._live) + self.coming >= 2 * self._runs_at_once
+
+
+@dataclass(slots=True)
+class _Claiming:
+    """A queued run that is being claimed."""
+
+    stop: str | None = None
+    """The reason why it must stop as soon as it is this host's."""
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogPorts:
+    """What waiting runs are connected to."""
+
+    engine: Engine
+    hub: Hub
+    clock: Clock
+    counts: RunCounts
+    takes: Callable[[], bool]
+    """Whether anything begins now."""
+    begin: Callable[[QueuedRun], None]
+    """A run that is this host's now."""
+    left: Callable[[RunFacts], None]
+    """A run that will not begin here."""
+    task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class Backlog:
+    """One per host."""
+
+    def __init__(self, ports: BacklogPorts, room: Room) -> None:
+        self._ports = ports
+        self._room = room
+        self._queue: dict[str, QueuedRun] = {}
+        self._held: dict[str, QueuedRun] = {}
+        """On disk, and not their turn in their conversation."""
+        self._claiming: dict[str, _Claiming] = {}
+        """On their way from the queue into this host's hands."""
+        self._stopped: dict[str, bool] = {}
+        """Being stopped while they waited, and whether their turn came meanwhile."""
+
+    @property
+    def size(self) -> int:
+        return len(self._queue) + len(self._held)
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the run was made that waits the longest."""
+        oldest = min((*self._queue, *self._held), default=None)  # ids are in the order they were made in
+        return None if oldest is None else made_ms(oldest)
+
+    def of(self, workspace: str) -> list[str]:
+        """The runs of a workspace that wait."""
+        waiting = (*self._queue.items(), *self._held.items())
+        return [run_id for run_id, run in waiting if run.facts.workspace == workspace]
+
+    def wait(self, queued: QueuedRun) -> None:
+        """A run whose turn it is: it starts as soon as there is room."""
+        self._queue[queued.facts.run_id] = queued
+        self._ports.engine.submit(queued.facts.run_id)
+
+    def hold(self, queued: QueuedRun) -> None:
+        """A run that must wait for others of its conversation."""
+        self._held[queued.facts.run_id] = queued
+
+    def turn_of(self, run_id: str) -> bool:
+        """Its conversation is free for it; false when it is not on disk yet."""
+        if run_id in self._stopped:
+            self._stopped[run_id] = True
+            return True
+        held = self._held.pop(run_id, None)
+        if held is None:
+            return False
+        self.wait(held)
+        return True
+
+    def fill(self) -> None:
+        """Take what waits, while there is room."""
+        while self._queue and self._room.left and self._ports.takes():
+            self._room.coming += 1
+            run_id = next(iter(self._queue))
+            self._claiming[run_id] = _Claiming()
+            self._ports.task(self._claim(self._queue.pop(run_id)))
+
+    async def _claim(self, queued: QueuedRun) -> None:
+        won, mine, run_id = False, claimed(queued), queued.facts.run_id
+        record = self._records(mine, [("run.claimed", {})])
+        try:
+            won = await self._ports.engine.claim(run_id, mine.epoch, record)
+        except HostError as error:
+            _log.warning("a queued run could not be claimed", run=run_id, problem=error.message)
+            self._queue[run_id] = queued
+            asyncio.get_running_loop().call_later(_RETRY_S, self.fill)  # nothing else may come that would
+            claiming = self._claiming.pop(run_id)
+            claiming.settled.set()
+            if claiming.stop is not None:
+                self._ports.task(self.stop(run_id, claiming.stop))
+            return
+        finally:
+            self._room.coming -= 1
+        claiming = self._claiming.pop(run_id)
+        if won:
+            self._ports.hub.publish(run_id, [stream_record(one) for one in record])
+            self._ports.begin(mine)
+            if claiming.stop is not None:
+                self._ports.engine.signal(run_id, Cancel(claiming.stop))
+        else:
+            self._ports.left(queued.facts)
+        claiming.settled.set()
+
+    def _records(self, queued: QueuedRun, bodies: list[tuple[str, JsonObject]]) -> list[NewRecord]:
+        """Records of a run that nobody executes: the first has the number that `queued` names."""
+        return [
+            NewRecord(
+                workspace=queued.facts.workspace,
+                type=kind,
+                data=encode_data(body),
+                created_ms=self._ports.clock.now_ms(),
+                run_id=queued.facts.run_id,
+                seq=queued.seq + index,
+                epoch=queued.epoch,
+            )
+            for index, (kind, body) in enumerate(bodies)
+        ]
+
+    # --- stopping ---
+
+    async def cancel(self, run_id: str, reason: str) -> bool:
+        """Stop a run that waits, or that is live here; false when it is neither."""
+        if run_id in self._claiming:
+            claiming = self._claiming[run_id]
+            claiming.stop = claiming.stop or reason
+            await claiming.settled.wait()
+            return True
+        queued = self._queue.pop(run_id, None) or self._held.get(run_id)
+        if queued is None:
+            return self._ports.engine.signal(run_id, Cancel(reason))
+        held = self._held.pop(run_id, None) is not None
+        self._stopped[run_id] = not held
+        await asyncio.shield(self._ports.task(self._cancel_queued(queued, reason)))
+        return True
+
+    async def stop(self, run_id: str, reason: str) -> None:
+        """A stop that nobody waits for: where the store does not take it, it is said."""
+        try:
+            await self.cancel(run_id, reason)
+        except HostError as error:
+            _log.warning("a queued run could not be stopped", run=run_id, problem=error.message)
+
+    async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
+        """A run that never started ends under an epoch of its own, so that nobody can start it any more."""
+        mine, run_id = claimed(queued), queued.facts.run_id
+        ended: JsonObject = {
+            "status": status_of_failure(reason),
+            "code": reason,
+            "error": "it was stopped in the queue",
+        }
+        records = self._records(mine, [("run.cancelled", {"reason": reason}), ("run.ended", ended)])
+        try:
+            won = await self._ports.engine.claim(run_id, mine.epoch, records)
+        except HostError:
+            # It waits as before, and whoever stops it is told.
+            if not self._stopped[run_id]:
+                self.hold(queued)
+            else:
+                self._queue[run_id] = queued
+                self.fill()
+            raise
+        finally:
+            del self._stopped[run_id]
+        if won:
+            self._ports.counts.end(status_of_failure(reason), reason)
+            self._ports.hub.publish(run_id, [stream_record(record) for record in records])
+            self._ports.hub.end(run_id)
+        self._ports.left(queued.facts)

@@ -1,0 +1,28 @@
+"""Which skills a run that is going on may use, and whether it may write some."""
+
+from collections.abc import Mapping
+
+from bollard.host.agents.agent import AgentBook
+from bollard.host.runs.live import LiveRun
+from bollard.host.skills.skill_source import RunSkills
+
+__all__ = ["LiveSkillReach"]
+
+
+class LiveSkillReach:
+    """Over the runs of this host. A run that has ended has nothing."""
+
+    def __init__(self, live: Mapping[str, LiveRun], agents: AgentBook) -> None:
+        self._live = live
+        self._agents = agents
+
+    def __call__(self, run_id: str) -> RunSkills:
+        run = self._live.get(run_id)
+        if run is None:
+            return RunSkills()
+        agent = self._agents.get(run.facts.agent_id, run.facts.workspace)
+        return RunSkills(
+            granted=frozenset(run.grant.access.rights.resources.get("skills", {})),
+            versions={each.id.removeprefix("skill:"): each.version for each in run.session.graph.by_kind("skill")},
+            authoring=agent is not None and "skill_authoring" in agent.capabilities,
+        )

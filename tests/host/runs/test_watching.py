@@ -1,0 +1,153 @@
+"""What is counted and traced of runs: each end once with its reason, the wait of the oldest, the first words, and the
+readers that were cut or told to come back."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bollard.host.errors import Draining, StorageUnavailable
+from bollard.host.limits import SUBSCRIBER_FRAMES
+from bollard.host.log.entries import Committed, Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.numbers import Numbers
+from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.runs.ids import IdMaker, made_ms
+from bollard.host.runs.reading import RunReader
+from bollard.host.store.memory import MemoryStore
+from bollard.host.telemetry.counts import RunCounts
+from bollard.host.telemetry.tracer import Span, Tracer
+from bollard.wire import WorkerRun
+
+Stages = Callable[..., Awaitable[Any]]
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def parrot(worker: Any, run: WorkerRun) -> None:
+    await run.emit("message.delta", {"chunk": {"role": "assistant", "content": "hello"}})
+    await worker.complete(run)
+
+
+async def test_a_run_is_counted_once_for_its_start_its_first_words_and_its_end(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    counts = RunCounts()
+    stage = await stages(memory_store, parrot, counts=counts)
+    for _ in range(2):
+        await stage.ended(await stage.say())
+    assert counts.begun == 2
+    assert counts.ended == {("completed", ""): 2}
+    assert counts.first_delta.count == 2
+
+
+async def test_a_run_that_is_stopped_in_the_queue_is_counted_too(memory_store: MemoryStore, stages: Stages) -> None:
+    counts = RunCounts()
+    stage = await stages(memory_store, runs_at_once=1, counts=counts)
+    first, second = await stage.say(), await stage.say()
+    assert await stage.dispatcher.cancel(second, "cancelled")
+    assert counts.ended == {("cancelled", "cancelled"): 1}
+    assert counts.begun == 1
+    assert first in stage.dispatcher.live
+
+
+async def test_the_age_of_the_queue_is_that_of_the_run_that_waits_the_longest(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    stage = await stages(memory_store, runs_at_once=1)
+    await stage.say()
+    assert stage.dispatcher.backlog.since_ms is None
+    stage.clock.advance(3)
+    began = stage.clock.now_ms()
+    oldest = await stage.say()
+    stage.clock.advance(3)
+    await stage.say()
+    assert stage.dispatcher.backlog.since_ms == began == made_ms(oldest)
+
+
+def test_an_id_tells_when_it_was_made() -> None:
+    maker = IdMaker()
+    assert made_ms(f"run_{maker.next(1_794_735_484_944)}") == 1_794_735_484_944
+
+
+async def test_while_a_host_drains_what_waits_stays_and_goes_on_when_it_takes_work_again(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    stage = await stages(memory_store, parrot, runs_at_once=1)
+    stage.dispatcher.drain(on=True)
+    with pytest.raises(Draining) as refused:
+        await stage.say()
+    assert refused.value.hint
+    assert memory_store.records(0, 10) == []
+    stage.dispatcher.drain(on=False)
+    assert (await stage.read(await stage.say()))[-1].type == "run.ended"
+
+
+async def test_a_run_has_a_span_with_its_calls_under_it_and_its_runner_is_told(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    kept: list[Span] = []
+    told: list[str] = []
+
+    async def asks(worker: Any, run: WorkerRun) -> None:
+        told.append(run.request["context"]["runtime"]["traceparent"])
+        await run.call("state.list", {"scope": "conversation"})
+        await worker.complete(run, message={"role": "assistant", "content": "done"})
+
+    clock = memory_store._clock
+    stage = await stages(memory_store, asks, tracer=Tracer(clock, kept.append))
+    run_id = await stage.say(traceparent=CALLER)
+    await stage.ended(run_id)
+    call, run = kept
+    assert (call.name, run.name) == ("api state.list", "invoke_agent parrot")
+    assert call.parent_id == run.context.span_id
+    assert run.parent_id == CALLER[36:52]
+    assert run.attributes["bollard.run.id"] == run_id
+    assert run.error is None
+    assert told == [run.context.traceparent]
+
+
+async def test_a_reader_that_is_cut_is_counted_once() -> None:
+    hub = Hub()
+    slow, quick = hub.subscribe("r"), hub.subscribe("r")
+    many = [StreamRecord(1, seq, "message.delta", b"{}") for seq in range(1, SUBSCRIBER_FRAMES + 10)]
+    for first in range(0, len(many), 1000):
+        hub.publish("r", many[first : first + 1000])
+        await quick.take(0.01)
+    hub.publish("r", many[:1])
+    assert (slow.behind, quick.behind, hub.cut) == (True, False, 1)
+
+
+async def test_a_reader_of_a_host_that_stops_gets_what_is_there_and_is_told_to_come_back() -> None:
+    hub = Hub()
+    subscription = hub.subscribe("r")
+    hub.publish("r", [StreamRecord(1, 1, "message.delta", b"{}")])
+    hub.close()
+    hub.publish("r", [StreamRecord(1, 2, "message.delta", b"{}")])
+    seen = [record async for batch in RunReader.follow("r", subscription, 0) for record in batch]
+    assert [(record.type, record.seq) for record in seen] == [("message.delta", 1), ("gap", 2)]
+    assert b'"reason":"closing"' in seen[-1].json
+    assert hub.readers == 0
+
+
+async def test_a_journal_tells_of_each_commit_and_of_none_that_failed() -> None:
+    told: list[tuple[int, float]] = []
+    journal = Journal(_Desk())  # type: ignore[arg-type]
+    journal.watch = lambda entries, seconds: told.append((entries, seconds))
+    tell: Any = journal._tell
+    for _ in range(4):
+        journal.append(Entry())
+    tell([Committed(), Committed()], Numbers(commits=1, last_commit_s=0.5))
+    tell([StorageUnavailable("no", hint="none")], Numbers(commits=1, failures=1, last_commit_s=0.5))
+    tell([], Numbers(commits=2, failures=1, last_commit_s=0.1))  # a head that was signed is nobody's entry
+    tell([Committed()], Numbers(commits=3, failures=1, last_commit_s=0.25))
+    assert told == [(2, 0.5), (1, 0.25)]
+
+
+class _Desk:
+    """Nothing is written here."""
+
+    def put(self, entry: Entry) -> None: ...
+
+    async def open(self, tell: Any) -> None:
+        await asyncio.sleep(0)
