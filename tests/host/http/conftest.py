@@ -9,6 +9,7 @@ import socket
 import textwrap
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,13 +17,14 @@ from typing import Any
 
 import psycopg
 import pytest
-import uvicorn
 
+from bollard.cli.http_server import HttpServer
 from bollard.host.app import Host
 from bollard.host.settings import Settings
 from bollard.wire import encode
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+LOOK_S = 0.01
 PARROT = """
     import asyncio
     from bollard.sdk import RunContext, runner
@@ -166,11 +168,21 @@ class Client:
     def __init__(self, port: int, token: str) -> None:
         self.port = port
         self.token = token
+        self._address = ""
+
+    def elsewhere(self, seed: str) -> "Client":
+        """The same from another address: strangers have a rate for each."""
+        other = type(self)(self.port, self.token)
+        number = zlib.crc32(seed.encode())
+        other._address = f"127.{1 + number % 250}.{1 + number // 250 % 250}.{1 + number // 62500 % 250}"
+        return other
 
     def _open(
         self, method: str, path: str, body: Any, headers: dict[str, str], token: str | None
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=PATIENCE_S, source_address=(self._address, 0) if self._address else None
+        )
         raw = encode(body) if isinstance(body, dict) else body
         sent = dict(headers)
         if token is not None:
@@ -234,6 +246,7 @@ class Client:
         give_up_at = time.monotonic() + PATIENCE_S
         while not condition(answer := self.get(path).json):
             assert time.monotonic() < give_up_at, f"{path} is {answer}"
+            time.sleep(LOOK_S)
         return answer
 
     def ended(self, run_id: str) -> Any:
@@ -246,6 +259,7 @@ class Client:
         give_up_at = time.monotonic() + PATIENCE_S
         while not condition(health := self.get("/readyz").json):
             assert time.monotonic() < give_up_at, f"the host's health is {health}"
+            time.sleep(LOOK_S)
         return health
 
 
@@ -279,9 +293,7 @@ class HostThread:
         host = Host(self.settings)
         self.token = host.new_token
         app = await host.start()
-        config = uvicorn.Config(app, log_config=None, lifespan="off", access_log=False, timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None
+        server = HttpServer(app, self.settings, stop_s=1)
         serving = asyncio.create_task(server.serve(sockets=[self.listener]))
         self._up.set()
         await self._down.wait()
@@ -326,6 +338,7 @@ def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         builtin_plugins=False,
         port=0,
         grace_s=0.5,
+        egress_allow=("127.0.0.0/8",),
     )
 
 
@@ -373,6 +386,20 @@ def start_host() -> Iterator[Any]:
         host.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def start_module_host() -> Iterator[Any]:
+    """Hosts for all tests of a module."""
+    started: list[HostThread] = []
+
+    def start(settings: Settings) -> HostThread:
+        started.append(HostThread(settings))
+        return started[-1]
+
+    yield start
+    for host in started:
+        host.stop()
+
+
+@pytest.fixture(scope="session")
 def client_of() -> type[Client]:
     return Client

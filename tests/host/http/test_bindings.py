@@ -26,7 +26,7 @@ def test_a_binding_is_saved_shown_changed_and_deleted(bound: Any) -> None:
     created = bound.put("/api/v1/bindings/room", body)
     assert (created.status, created.json["revision"], created.json["enabled"]) == (201, 1, True)
     assert bound.get("/api/v1/bindings/room").json == created.json
-    assert bound.get("/api/v1/bindings").json == {"items": [created.json]}
+    assert bound.get("/api/v1/bindings").json == {"items": [created.json], "has_more": False}
     changed = bound.put("/api/v1/bindings/room", {**created.json, "priority": 4})
     assert (changed.status, changed.json["revision"], changed.json["priority"]) == (200, 2, 4)
     stale = bound.put("/api/v1/bindings/room", created.json)
@@ -55,7 +55,7 @@ def test_a_binding_that_cannot_work_is_refused_by_its_field(bound: Any, body: An
     answer = bound.put("/api/v1/bindings/wrong", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field), answer.body
     assert answer.error["hint"]
-    assert bound.get("/api/v1/bindings").json == {"items": []}
+    assert bound.get("/api/v1/bindings").json == {"items": [], "has_more": False}
 
 
 @pytest.mark.requirement("P12-01")
@@ -79,7 +79,7 @@ def test_an_agent_that_bindings_name_is_not_deleted(bound: Any) -> None:
 
 def test_an_event_without_an_agent_goes_where_the_most_specific_binding_says(bound: Any) -> None:
     lonely = bound.post("/api/v1/events", {**EVENT, "id": "early"})
-    assert (lonely.status, lonely.error["code"]) == (404, "not_found")
+    assert (lonely.status, lonely.json["run_id"], lonely.json["reason"]["code"]) == (202, None, "no_binding")
     bound.save_agent("doorman")
     bind(bound, "everything")
     bind(bound, "door", agent_id="doorman", scope={"bot": "front", "conversation": "door"})
@@ -89,7 +89,7 @@ def test_an_event_without_an_agent_goes_where_the_most_specific_binding_says(bou
     assert [(run["agent_id"], run["binding_id"]) for run in runs] == [("doorman", "door"), ("parrot", "everything")]
     assert runs[0]["bot_id"] == "front"
     again = bound.post("/api/v1/events", {**EVENT, "id": "early"})
-    assert (again.status, again.json["first"]) == (202, True)  # the refusal took nothing
+    assert (again.status, again.json) == (200, {**lonely.json, "first": False})  # what became of it has not changed
 
 
 def test_the_key_of_a_request_names_an_event(bound: Any) -> None:
@@ -106,8 +106,8 @@ def test_resolving_says_binding_by_binding_why_and_changes_nothing(bound: Any) -
     bind(bound, "everything")
     bind(bound, "door", agent_id="workshop.steady", scope={"conversation": "door"})
     bind(bound, "off", scope={"conversation": "door"}, enabled=False, priority=1)
-    before = bound.get("/readyz").json["journal"]["records"]
-    found = bound.post("/api/v1/resolve", {"source": "forge", "conversation": "door"}).json
+    before = bound.until_health(lambda health: not health["runs"]["live"])["journal"]["records"]
+    found = bound.post("/api/v1/bindings/resolve", {"source": "forge", "conversation": "door"}).json
     assert (found["binding"], found["agent"], found["decision"]) == ("door", "workshop.steady", {"kind": "start"})
     assert {step["binding"]: step["key"] for step in found["steps"]} == {
         "door": "won",
@@ -118,29 +118,29 @@ def test_resolving_says_binding_by_binding_why_and_changes_nothing(bound: Any) -
     assert found["refused"] is None
     assert found["grant"]["operations"] == ["history.page", "state.conversation", "steering.pull"]
     assert (found["grant"]["steerable"], found["grant"]["state"]) == (True, ["conversation"])
-    chinese = bound.post("/api/v1/resolve", {"conversation": "door", "locale": "zh_Hans"}).json
+    chinese = bound.post("/api/v1/bindings/resolve", {"conversation": "door", "locale": "zh_Hans"}).json
     assert any("绑定 door" in step["text"] for step in chinese["steps"])
     assert bound.get("/readyz").json["journal"]["records"] == before
 
 
 def test_resolving_an_event_that_nobody_takes_says_so(bound: Any) -> None:
-    found = bound.post("/api/v1/resolve", {}).json
+    found = bound.post("/api/v1/bindings/resolve", {}).json
     assert (found["binding"], found["agent"], found["decision"], found["grant"]) == (None, None, None, None)
     assert [step["key"] for step in found["steps"]] == ["no_binding"]
-    named = bound.post("/api/v1/resolve", {"agent": "nobody"}).json
+    named = bound.post("/api/v1/bindings/resolve", {"agent": "nobody"}).json
     assert ([step["key"] for step in named["steps"]], named["agent"]) == (["direct", "no_agent"], None)
 
 
 def test_resolving_names_the_gate_that_is_closed_and_the_run_that_would_take_it(bound: Any) -> None:
     bound.save_agent("closed", gate={"talk": "listed", "actors": ["user:ada"]})
-    refused = bound.post("/api/v1/resolve", {"agent": "closed", "actor": {"id": "bob"}}).json["refused"]
+    refused = bound.post("/api/v1/bindings/resolve", {"agent": "closed", "actor": {"id": "bob"}}).json["refused"]
     assert (refused["code"], bool(refused["message"]), bool(refused["hint"])) == ("unauthorized", True, True)
     ada = {"conversation": "resolved", "actor": {"id": "ada"}}
     run_id = bound.tell("workshop.steady", "go", **ada).json["run_id"]
     stream = bound.stream(run_id)
     stream.until("message.delta")
-    steered = bound.post("/api/v1/resolve", {"agent": "workshop.steady", **ada}).json
-    other = bound.post("/api/v1/resolve", {"agent": "workshop.steady", **ada, "actor": {"id": "bob"}}).json
+    steered = bound.post("/api/v1/bindings/resolve", {"agent": "workshop.steady", **ada}).json
+    other = bound.post("/api/v1/bindings/resolve", {"agent": "workshop.steady", **ada, "actor": {"id": "bob"}}).json
     assert steered["decision"] == {"kind": "steer", "run_ids": [run_id]}
     assert other["decision"] == {"kind": "queue"}
     for mode, decision in (
@@ -151,7 +151,7 @@ def test_resolving_names_the_gate_that_is_closed_and_the_run_that_would_take_it(
         ),
     ):
         bound.save_agent("workshop.steady", "workshop/steady", concurrency={"mode": mode})
-        assert bound.post("/api/v1/resolve", {"agent": "workshop.steady", **ada}).json["decision"] == decision
+        assert bound.post("/api/v1/bindings/resolve", {"agent": "workshop.steady", **ada}).json["decision"] == decision
     bound.delete("/api/v1/agents/workshop.steady")
     bound.post(f"/api/v1/runs/{run_id}/cancel")
     list(stream)
@@ -167,5 +167,5 @@ def test_resolving_names_the_gate_that_is_closed_and_the_run_that_would_take_it(
     ],
 )
 def test_a_question_that_does_not_fit_is_refused(bound: Any, body: Any, field: str) -> None:
-    answer = bound.post("/api/v1/resolve", body)
+    answer = bound.post("/api/v1/bindings/resolve", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)

@@ -57,7 +57,7 @@ class Desk:
             bindings=self.bindings,
             clock=self.clock,
             gates=self.gates,
-            runners={RUNNER.manifest.id: RUNNER},
+            runners={("default", RUNNER.manifest.id): RUNNER},
         )
 
     async def save(self, **more: Any) -> Any:

@@ -7,28 +7,53 @@ from typing import Any, Final, cast
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
+from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, RateExceeded
+from bollard.host.secrets.redactor import Scrubber
 from bollard.protocol import JsonObject
 from bollard.protocol.limits import MIB
 from bollard.wire import FrameError, decode, encode
 
-__all__ = ["JsonAnswer", "error_answer", "read_body"]
+__all__ = ["STATUS", "JsonAnswer", "error_answer", "error_body", "read_body", "read_bytes"]
 
 BODY_BYTES: Final = 1 * MIB
-_STATUS: Final[Mapping[str, int]] = {
+STATUS: Final[Mapping[str, int]] = {
     "not_found": 404,
     "invalid_argument": 400,
     "payload_too_large": 413,
+    "unsupported_media_type": 415,
     "unauthenticated": 401,
     "unauthorized": 403,
+    "forbidden_origin": 403,
+    "forbidden_host": 421,
+    "malformed_request": 400,
+    "request_timeout": 408,
+    "head_too_large": 431,
+    "too_many_connections": 503,
     "method_not_allowed": 405,
     "conflict": 409,
+    "precondition_failed": 412,
+    "range_not_satisfiable": 416,
+    "idempotency_mismatch": 422,
+    "upgrade_required": 426,
+    "consent_needed": 409,
+    "plugin_unusable": 422,
     "rate_limited": 429,
     "budget_exceeded": 429,
+    "draining": 503,
     "storage_full": 507,
     "storage_unavailable": 503,
+    "audit_unavailable": 503,
     "worker_unavailable": 503,
+    "knowledge_unavailable": 503,
+    "fenced": 409,
+    "runtime_error": 500,
 }
+"""Every code that an answer may have."""
+_FIXED: Final[Mapping[str, Mapping[str, str]]] = {
+    "unauthenticated": {"www-authenticate": "Bearer"},
+    "upgrade_required": {"upgrade": "websocket"},
+}
+"""What HTTP wants with an answer of this kind, whatever else is wrong."""
 
 
 class JsonAnswer(Response):
@@ -40,31 +65,47 @@ class JsonAnswer(Response):
         return encode(content)
 
 
-def error_answer(error: HostError) -> JsonAnswer:
-    """What every refusal looks like."""
-    body: JsonObject = {
-        "error": {
-            "code": error.code,
-            "message": error.message,
-            "hint": error.hint,
-            "retryable": error.retryable,
-            "details": error.details,
-            "docs": f"docs/reference/http.md#{error.code}",
-        }
+def error_body(error: HostError) -> JsonObject:
+    """What every refusal says."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+        "details": error.details,
+        "docs": f"docs/reference/http.md#{error.code}",
     }
-    return JsonAnswer(body, status_code=_STATUS.get(error.code, 500), headers=_retry_after(error))
 
 
-def _retry_after(error: HostError) -> dict[str, str] | None:
-    """In whole seconds, as the header wants it; `details` may say it more exactly."""
+def error_answer(error: HostError, hidden: Scrubber | None = None) -> JsonAnswer:
+    """What every refusal looks like; without what is `hidden`."""
+    body = error_body(error)
+    if hidden is not None and hidden.active:
+        body |= {"message": hidden.text(error.message), "hint": hidden.text(error.hint)}
+        body["details"] = hidden.kept(error.details, frozenset())
+    return JsonAnswer({"error": body}, status_code=STATUS.get(error.code, 500), headers=_headers(error))
+
+
+def _headers(error: HostError) -> dict[str, str] | None:
+    """When to try again, in whole seconds; `details` may say it more exactly."""
+    if error.code in _FIXED:
+        return {**_FIXED[error.code]}
     wait_s = error.details.get("retry_after_s")
-    if isinstance(wait_s, int | float):
-        return {"retry-after": str(max(1, math.ceil(wait_s)))}
-    return {"retry-after": "1"} if error.retryable else None
+    if not isinstance(wait_s, int | float):
+        return {"retry-after": "1"} if error.retryable else None
+    wait = str(max(1, math.ceil(wait_s)))
+    if not isinstance(error, RateExceeded):
+        return {"retry-after": wait}
+    whose, limit, window = (error.details[name] for name in ("whose", "limit", "window_s"))
+    return {
+        "retry-after": wait,
+        "ratelimit-policy": f'"{whose}";q={limit};w={window}',
+        "ratelimit": f'"{whose}";r=0;t={wait}',
+    }
 
 
-async def read_body(request: Request) -> JsonObject:
-    """The JSON object of a request; raises `InvalidRequest`."""
+async def read_bytes(request: Request) -> bytes:
+    """The body of a request; raises `PayloadTooLarge`."""
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > BODY_BYTES:
         raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
@@ -77,6 +118,12 @@ async def read_body(request: Request) -> JsonObject:
         more = message.get("more_body", False)
         if len(body) > BODY_BYTES:
             raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
+    return body
+
+
+async def read_body(request: Request) -> JsonObject:
+    """The JSON object of a request; raises `InvalidRequest`."""
+    body = await read_bytes(request)
     try:
         value = decode(body or b"{}")
     except FrameError as error:

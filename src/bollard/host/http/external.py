@@ -9,10 +9,14 @@ from starlette.responses import Response
 
 from bollard.host.errors import Conflict, Forbidden, HostError
 from bollard.host.http.answers import JsonAnswer, read_body
-from bollard.host.http.guard import Check, Unauthenticated, bearer_of
+from bollard.host.http.callers import caller_of
+from bollard.host.http.guard import RunTokens
+from bollard.host.http.operations import Answer, Operation
 from bollard.host.http.requests import AppendResults, parsed
 from bollard.host.http.run_rows import RunRows, no_run
-from bollard.host.http.token import AdminToken
+from bollard.host.http.schemas import ANY, NUMBER, TEXT, fields
+from bollard.host.identity.caller import Caller
+from bollard.host.identity.rights import Right
 from bollard.host.intake.accepted import Accepted
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.records import data_of
@@ -24,24 +28,23 @@ from bollard.host.store.rows import RecordRow, RunRow
 from bollard.protocol import TERMINAL_STATUSES, TERMINAL_TYPES, JsonObject, RunCompleted, RunFailed
 from bollard.wire import encode
 
-__all__ = ["ExternalExecution", "run_token_check"]
+__all__ = ["ExternalExecution", "run_tokens"]
 
 _FAILURE_FIELDS: Final = frozenset({"code", "error", "retryable"})
 _FINISH_REASON: Final = "end"
+_EXECUTE: Final[frozenset[Right]] = frozenset({"runs.execute"})
 
 
-def run_token_check(token: AdminToken, runs: ExternalRuns) -> Check:
-    """Lets in who holds the admin token, or the token of the run that the path names. To others it is not there."""
+def run_tokens(runs: ExternalRuns) -> RunTokens:
+    """Lets in who holds the token of the run that the path names. To others it is not there."""
 
-    def check(request: Request) -> HostError | None:
-        if token.allows(request.headers.get("authorization")):
-            return None
-        given = bearer_of(request)
-        if given is None:
-            return Unauthenticated()
-        return None if runs.allows(given, request.path_params["run_id"]) else no_run()
+    def holder(token: str, run_id: str) -> Caller | HostError:
+        workspace = runs.workspace_of(token, run_id)
+        if workspace is None:
+            return no_run()
+        return Caller(workspace=workspace, kind="run", name=f"run:{run_id}", rights=_EXECUTE)
 
-    return check
+    return holder
 
 
 class ExternalExecution:
@@ -53,6 +56,64 @@ class ExternalExecution:
         self._store = store
         self._rows = rows
         self._watched: set[str] = set()
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        run = "/api/v1/runs/{run_id}"
+        return [
+            Operation(
+                method="POST",
+                path=f"{run}/results",
+                handler=ExternalExecution.append,
+                name="appendRunResults",
+                tag="external runs",
+                summary="What a program that executes a run itself has to say.",
+                description="`sequence` counts 1, 2, 3 … over the whole run. A result may be sent again as it was;"
+                " another content under the same number is a conflict.",
+                right="runs.execute",
+                run_token=True,
+                body=AppendResults,
+                body_example={
+                    "results": [
+                        {
+                            "sequence": 1,
+                            "type": "message.delta",
+                            "data": {"chunk": {"role": "assistant", "content": "Hello"}},
+                        }
+                    ]
+                },
+                answers={
+                    200: Answer(
+                        summary="It is on disk.",
+                        schema=fields(run_id=TEXT, last_sequence=NUMBER),
+                        example={"run_id": "run_01", "last_sequence": 1},
+                    )
+                },
+                errors=("not_found", "conflict"),
+            ),
+            Operation(
+                method="POST",
+                path=f"{run}/finalize",
+                handler=ExternalExecution.finalize,
+                name="finalizeRun",
+                tag="external runs",
+                summary="The last word of a program that executes a run itself.",
+                description="`finish_reason` and `message` for an end, or `code`, `error` and `retryable` for a "
+                "failure. The same again gets the same answer.",
+                right="runs.execute",
+                run_token=True,
+                body=ANY,
+                body_example={"finish_reason": "end"},
+                answers={
+                    200: Answer(
+                        summary="How the run ended.",
+                        schema=fields({"code": TEXT, "error": TEXT}, run_id=TEXT, status=TEXT),
+                        example={"run_id": "run_01", "status": "completed"},
+                    )
+                },
+                errors=("not_found", "conflict"),
+            ),
+        ]
 
     async def token_of(self, accepted: Accepted) -> JsonObject:
         """The token for a run that has begun; nothing for one that waits or has ended. Issued anew each time."""
@@ -76,7 +137,7 @@ class ExternalExecution:
 
     async def finalize(self, request: Request) -> Response:
         kind, data = _last_word(await read_body(request))
-        run = self._live.get(request.path_params["run_id"])
+        run = self._live_run(request)
         if run is not None and not run.ending:
             self._watch(run)
             await self._runs.finalize(run, kind, data)
@@ -84,8 +145,12 @@ class ExternalExecution:
             await asyncio.shield(run.done)  # somebody else was quicker: what counts is what is on disk
         return JsonAnswer(await self._ended(request, kind, data))
 
-    async def _active(self, request: Request) -> LiveRun:
+    def _live_run(self, request: Request) -> LiveRun | None:
         run = self._live.get(request.path_params["run_id"])
+        return run if run is not None and run.facts.workspace == caller_of(request).workspace else None
+
+    async def _active(self, request: Request) -> LiveRun:
+        run = self._live_run(request)
         if run is not None:
             return run
         row = await self._row(request)

@@ -1,27 +1,106 @@
-"""`/healthz` and `/readyz`: open to everybody, and cheap."""
+"""`/healthz` and `/readyz`: open to everybody, and cheap. How the host is in detail, only those learn who may."""
 
 from collections.abc import Callable
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from bollard.host.http.answers import JsonAnswer
+from bollard.host.http.callers import Authenticator
+from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.readiness import Readiness, Reason
+from bollard.host.http.schemas import FLAG, NUMBER, TEXT, array_of, fields, map_of, maybe, named
+from bollard.host.identity.caller import Caller
 from bollard.protocol import JsonObject
 
 __all__ = ["Health"]
+
+_DETAIL: Final[JsonObject] = {
+    "version": TEXT,
+    "runs": fields(live=NUMBER, queued=NUMBER),
+    "journal": fields(commits=NUMBER, records=NUMBER, failures=NUMBER, waiting=NUMBER),
+    "readers": NUMBER,
+    "sandbox": TEXT,
+    "plugins": map_of(fields(status=TEXT, problem=maybe(TEXT), workers=NUMBER)),
+}
+_REASONS: Final = array_of(fields(code=TEXT, message=TEXT, hint=TEXT))
+_READY: Final = named("Readiness", fields({**_DETAIL, "warnings": _REASONS}, ready=FLAG, reasons=_REASONS))
+_DRAINING: Final[JsonObject] = {
+    "code": "draining",
+    "message": "the host takes nothing new",
+    "hint": "send work to another host, or later",
+}
 
 
 class Health:
     """Says how the host is."""
 
-    def __init__(self, health: Callable[[], JsonObject]) -> None:
-        self._health = health
+    def __init__(
+        self,
+        readiness: Readiness,
+        summary: Callable[[], JsonObject],
+        authenticator: Authenticator,
+        *,
+        public: bool,
+    ) -> None:
+        """Where the host is `public`, its details are for those who may read its metrics."""
+        self._readiness = readiness
+        self._summary = summary
+        self._authenticator = authenticator
+        self._public = public
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="GET",
+                path="/healthz",
+                handler=Health.alive,
+                name="getHealth",
+                tag="host",
+                summary="Whether the process answers at all.",
+                open=True,
+                answers={200: Answer(summary="It does.", schema=TEXT, example="ok", media_type="text/plain")},
+            ),
+            Operation(
+                method="GET",
+                path="/readyz",
+                handler=Health.ready,
+                name="getReadiness",
+                tag="host",
+                summary="Whether the host can be given work, and why not.",
+                open=True,
+                answers={
+                    200: Answer(summary="It can.", schema=_READY, example={"ready": True, "reasons": []}),
+                    503: Answer(
+                        summary="It cannot, for these reasons.",
+                        schema=_READY,
+                        example={"ready": False, "reasons": [_DRAINING]},
+                    ),
+                },
+            ),
+        ]
 
     async def alive(self, request: Request) -> Response:
         del request
         return PlainTextResponse("ok")
 
     async def ready(self, request: Request) -> Response:
-        del request
-        health = self._health()
-        return JsonAnswer(health, status_code=200 if health.get("ready") else 503)
+        reasons = await self._readiness.reasons()
+        body: JsonObject = {"ready": not reasons, "reasons": [_told(reason) for reason in reasons]}
+        if self._may_know(request):
+            body |= self._summary()
+            if warnings := self._readiness.warnings():
+                body["warnings"] = [_told(each) for each in warnings]
+        return JsonAnswer(body, status_code=503 if reasons else 200)
+
+    def _may_know(self, request: Request) -> bool:
+        if not self._public:
+            return True
+        caller = self._authenticator.authenticate(request)
+        return isinstance(caller, Caller) and caller.may("metrics.read")
+
+
+def _told(reason: Reason) -> JsonObject:
+    return {"code": reason.code, "message": reason.message, "hint": reason.hint}

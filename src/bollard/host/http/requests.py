@@ -7,6 +7,10 @@ from starlette.requests import Request
 
 from bollard.host.agents.words import Locale
 from bollard.host.errors import InvalidRequest
+from bollard.host.http.drafts import Content, Draft
+from bollard.host.http.repeats import key_of
+from bollard.host.identity.caller import Caller
+from bollard.host.limits import EVENT_TIME_MAX_S
 from bollard.host.runs.event import NewEvent
 from bollard.protocol import (
     AgentInput,
@@ -30,14 +34,13 @@ __all__ = [
     "SteerRun",
     "chosen_id",
     "message_of",
-    "page_limit",
+    "native_draft",
     "parsed",
-    "whole_number",
+    "source_of",
 ]
 
 S = TypeVar("S", bound=Strict)
 Id = Annotated[str, Field(min_length=1, max_length=256)]
-_ID_CHARACTERS: Final = 256
 _LISTED: Final = 1000
 """Names in one list of a revocation."""
 
@@ -75,7 +78,7 @@ class EventFields(Strict):
     """What an event may have beside its identity."""
 
     agent: Id | None = None
-    time: Timestamp | None = None
+    time: Annotated[Timestamp, Field(le=EVENT_TIME_MAX_S)] | None = None
     text: str | None = None
     bot: Id | None = None
     conversation: Id | None = None
@@ -83,6 +86,7 @@ class EventFields(Strict):
     actor: Actor | None = None
     subject_type: Id | None = None
     subject_id: Id | None = None
+    source_event_type: Id | None = None
     data: JsonObject = Field(default_factory=dict)
 
     def event(self, source: str, source_id: str, kind: str, trigger: TriggerSource = "webhook") -> NewEvent:
@@ -103,6 +107,7 @@ class EventFields(Strict):
             subject_type=self.subject_type,
             subject_id=self.subject_id,
             event_ms=round(self.time * 1000) if self.time is not None else None,
+            source_event_type=self.source_event_type,
             data=self.data,
         )
 
@@ -116,7 +121,7 @@ class PostEvent(EventFields):
 
 
 class ResolveEvent(EventFields):
-    """`POST /api/v1/resolve`: what would become of an event."""
+    """`POST /api/v1/bindings/resolve`: what would become of an event."""
 
     source: Id = "api"
     id: Id = "resolve"
@@ -157,19 +162,44 @@ def parsed(shape: type[S], body: JsonObject) -> S:
         raise InvalidRequest(f"{field}: {problem}", hint="see docs/reference/http.md", field=field) from error
 
 
+def native_draft(body: EventFields, source: str, source_id: str, kind: str, content: Content) -> Draft:
+    """An event in the host's own form."""
+    actor = body.actor
+    return Draft(
+        source=source,
+        source_id=source_id,
+        event_type=kind,
+        source_event_type=body.source_event_type,
+        text=body.text,
+        agent=body.agent,
+        bot=body.bot,
+        conversation=body.conversation,
+        thread=body.thread,
+        actor_type=None if actor is None else actor.type,
+        actor_id=None if actor is None else actor.id,
+        actor_name=None if actor is None else actor.name,
+        subject_type=body.subject_type,
+        subject_id=body.subject_id,
+        event_ms=round(body.time * 1000) if body.time is not None else None,
+        content=content,
+    )
+
+
 def message_of(
     said: AgentInput,
     actor: Actor | None,
     source_id: str,
     *,
+    source: str = "api",
     bot: str | None = None,
     conversation: str | None = None,
     thread: str | None = None,
     data: JsonObject | None = None,
+    traceparent: str | None = None,
 ) -> NewEvent:
     """What somebody says through this API."""
     return NewEvent(
-        source="api",
+        source=source,
         source_id=source_id,
         event_type="message.received",
         text=said.text,
@@ -181,40 +211,20 @@ def message_of(
         actor_id=actor.id if actor is not None else None,
         actor_name=actor.name if actor is not None else None,
         data=data or {},
+        traceparent=traceparent,
     )
+
+
+def source_of(caller: Caller, chosen: str | None) -> str:
+    """Where a message comes from. Ids that callers choose are their own: no two callers share one."""
+    return "api" if chosen is None or caller.kind == "installation" else f"api/{caller.name}"
 
 
 def chosen_id(request: Request, named: str | None) -> str | None:
     """The caller's own id: of the body, or of the header `Idempotency-Key`, which means the same."""
-    key = request.headers.get("idempotency-key")
+    key = key_of(request)
     if key is None:
         return named
-    if not key or len(key) > _ID_CHARACTERS or not (key.isascii() and key.isprintable()):
-        raise InvalidRequest(
-            f"Idempotency-Key is not 1 to {_ID_CHARACTERS} printable ASCII characters",
-            hint="send any other id as `id` in the body",
-            field="id",
-        )
     if named is not None and named != key:
         raise InvalidRequest("Idempotency-Key and id differ", hint="send one of them", field="id")
     return key
-
-
-def page_limit(request: Request) -> int:
-    """How many items of a list are wanted."""
-    text = request.query_params.get("limit", "50")
-    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= limits.PAGE_ITEMS:
-        raise InvalidRequest(
-            f"limit is not between 1 and {limits.PAGE_ITEMS}", hint=f"use 1 to {limits.PAGE_ITEMS}", field="limit"
-        )
-    return int(text)
-
-
-def whole_number(request: Request, name: str, hint: str) -> int | None:
-    """A number of the query; `None` where it is absent."""
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 15:
-        raise InvalidRequest(f"{name} is not a whole number", hint=hint, field=name)
-    return int(text)

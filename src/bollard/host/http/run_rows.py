@@ -1,23 +1,30 @@
 """Runs as the API finds and shows them."""
 
 import asyncio
-from typing import Final
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final
 
-from starlette.requests import Request
+import msgspec
+from starlette.requests import HTTPConnection
 
-from bollard.host.errors import NotFound
+from bollard.host.clock import Clock
+from bollard.host.errors import Forbidden, NotFound
+from bollard.host.http.callers import caller_of
+from bollard.host.identity.audience import Audience, Place
+from bollard.host.identity.caller import Caller
 from bollard.host.intake.accepted import Accepted
-from bollard.host.limits import REPLAY_PAGE
+from bollard.host.limits import REPLAY_PAGE, STREAM_LOOK_S
 from bollard.host.log.records import data_of
+from bollard.host.runs.hub import StreamRecord
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import RecordRow, RunRow
 from bollard.protocol import AgentRun, AgentRunRecord, JsonObject
 
-__all__ = ["WORKSPACE", "RunRows", "accepted_body", "no_run", "record_of", "run_of"]
+__all__ = ["RunRows", "accepted_body", "no_run", "record_of", "run_of"]
 
-WORKSPACE: Final = "default"
 _RUN_ID_CHARACTERS: Final = 64
 _STEERING: Final = "steering."
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def no_run() -> NotFound:
@@ -26,18 +33,60 @@ def no_run() -> NotFound:
 
 
 class RunRows:
-    """Finds the run that a path names."""
+    """Finds the run that a path names, for who may see it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, audience: Audience, clock: Clock) -> None:
         self._store = store
+        self._audience = audience
+        self._clock = clock
 
-    async def of(self, request: Request) -> RunRow:
+    async def of(self, request: HTTPConnection) -> RunRow:
         """Raises `NotFound`."""
         run_id: str = request.path_params["run_id"]
         row = await asyncio.to_thread(self._store.run, run_id) if len(run_id) <= _RUN_ID_CHARACTERS else None
-        if row is None or row.workspace != WORKSPACE:
+        caller = caller_of(request)
+        if row is None or row.workspace != caller.workspace or not await self._audience.may(caller, "see", row):
             raise no_run()
         return row
+
+    async def watched(
+        self, request: HTTPConnection, row: RunRow, batches: AsyncGenerator[list[StreamRecord]]
+    ) -> AsyncGenerator[list[StreamRecord]]:
+        """A stream for as long as its reader may see the run: a key that is deleted, a user who is shut out and a rule
+        that changed end it within two looks. A silent stream has empty batches, so that this comes by."""
+        caller, looked_at = caller_of(request), self._clock.monotonic()
+        try:
+            async for batch in batches:
+                now = self._clock.monotonic()
+                if now - looked_at >= STREAM_LOOK_S:
+                    looked_at = now
+                    if not await self._audience.still_sees(caller, row):
+                        return
+                yield batch
+        finally:
+            await batches.aclose()
+
+    async def hidden(self, request: HTTPConnection, rows: Sequence[RunRow]) -> frozenset[str]:
+        """Those that the caller may not see, by id."""
+        seen = {row.run_id for row in await self._audience.seen(caller_of(request), rows)}
+        return frozenset(row.run_id for row in rows if row.run_id not in seen)
+
+    async def check_steering(self, caller: Caller, row: RunRow) -> None:
+        """Raises `Forbidden` for who may see the run and neither steer nor stop it."""
+        if not await self._audience.may(caller, "steer", row):
+            raise Forbidden(
+                f"agent {row.agent_id} lets only some steer and stop its runs, and you are not among them",
+                hint="take part in its conversation, or ask whoever keeps the agent (policy.audience.steer)",
+                agent=row.agent_id,
+            )
+
+    async def check_entering(self, caller: Caller, place: Place) -> None:
+        """Raises `Forbidden` for who may not speak in a conversation, because it is others'."""
+        if not await self._audience.may_enter(caller, place):
+            raise Forbidden(
+                "others talk in this conversation, and you may not see it",
+                hint="name another conversation, or ask somebody who speaks for others to let you in",
+            )
 
     async def steering_of(self, row: RunRow) -> list[JsonObject]:
         """The messages that were given to a run, oldest first, and how far it got with each."""
@@ -64,6 +113,8 @@ def accepted_body(accepted: Accepted) -> JsonObject:
     body: JsonObject = {"event_id": accepted.event_id, "run_id": accepted.run_id, "first": accepted.first}
     if accepted.steered:
         body["steering"] = {"status": "queued", "claimed_by_run_id": accepted.run_id}
+    if accepted.reason is not None:
+        body["reason"] = accepted.reason.to_wire()
     return body
 
 
@@ -93,6 +144,7 @@ def run_of(row: RunRow, steering: list[JsonObject] | None = None) -> AgentRun:
         finished_at=seconds(row.finished_ms),
         updated_at=row.updated_ms / 1000,
         cancel_requested_at=seconds(row.cancel_requested_ms),
+        usage=None if row.usage is None else _decode(row.usage),
         metadata={"steering": [*steering]} if steering else {},
     )
 

@@ -1,14 +1,14 @@
 """Server-sent events: a response of our own, because a stream is the hot path. What is ready leaves in one send."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from bollard.host.runs.hub import StreamRecord
 
-__all__ = ["EventStream", "frame"]
+__all__ = ["EventStream", "frame", "hung_up"]
 
 _ALIVE: Final = b": alive\n\n"
 _HEADERS: Final = [
@@ -34,20 +34,36 @@ class EventStream:
         headers: Sequence[tuple[bytes, bytes]] = (),
         *,
         held: bool = False,
+        last_word: Callable[[int | None], StreamRecord] | None = None,
     ) -> None:
+        """`last_word` makes what is said last when the stream is ended from here, of the number of the last record."""
         self._batches = batches
+        self._last_word = last_word
+        self._pump: asyncio.Task[object] | None = None
+        self._cut = False
         self._headers = [*_HEADERS, *headers]
         self._held = held
         """Whether the head waits for the first batch, because that is certain to come at once."""
 
+    def end(self) -> None:
+        """The reader may not read on."""
+        self._cut = True
+        if self._pump is not None:
+            self._pump.cancel()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
         head = {"type": "http.response.start", "status": 200, "headers": self._headers}
+        if scope["method"] == "HEAD":
+            await send(head)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._batches.aclose()
+            return
+        self._pump = pump = asyncio.current_task()
+        seen: int | None = None
         held = self._held
         if not held:
             await send(head)
-        pump = asyncio.current_task()
-        left = asyncio.ensure_future(_left(receive))
+        left = asyncio.ensure_future(hung_up(receive))
         if pump is not None:
             left.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
         try:
@@ -56,6 +72,8 @@ class EventStream:
                 if held:
                     held = False
                     await send(head)
+                if batch:
+                    seen = batch[-1].seq
                 body = b"".join([frame(record) for record in batch]) or _ALIVE
                 more = not batch or batch[-1].type != "run.ended"  # the last record and the end leave in one send
                 await send({"type": "http.response.body", "body": body, "more_body": more})
@@ -64,14 +82,27 @@ class EventStream:
             if more:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
-            if not left.done():
+            if self._cut and not left.done():
+                await self._say_last(send, head if held else None, seen)
+            elif not left.done():
                 raise  # the host is stopping; a reader that left is no error
         finally:
+            self._pump = None
             left.cancel()
             await self._batches.aclose()
 
+    async def _say_last(self, send: Send, head: Message | None, seen: int | None) -> None:
+        if self._pump is not None:
+            self._pump.uncancel()  # it was meant for the records
+        self._pump = None
+        if head is not None:
+            await send(head)
+        last = b"" if self._last_word is None else frame(self._last_word(seen))
+        await send({"type": "http.response.body", "body": last, "more_body": False})
 
-async def _left(receive: Receive) -> None:
+
+async def hung_up(receive: Receive) -> None:
+    """Ends when the reader has hung up."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":

@@ -40,5 +40,8 @@ class AdminToken:
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             return False
-        given = hashlib.sha256(token.strip().encode()).hexdigest()
-        return hmac.compare_digest(given, self._digest)
+        return self.matches(hashlib.sha256(token.strip().encode()).hexdigest())
+
+    def matches(self, digest: str) -> bool:
+        """Whether it is the token's digest."""
+        return hmac.compare_digest(digest, self._digest)

@@ -1,0 +1,124 @@
+"""From a draft to an answer: its payload is kept, the event is given to the intake, and the sender is told."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette.responses import Response
+
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError, InvalidRequest
+from bollard.host.http.answers import JsonAnswer, error_answer, error_body
+from bollard.host.http.drafts import Draft, Json, Raw
+from bollard.host.http.payloads import Payload, Payloads
+from bollard.host.http.repeated_events import refuse_other
+from bollard.host.http.run_rows import accepted_body
+from bollard.host.intake.accepted import Accepted, NotTaken
+from bollard.host.intake.intake import Intake
+from bollard.host.limits import EVENTS_AT_ONCE
+from bollard.host.runs.event import OWN_EVENTS, OWN_SOURCE, RawPayload
+from bollard.host.runs.reply import ReplyRoute
+from bollard.host.store.boundary import Store
+from bollard.protocol import JsonObject, TriggerSource
+
+__all__ = ["EventTaking", "batch_answer", "single_answer"]
+
+Take = Callable[[Draft], Awaitable[Accepted]]
+
+
+class EventTaking:
+    """One per host."""
+
+    def __init__(self, intake: Intake, payloads: Payloads, store: Store, clock: Clock) -> None:
+        self._intake = intake
+        self._store = store
+        self._payloads = payloads
+        self._clock = clock
+
+    async def take(
+        self,
+        draft: Draft,
+        payload: Payload,
+        workspace: str,
+        *,
+        trigger: TriggerSource = "webhook",
+        surface: str = "api",
+        reply: ReplyRoute | None = None,
+        keyed: bool = False,
+    ) -> Accepted:
+        """On disk with its run, or with the reason why it has none. Raises `HostError`: then nothing happened.
+
+        `keyed`: its id is an `Idempotency-Key`, which must not come again with another event.
+        """
+        _refuse_own(draft)
+        content, raw, data = draft.content, None, JsonObject()
+        if isinstance(content, Json):
+            data = content.data
+        elif isinstance(content, Raw):
+            draft.event({}, None)  # what is wrong with the event is said before its payload is kept
+            raw, data = await self._kept(content, payload), content.summary
+        event = draft.event(data, raw, trigger=trigger, surface=surface, reply=reply)
+        if draft.expires_ms is not None and draft.expires_ms <= self._clock.now_ms():
+            reason = NotTaken(code="expired", message="the event had expired when it came", hint="send it sooner")
+            return await self._intake.known.drop(event, workspace, reason)
+        accepted = await self._intake.accept(event, workspace, draft.agent, keep=True)
+        if keyed and raw is None:
+            await refuse_other(self._store, workspace, accepted, event, draft.agent)
+        return accepted
+
+    async def _kept(self, content: Raw, payload: Payload) -> RawPayload:
+        return await self._payloads.keep(payload if content.body is None else content.body, content.mime_type)
+
+    async def take_all(self, drafts: Sequence[Draft | HostError], take: Take) -> list[Accepted | HostError]:
+        """Each by itself, so that one that is refused costs the others nothing. Those of one conversation in order."""
+        outcomes: list[Accepted | HostError | None] = [None] * len(drafts)
+        lanes: dict[object, list[tuple[int, Draft]]] = {}
+        for index, draft in enumerate(drafts):
+            if isinstance(draft, HostError):
+                outcomes[index] = draft
+            else:
+                lanes.setdefault(draft.conversation or index, []).append((index, draft))
+        room = asyncio.Semaphore(EVENTS_AT_ONCE)
+
+        async def one_lane(lane: list[tuple[int, Draft]]) -> None:
+            async with room:
+                for index, draft in lane:
+                    try:
+                        outcomes[index] = await take(draft)
+                    except HostError as error:
+                        outcomes[index] = error
+
+        await asyncio.gather(*(one_lane(lane) for lane in lanes.values()))
+        return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _refuse_own(draft: Draft) -> None:
+    """What only the host itself can know is not believed of anybody else."""
+    if draft.source.startswith(OWN_SOURCE) or draft.event_type in OWN_EVENTS:
+        raise InvalidRequest(
+            "only the host itself raises this event",
+            hint=f"use another type than {', '.join(sorted(OWN_EVENTS))}, and a source that does not start with "
+            f"{OWN_SOURCE}",
+            field="source" if draft.source.startswith(OWN_SOURCE) else "type",
+        )
+
+
+def single_answer(accepted: Accepted) -> Response:
+    return JsonAnswer(accepted_body(accepted), status_code=202 if accepted.first else 200)
+
+
+def batch_answer(drafts: Sequence[Draft | HostError], outcomes: Sequence[Accepted | HostError]) -> Response:
+    """What became of each event. Where one may be tried again, the batch should be: what was taken is known then."""
+    items: list[JsonObject] = []
+    for draft, outcome in zip(drafts, outcomes, strict=True):
+        named: JsonObject = {} if isinstance(draft, HostError) else {"source": draft.source, "id": draft.source_id}
+        body: JsonObject = {"error": error_body(outcome)} if isinstance(outcome, HostError) else accepted_body(outcome)
+        items.append({**named, **body})
+    refused = [outcome for outcome in outcomes if isinstance(outcome, HostError)]
+    again = next((error for error in refused if error.retryable), None)
+    if again is None and (not refused or len(refused) < len(outcomes)):
+        return JsonAnswer({"items": [*items]}, status_code=202)
+    worst = again or refused[0]
+    answer = error_answer(worst)
+    headers = {name: value for name, value in answer.headers.items() if name not in ("content-length", "content-type")}
+    body = {"error": error_body(worst), "items": [*items]}
+    return JsonAnswer(body, status_code=answer.status_code, headers=headers)

@@ -1,0 +1,193 @@
+"""Knowledge bases and their documents as the API takes and shows them: shapes, examples, and reading them. Values and
+pure functions."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from bollard.host.errors import InvalidRequest, UnsupportedMedia
+from bollard.host.http.schemas import ANY, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
+from bollard.host.knowledge.boundary import Document
+from bollard.host.knowledge.limits import (
+    DOCUMENT_ID_CHARACTERS,
+    DOCUMENT_NAME_CHARACTERS,
+    MIME_CHARACTERS,
+    QUESTION_CHARACTERS,
+    SOURCE_CHARACTERS,
+)
+from bollard.protocol import Int, JsonObject, Strict, limits
+
+__all__ = [
+    "BASE",
+    "BASE_EXAMPLE",
+    "CHUNK_EXAMPLE",
+    "DOCUMENT",
+    "DOCUMENT_EXAMPLE",
+    "FILES",
+    "AskKnowledge",
+    "WrittenDocument",
+    "document_id_in",
+    "document_shown",
+    "media_type_of",
+]
+
+_VAGUE: Final = "application/octet-stream"
+_DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+FILES: Final[tuple[str, ...]] = ("text/plain", "text/markdown", "text/html", "application/pdf", _DOCX, _VAGUE)
+"""What a document may be sent as; the last where only its name says what it is."""
+_OTHERS: Final = frozenset({*FILES[:-1], "application/xhtml+xml", "application/yaml", "application/toml"})
+"""What is read beside every other kind of text."""
+_BY_SUFFIX: Final = {
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".pdf": "application/pdf",
+    ".docx": _DOCX,
+    **dict.fromkeys((".txt", ".text", ".log", ".csv", ".rst", ".json", ".yaml", ".yml"), "text/plain"),
+}
+_ID_PATTERN: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{DOCUMENT_ID_CHARACTERS - 1}}}$"
+_ID: Final = re.compile(_ID_PATTERN.replace("$", r"\Z"))
+
+DocumentId = Annotated[str, Field(pattern=_ID_PATTERN)]
+BASE: Final = named(
+    "KnowledgeBase",
+    fields(
+        kb_id=TEXT,
+        name=TEXT,
+        description=TEXT,
+        embedding=choice("bundled", "none"),
+        chunk_tokens=NUMBER,
+        overlap_tokens=NUMBER,
+        flow=array_of(choice("private", "untrusted")),
+        rerank_model=maybe(TEXT),
+        revision=NUMBER,
+    ),
+)
+BASE_EXAMPLE: Final[JsonObject] = {
+    "kb_id": "handbook",
+    "name": "Handbook",
+    "description": "How we work: leave, travel, equipment.",
+    "embedding": "bundled",
+    "chunk_tokens": 320,
+    "overlap_tokens": 40,
+    "flow": ["private"],
+    "rerank_model": None,
+    "revision": 1,
+}
+DOCUMENT: Final = named(
+    "KnowledgeDocument",
+    fields(
+        document_id=TEXT,
+        name=TEXT,
+        mime_type=TEXT,
+        size_bytes=NUMBER,
+        sha256=TEXT,
+        status=choice("waiting", "indexing", "ready", "failed"),
+        chunks=NUMBER,
+        done_chunks=NUMBER,
+        error=maybe(TEXT),
+        source=TEXT,
+        metadata=ANY,
+        created_at=TIME,
+        updated_at=TIME,
+    ),
+)
+DOCUMENT_EXAMPLE: Final[JsonObject] = {
+    "document_id": "leave.md",
+    "name": "leave.md",
+    "mime_type": "text/markdown",
+    "size_bytes": 4211,
+    "sha256": "9f2c1e" + "0" * 58,
+    "status": "indexing",
+    "chunks": 12,
+    "done_chunks": 4,
+    "error": None,
+    "source": "https://wiki.example.org/leave",
+    "metadata": {"language": "en"},
+    "created_at": 1794735484.0,
+    "updated_at": 1794735484.0,
+}
+CHUNK_EXAMPLE: Final[JsonObject] = {
+    "chunk_id": "leave.md#3",
+    "kb_id": "handbook",
+    "text": "Everybody has thirty days of leave a year.",
+    "score": 0.92,
+    "source": {
+        "document_id": "leave.md",
+        "name": "leave.md",
+        "source": "https://wiki.example.org/leave",
+        "headings": ["Leave", "How much"],
+    },
+    "metadata": {"document_id": "leave.md", "headings": ["Leave", "How much"], "position": 3, "language": "en"},
+}
+
+
+class WrittenDocument(Strict):
+    """A document that is sent as JSON: its text, and what is known of it."""
+
+    document_id: DocumentId | None = None
+    name: Annotated[str, Field(min_length=1, max_length=DOCUMENT_NAME_CHARACTERS)]
+    text: str
+    mime_type: Annotated[str, Field(pattern=r"^text/(?:plain|markdown|html)$", max_length=MIME_CHARACTERS)] = (
+        "text/plain"
+    )
+    source: Annotated[str, Field(max_length=SOURCE_CHARACTERS)] = ""
+    metadata: JsonObject = Field(
+        default_factory=dict, description="Names with a value or a list of values; questions can be narrowed by them."
+    )
+
+
+class AskKnowledge(Strict):
+    """`POST /api/v1/knowledge/{kb_id}/retrieve`."""
+
+    query: Annotated[str, Field(min_length=1, max_length=QUESTION_CHARACTERS)]
+    top_k: Annotated[Int, Field(ge=1, le=limits.SEARCH_TOP_K)] = 5
+    filters: JsonObject = Field(
+        default_factory=dict, description="Metadata of documents: a value, or a list of those that fit."
+    )
+
+
+def document_id_in(text: str) -> str:
+    """Raises `InvalidRequest` for what cannot be the id of a document."""
+    if _ID.match(text) is None:
+        raise InvalidRequest(
+            "document_id is no id of a document",
+            hint=f"use 1 to {DOCUMENT_ID_CHARACTERS} letters, digits, dots, hyphens and underscores",
+            field="document_id",
+        )
+    return text
+
+
+def media_type_of(said: str, name: str) -> str:
+    """What a document is, by its media type, and by its name where that says nothing. Raises `UnsupportedMedia`."""
+    media = said.partition(";")[0].strip().lower()
+    if media == _VAGUE:
+        media = _BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), media)
+    if media not in _OTHERS and not media.startswith("text/"):
+        raise UnsupportedMedia(
+            f"{media[:64]} is not read here",
+            hint="send text, Markdown, HTML, PDF or DOCX, and say so in Content-Type or by the end of the name",
+            field="body",
+        )
+    return media[:MIME_CHARACTERS]
+
+
+def document_shown(document: Document) -> JsonObject:
+    return {
+        "document_id": document.document_id,
+        "name": document.name,
+        "mime_type": document.mime_type,
+        "size_bytes": document.size_bytes,
+        "sha256": document.sha256,
+        "status": document.status,
+        "chunks": document.chunks,
+        "done_chunks": document.done_chunks,
+        "error": document.error,
+        "source": document.source,
+        "metadata": document.metadata,
+        "created_at": document.created_ms / 1000,
+        "updated_at": document.updated_ms / 1000,
+    }

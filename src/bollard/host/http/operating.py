@@ -1,0 +1,92 @@
+"""What operators watch and turn, put together: numbers, traces, readiness, draining. The composition root has one."""
+
+from collections.abc import Callable, Sequence
+
+from bollard.host.audit.witness import WitnessNumbers
+from bollard.host.clock import Clock
+from bollard.host.core import Core
+from bollard.host.delivery.delivery import Delivery
+from bollard.host.http.callers import Authenticator
+from bollard.host.http.draining import DrainControl
+from bollard.host.http.health import Health
+from bollard.host.http.metrics import Metrics, OpenMetrics
+from bollard.host.http.operations import Resource
+from bollard.host.http.readiness import Readiness, Standing
+from bollard.host.http.vitals import PoolVitals, Vitals
+from bollard.host.http.watching import RequestWatch
+from bollard.host.log.journal import Journal
+from bollard.host.settings import Settings
+from bollard.host.store.boundary import Store
+from bollard.host.telemetry.counts import HttpCounts, JournalCounts, RunCounts
+from bollard.host.telemetry.exporting import span_export
+from bollard.host.telemetry.tracer import Tracer
+
+__all__ = ["Operating"]
+
+
+class Operating:
+    """The parts that count and trace exist before the host does; the rest is made of it."""
+
+    def __init__(self, settings: Settings, clock: Clock, *, version: str, instance: str) -> None:
+        """Raises `SettingsError` where traces are wanted and cannot be sent."""
+        self._settings = settings
+        self._clock = clock
+        self._version = version
+        self._export = span_export(settings.otel_endpoint, version=version, instance=instance)
+        keep = None if self._export is None else self._export.queue.put
+        self.runs = RunCounts()
+        self.commits = JournalCounts()
+        self.requests = HttpCounts()
+        self.tracer = Tracer(clock, keep, settings.otel_ratio)
+        self.watch = RequestWatch(self.requests, self.tracer, clock, access_log=settings.access_log)
+
+    def start(self, journal: Journal) -> None:
+        journal.watch = self.commits.committed
+        if self._export is not None:
+            self._export.start()
+
+    def close(self) -> None:
+        """Send the last spans. Blocks for a moment."""
+        if self._export is not None:
+            self._export.close()
+
+    def admitting(self, authenticator: Authenticator) -> Authenticator:
+        """Who gets in, and a scraper on this machine where the settings say so."""
+        return OpenMetrics(authenticator) if self._settings.metrics_open else authenticator
+
+    def resources(
+        self,
+        *,
+        core: Core,
+        journal: Journal,
+        store: Store,
+        authenticator: Authenticator,
+        standing: Callable[[], Standing],
+        pools: Callable[[], Sequence[PoolVitals]],
+        delivery: Delivery | None = None,
+        witness: Callable[[], WitnessNumbers] = WitnessNumbers,
+        sandbox: Callable[[], str] = lambda: "none",
+    ) -> list[Resource]:
+        """What the API has for operators."""
+        vitals = Vitals(
+            version=self._version,
+            core=core,
+            journal=journal,
+            clock=self._clock,
+            runs=self.runs,
+            commits=self.commits,
+            requests=self.requests,
+            pools=pools,
+            spans=None if self._export is None else self._export.queue,
+            delivery=delivery,
+            witness=witness,
+            sandbox=sandbox,
+        )
+        readiness = Readiness(standing, journal, store, self._clock, witness)
+        settings = self._settings
+        public = bool(settings.origins or settings.tls_cert or settings.trusted_proxies)
+        return [
+            Health(readiness, vitals.summary, authenticator, public=public),
+            Metrics(vitals),
+            DrainControl(core.dispatcher),
+        ]

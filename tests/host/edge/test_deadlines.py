@@ -1,0 +1,152 @@
+"""Clients that are slow on purpose: each part of a request has its time, and so has whoever reads an answer."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from bollard.cli.http_door import Patience
+from bollard.host.http.edge_waits import Waits
+
+PATIENCE_S = 30.0
+
+
+def test_waits_are_over_in_the_order_in_which_they_began() -> None:
+    waits: Waits[str] = Waits(10.0)
+    waits.begin("first", 100.0)
+    waits.begin("second", 103.0)
+    waits.begin("first", 104.0)  # goes on waiting from 100
+    assert waits.oldest() == "first"
+    assert waits.over(109.9) == []
+    assert waits.over(110.0) == ["first"]
+    assert waits.over(200.0) == ["second"]
+    assert len(waits) == 0
+    waits.begin("third", 200.0)
+    waits.end("third")
+    waits.end("nobody")
+    assert waits.over(1000.0) == []
+    assert waits.oldest() is None
+
+
+def test_a_head_that_trickles_is_answered_with_408(hasty: Any) -> None:
+    wire = hasty.wire()
+    wire.send(b"GET / HTTP/1.1\r\nHost: loc")
+    answer = wire.answer()
+    assert answer is not None
+    assert (answer.status, answer.code, answer.all("connection")) == (408, "request_timeout", ["close"])
+    assert wire.ended()
+    assert hasty.app.seen == []
+
+
+def test_a_head_whose_every_byte_comes_in_time_is_still_late_as_a_whole(hasty: Any) -> None:
+    wire, late = hasty.wire(), threading.Event()
+
+    def trickle() -> None:
+        for byte in b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 10_000:
+            try:
+                wire.send(bytes([byte]))
+            except OSError:
+                break
+            if late.wait(0.02):
+                break
+
+    feeder = threading.Thread(target=trickle)
+    feeder.start()
+    answer = wire.answer()
+    late.set()
+    feeder.join()
+    assert answer is not None
+    assert answer.status == 408
+
+
+def test_a_connection_that_asks_for_nothing_is_closed_without_a_word(hasty: Any) -> None:
+    wire = hasty.wire()
+    assert wire.answer() is None
+    assert wire.received == b""
+
+
+def test_a_body_that_trickles_is_answered_with_408_and_the_app_is_told(hasty: Any) -> None:
+    wire = hasty.wire()
+    wire.send(b"POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nabc")
+    answer = wire.answer()
+    assert answer is not None
+    assert (answer.status, answer.code) == (408, "request_timeout")
+    assert wire.ended()
+    assert hasty.app.gone.wait(PATIENCE_S)
+
+
+def test_a_body_that_comes_fast_enough_is_taken(start: Any) -> None:
+    server = start(Patience(head_s=5, body_window_s=2, idle_s=5, drain_s=5, linger_s=1))
+    wire, pause = server.wire(), threading.Event()
+    wire.send(b"POST /steady HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10240\r\n\r\n")
+    for _ in range(10):
+        wire.send(b"x" * 1024)
+        pause.wait(0.5)  # ten times 0.5 s: more than two windows
+    answer = wire.answer()
+    assert answer is not None
+    assert answer.json["body"] == 10_240
+
+
+def test_a_second_head_has_its_own_time(hasty: Any) -> None:
+    wire = hasty.wire()
+    assert wire.get("/first").status == 200
+    wire.send(b"GET /second HTTP/1.1\r\nHo")
+    answer = wire.answer()
+    assert answer is not None
+    assert answer.status == 408
+
+
+def test_an_idle_connection_is_closed_after_its_time_and_not_before(hasty: Any) -> None:
+    wire = hasty.wire()
+    assert wire.get("/first").status == 200
+    begun = time.monotonic()
+    assert wire.ended()
+    assert time.monotonic() - begun >= 0.5
+    assert wire.received == b""
+
+
+def test_a_stream_that_says_nothing_stays(hasty: Any) -> None:
+    """Longer than every deadline of this server."""
+    wire = hasty.wire()
+    assert wire.get("/stream").status == 200
+    assert not hasty.app.gone.wait(2.0)
+    door = hasty.http.door
+    assert all(len(waits) == 0 for waits in (door.heads, door.bodies, door.idle, door.readers, door.leaving))
+    wire.close()
+    assert hasty.app.gone.wait(PATIENCE_S)
+
+
+def test_a_reader_that_takes_nothing_is_cut(hasty: Any) -> None:
+    wire = hasty.wire(buffer=4096)
+    wire.send(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert hasty.app.gone.wait(PATIENCE_S)
+    hasty.until(lambda: hasty.http.door.cut_readers == 1)
+    assert wire.ended()  # what was on its way can still be read
+
+
+def test_a_reader_that_takes_nothing_does_not_keep_a_closed_connection(start: Any) -> None:
+    server = start(Patience(head_s=5, body_window_s=5, idle_s=5, drain_s=0.5, linger_s=0.2))
+    wire = server.wire(buffer=4096)
+    wire.send(b"GET /flood HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert server.app.gone.wait(PATIENCE_S)
+    server.until(lambda: server.open == 0)
+
+
+def test_a_refused_client_that_goes_on_sending_reads_its_refusal_and_is_cut(hasty: Any) -> None:
+    wire = hasty.wire()
+    wire.send(b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n")
+    answer = wire.answer()
+    assert answer is not None
+    assert answer.status == 400
+    begun = time.monotonic()
+    pause = threading.Event()
+    try:
+        while time.monotonic() - begun < PATIENCE_S:
+            wire.send(b"x" * 100)
+            pause.wait(0.02)
+    except OSError:
+        pass
+    else:
+        pytest.fail("nobody hung up")
+    hasty.until(lambda: hasty.open == 0)

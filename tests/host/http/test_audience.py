@@ -1,0 +1,194 @@
+"""Who may see, steer and stop the runs of an agent: its rules, for who is bound by them."""
+
+from typing import Any
+
+import pytest
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="module")
+def people(shop: Any) -> dict[str, Any]:
+    """A client for each of some people."""
+    found: dict[str, Any] = {}
+    for user_id, role in (("ann", "member"), ("bob", "member"), ("vic", "viewer"), ("olga", "operator")):
+        assert shop.put(f"/api/v1/users/{user_id}", {"role": role, "password": PASSWORD}).status == 201
+        login = shop.post("/api/v1/session", {"user": user_id, "password": PASSWORD}, token=None)
+        found[user_id] = type(shop)(shop.port, login.json["token"])
+    return found
+
+
+@pytest.fixture
+def agent(shop: Any) -> Any:
+    saved: list[str] = []
+
+    def save(agent_id: str, runner: str = "parrot/default", **policy: Any) -> str:
+        saved.append(shop.save_agent(agent_id, runner, **policy)["agent_id"])
+        return agent_id
+
+    yield save
+    for agent_id in saved:
+        shop.delete(f"/api/v1/agents/{agent_id}")
+
+
+def said(client: Any, agent: str, text: str = "hello", **more: Any) -> dict[str, str]:
+    answer = client.tell(agent, text, **more)
+    assert answer.status == 202, answer.body
+    client.read(answer.json["run_id"])
+    return answer.json
+
+
+def reads(client: Any, run: dict[str, str], room: str | None = None) -> set[int]:
+    """The status of everything that shows a run."""
+    run_id, event_id = run["run_id"], run["event_id"]
+    paths = [f"/api/v1/runs/{run_id}", f"/api/v1/runs/{run_id}/records", f"/api/v1/runs/{run_id}/grant"]
+    paths += [f"/api/v1/events/{event_id}", f"/api/v1/runs/{run_id}/stream"]
+    if room is not None:
+        paths.append(f"/api/v1/conversations/{room}/messages")
+    return {client.get(path).status for path in paths}
+
+
+def lists(client: Any, run: dict[str, str], room: str | None = None) -> set[bool]:
+    """Whether each list names it."""
+    names = [("/api/v1/runs", run["run_id"]), ("/api/v1/events", run["event_id"])]
+    if room is not None:
+        names.append(("/api/v1/conversations", room))
+    return {name in client.get(f"{path}?limit=100").body.decode() for path, name in names}
+
+
+def test_without_a_rule_everybody_in_the_workspace_sees_a_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
+    run = said(people["ann"], agent("open"), conversation="open-room")
+    for who in people.values():
+        assert reads(who, run, "open-room") == {200}
+        assert lists(who, run, "open-room") == {True}
+
+
+def test_a_run_for_participants_is_not_there_for_others(shop: Any, people: dict[str, Any], agent: Any) -> None:
+    run = said(people["ann"], agent("private", audience={"see": {"who": "participants"}}), conversation="private-room")
+    for name in ("ann", "olga"):
+        assert reads(people[name], run, "private-room") == {200}
+        assert lists(people[name], run, "private-room") == {True}
+    for name in ("bob", "vic"):
+        assert reads(people[name], run, "private-room") == {404}
+        assert lists(people[name], run, "private-room") == {False}
+    absent = people["bob"].get("/api/v1/runs/run_absent")
+    assert people["bob"].get(f"/api/v1/runs/{run['run_id']}").body == absent.body
+    refused = people["bob"].tell("private", "what was said?", conversation="private-room")
+    assert (refused.status, refused.error["code"]) == (403, "unauthorized")  # nobody lets themselves in
+    assert reads(people["bob"], run, "private-room") == {404}
+    said(people["bob"], "private", conversation="private-room", thread="another")
+    assert reads(people["bob"], run, "private-room") == {404}
+    said(people["ann"], "private", conversation="private-room")
+    said(shop, "private", conversation="private-room", actor={"type": "user", "id": "bob"})  # now he takes part
+    assert reads(people["bob"], run, "private-room") == {200}
+    said(people["bob"], "private", conversation="private-room")
+
+
+def test_who_may_not_see_what_they_say_goes_on_in_their_own_conversation_alone(
+    shop: Any, people: dict[str, Any], agent: Any
+) -> None:
+    name = agent("blind", audience={"see": {"who": "listed", "actors": ["user:vic"]}})
+    for _ in range(2):
+        said_to = people["bob"].tell(name, "hello", conversation="blind-room")
+        assert said_to.status == 202
+        shop.read(said_to.json["run_id"])
+    assert people["ann"].tell(name, "hello", conversation="blind-room").status == 403
+
+
+def test_who_is_linked_to_an_actor_of_a_channel_takes_part_as_that_actor(
+    shop: Any, people: dict[str, Any], agent: Any
+) -> None:
+    name = agent("private-chat", audience={"see": {"who": "participants"}})
+    run = said(shop, name, actor={"type": "feishu", "id": "ou_7"})
+    assert reads(people["bob"], run) == {404}
+    link = shop.post("/api/v1/actors", {"actor": "feishu:ou_7", "user_id": "bob"}).json["link_id"]
+    assert reads(people["bob"], run) == {200}
+    shop.delete(f"/api/v1/actors/{link}")
+    assert reads(people["bob"], run) == {404}
+
+
+@pytest.mark.parametrize("listed", ["user:bob", "role:member"])
+def test_a_list_names_users_and_roles(shop: Any, people: dict[str, Any], agent: Any, listed: str) -> None:
+    name = agent("listed", audience={"see": {"who": "listed", "actors": [listed]}})
+    run = said(shop, name)
+    assert reads(people["bob"], run) == {200}
+    assert reads(people["vic"], run) == {404}
+    assert reads(people["ann"], run) == ({200} if listed == "role:member" else {404})
+
+
+def test_a_list_of_who_may_talk_knows_users_wherever_they_speak(shop: Any, people: dict[str, Any], agent: Any) -> None:
+    name = agent("closed", gate={"talk": "listed", "actors": ["user:ann"]})
+    assert people["ann"].tell(name, "hi").status == 202
+    assert people["bob"].tell(name, "hi").status == 403
+    feishu = {"type": "feishu", "id": "ou_8"}
+    assert shop.tell(name, "hi", actor=feishu).status == 403
+    link = shop.post("/api/v1/actors", {"actor": "feishu:ou_8", "user_id": "ann"}).json["link_id"]
+    assert shop.tell(name, "hi", actor=feishu).status == 202
+    shop.delete(f"/api/v1/actors/{link}")
+    assert shop.tell(name, "hi", actor={"type": "role", "id": "admin"}).status == 403
+
+
+def test_only_who_takes_part_stops_a_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
+    run_id = people["ann"].tell(agent("stoppable"), "wait").json["run_id"]
+    refused = people["bob"].post(f"/api/v1/runs/{run_id}/cancel")
+    assert (refused.status, refused.error["details"]["agent"]) == (403, "stoppable")
+    assert "policy.audience.steer" in refused.error["hint"]
+    assert people["ann"].post(f"/api/v1/runs/{run_id}/cancel").status == 202
+    assert people["ann"].ended(run_id)["status"] == "cancelled"
+
+
+def test_an_operator_stops_every_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
+    run_id = people["ann"].tell(agent("stoppable"), "wait").json["run_id"]
+    assert people["olga"].post(f"/api/v1/runs/{run_id}/cancel").status == 202
+    shop.read(run_id)
+
+
+def test_who_is_not_on_the_list_of_who_steers_gets_a_run_of_their_own(
+    shop: Any, people: dict[str, Any], agent: Any
+) -> None:
+    policy = {"mode": "steer", "steer_from": "conversation"}
+    rule = {"steer": {"who": "listed", "actors": ["user:ann"]}}
+    name = agent("steered", "workshop/steady", concurrency=policy, audience=rule)
+    first = people["ann"].tell(name, "begin", conversation="steered-room")
+    stream = people["ann"].stream(first.json["run_id"])
+    stream.until("message.delta")
+    own = people["ann"].tell(name, "more", conversation="steered-room")
+    assert own.json["steering"]["claimed_by_run_id"] == first.json["run_id"]
+    other = people["bob"].tell(name, "enough", conversation="steered-room")
+    assert other.json["run_id"] != first.json["run_id"]
+    assert "steering" not in other.json
+    assert people["ann"].post(f"/api/v1/runs/{first.json['run_id']}/cancel").status == 202
+    stream.until("run.ended")
+    stream.close()
+    assert shop.ended(other.json["run_id"])["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("audience", "field"),
+    [
+        ({"see": {"who": "everyone", "actors": ["user:ann"]}}, "policy.audience.see.actors"),
+        ({"see": {"who": "listed", "actors": ["role:owner"]}}, "policy.audience.see.actors"),
+        ({"see": {"who": "some"}}, "policy.audience.see.who"),
+        ({"see": {"who": "listed", "actors": ["ann"]}}, "policy.audience.see.actors.0"),
+        ({"edit": {"who": "everyone"}}, "policy.audience.edit"),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_refused(shop: Any, audience: dict[str, Any], field: str) -> None:
+    body = {"runner_id": "plugin:local/parrot/default", "policy": {"audience": audience}}
+    answer = shop.put("/api/v1/agents/wrong", body)
+    assert (answer.status, answer.error["details"]["field"]) == (400, field)
+    assert shop.get("/api/v1/agents/wrong").status == 404
+
+
+def test_nobody_lets_themselves_in_with_an_event_of_their_own(shop: Any, people: dict[str, Any], agent: Any) -> None:
+    run = said(people["ann"], agent("sealed", audience={"see": {"who": "participants"}}), conversation="sealed-room")
+    made = shop.post("/api/v1/keys", {"name": "k", "rights": ["runs.read", "events.post"]}).json
+    key = type(shop)(shop.port, made["token"])
+    event = {"source": "k", "type": "message.received", "agent": "sealed", "conversation": "sealed-room"}
+    own = {"type": "key", "id": made["key_id"]}
+    refused = key.post("/api/v1/events", {**event, "id": "1", "text": "let me in", "actor": own})
+    assert (refused.status, refused.error["code"]) == (403, "unauthorized")
+    assert key.post("/api/v1/events", {**event, "id": "2", "text": "the build failed"}).status == 202  # nobody's
+    assert key.get(f"/api/v1/runs/{run['run_id']}").status == 404
+    elsewhere = {**event, "conversation": "own-room", "id": "3", "text": "hello", "actor": own}
+    assert key.post("/api/v1/events", elsewhere).status == 202

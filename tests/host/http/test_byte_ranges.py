@@ -1,0 +1,33 @@
+"""`Range`: one range of bytes, or the whole."""
+
+import pytest
+
+from bollard.host.http.byte_ranges import Span, Unsatisfiable, span_of
+
+
+@pytest.mark.parametrize(
+    ("header", "span"),
+    [
+        (None, None),
+        ("bytes=0-9", Span(0, 10)),
+        ("bytes=0-", Span(0, 100)),
+        ("bytes=90-200", Span(90, 100)),
+        ("bytes=99-99", Span(99, 100)),
+        ("bytes=-10", Span(90, 100)),
+        ("bytes=-1000", Span(0, 100)),
+        ("bytes=-", None),
+        ("bytes=5-4", None),
+        ("bytes=0-1,5-6", None),
+        ("lines=0-1", None),
+        ("bytes=a-b", None),
+        ("bytes=0-9999999999999999", None),
+    ],
+)
+def test_a_range_is_some_of_the_bytes_or_all(header: str | None, span: Span | None) -> None:
+    assert span_of(header, 100) == span
+
+
+@pytest.mark.parametrize(("header", "size"), [("bytes=100-", 100), ("bytes=0-", 0), ("bytes=-0", 100), ("bytes=-5", 0)])
+def test_a_range_without_any_byte_is_told_so(header: str, size: int) -> None:
+    with pytest.raises(Unsatisfiable):
+        span_of(header, size)

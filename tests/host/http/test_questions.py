@@ -1,0 +1,116 @@
+"""A run asks the person it works for, waits, and goes on with the answer: through the API and by a message."""
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bollard.host.settings import Settings
+
+KIT = """
+    import json
+
+    from bollard.sdk import AgentAPIException, RunContext, runner
+
+
+    @runner(name="asker", label="Asker", permissions={"tools": ["call"]}, capabilities=["steering"])
+    async def asker(ctx: RunContext):
+        asked = json.loads(ctx.input.text)
+        yield ctx.delta("well: ")
+        try:
+            answer = await ctx.api.tools.call("ask_user", asked)
+        except AgentAPIException as refusal:
+            yield ctx.completed(refusal.error.code)
+            return
+        yield ctx.completed(answer.structured["answer"])
+"""
+ASKS = {"question": "Which one?", "choices": ["left", "right"]}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
+    kit = tmp_path_factory.mktemp("kit") / "kit.py"
+    kit.write_text(textwrap.dedent(KIT), encoding="utf-8")
+    return Settings(
+        data=tmp_path_factory.mktemp("data"),
+        plugins=(plugin, kit),
+        builtin_plugins=False,
+        port=0,
+        grace_s=0.5,
+        egress_allow=("127.0.0.1",),
+    )
+
+
+@pytest.fixture(scope="module")
+def asker(api: Any) -> Any:
+    api.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
+    resources = {"tools": {"add": ["tool:builtin/ask_user"]}}
+    api.save_agent("asker", "kit/asker", access={"permissions": {"tools": ["call"]}, "resources": resources})
+    return api
+
+
+def asked(api: Any, question: dict[str, Any] = ASKS, **more: Any) -> tuple[str, dict[str, Any]]:
+    run_id = api.tell("asker", json.dumps(question), **more).json["run_id"]
+    found = api.until(f"/api/v1/runs/{run_id}/questions", lambda page: bool(page["items"]))
+    return run_id, found["items"][0]
+
+
+def said(api: Any, run_id: str) -> str:
+    (message,) = [each for each in api.read(run_id) if each.type == "message.completed"]
+    return message.data["data"]["message"]["content"]
+
+
+def test_a_run_waits_for_the_answer_and_goes_on_with_it(asker: Any) -> None:
+    run_id, question = asked(asker)
+    assert (question["question"], question["choices"]) == ("Which one?", ["left", "right"])
+    assert asker.get(f"/api/v1/runs/{run_id}").json["status"] == "waiting"
+    path = f"/api/v1/runs/{run_id}/questions/{question['question_id']}/answer"
+    wrong = asker.post(path, {"answer": "up"})
+    assert (wrong.status, wrong.json["error"]["code"]) == (400, "invalid_argument"), wrong.body
+    assert asker.post(f"{path[:-9]}x/answer", {"answer": "left"}).status == 404
+    assert asker.post(path, {"answer": "left"}).json["answered"] is True
+    assert said(asker, run_id).endswith("left")
+    kinds = [each.type for each in asker.read(run_id)]
+    order = ["run.waiting", "question.asked", "question.answered", "run.resumed", "action.completed", "run.ended"]
+    assert [kind for kind in kinds if kind in order] == order
+    assert asker.post(path, {"answer": "right"}).status == 404
+    assert asker.get(f"/api/v1/runs/{run_id}/questions").json["items"] == []
+
+
+def test_a_message_in_the_conversation_is_the_answer(asker: Any) -> None:
+    run_id, _ = asked(asker, {"question": "What is your name?"}, conversation="room", actor={"id": "ann"})
+    sent = asker.tell("asker", "Ann", conversation="room", actor={"id": "ann"}).json
+    assert sent["steering"]["claimed_by_run_id"] == run_id
+    assert said(asker, run_id).endswith("Ann")
+    (answered,) = [each.data["data"] for each in asker.read(run_id) if each.type == "question.answered"]
+    assert (answered["by"], answered["event_id"]) == ("message", sent["event_id"])
+    kinds = [each.type for each in asker.read(run_id) if each.type.startswith("steering.")]
+    assert kinds == ["steering.queued", "steering.injected", "steering.acknowledged"]
+
+
+def test_a_message_that_is_none_of_the_choices_is_no_answer_and_is_not_lost(asker: Any) -> None:
+    run_id, question = asked(asker, conversation="hall", actor={"id": "ann"})
+    sent = asker.tell("asker", json.dumps({"question": "again?"}), conversation="hall", actor={"id": "ann"}).json
+    assert sent["steering"]["claimed_by_run_id"] == run_id
+    stream = asker.stream(run_id)
+    stream.until("steering.injected")
+    stream.until("steering.queued")
+    stream.close()
+    path = f"/api/v1/runs/{run_id}/questions/{question['question_id']}/answer"
+    assert asker.post(path, {"answer": "right"}).status == 200
+    assert said(asker, run_id).endswith("right")
+    kinds = [each.type for each in asker.read(run_id)]
+    assert "steering.dropped" in kinds  # the runner never pulled it: it gets a run of its own
+    found = asker.until("/api/v1/runs?conversation=hall", lambda page: len(page["items"]) == 2)
+    other = found["items"][0]["run_id"]
+    assert asker.post(f"/api/v1/runs/{other}/cancel", {}).status in (202, 409)
+
+
+def test_a_run_that_is_stopped_takes_its_question_along(asker: Any) -> None:
+    run_id, question = asked(asker)
+    assert asker.post(f"/api/v1/runs/{run_id}/cancel", {}).status == 202
+    assert asker.ended(run_id)["status"] == "cancelled"
+    path = f"/api/v1/runs/{run_id}/questions/{question['question_id']}/answer"
+    assert asker.post(path, {"answer": "left"}).status == 404

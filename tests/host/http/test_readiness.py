@@ -1,0 +1,279 @@
+"""`/readyz` says whether work should come here, and each reason why not; `/healthz` only that somebody answers."""
+
+import asyncio
+import contextlib
+import socket
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from bollard.host.clock import ManualClock
+from bollard.host.errors import StorageFull, StorageUnavailable
+from bollard.host.http.readiness import Probed, Readiness, Standing, reasons_of
+from bollard.host.limits import READY_KEPT_S
+from bollard.host.settings import Settings
+from bollard.host.store.failing import FailurePlan, failing
+from bollard.host.store.memory import MemoryStore
+
+READY = Standing(started=True, broken=False, draining=False, recovered=True)
+
+
+def _codes(**known: Any) -> list[str]:
+    standing = {name: known.pop(name) for name in list(known) if name in Standing.__dataclass_fields__}
+    return [reason.code for reason in reasons_of(replace(READY, **standing), Probed(**known))]
+
+
+def test_a_host_that_lacks_nothing_is_ready() -> None:
+    assert _codes() == []
+
+
+@pytest.mark.parametrize(
+    ("known", "codes"),
+    [
+        ({"started": False}, ["starting"]),
+        ({"broken": True}, ["journal_lost"]),
+        ({"broken": True, "started": False}, ["journal_lost"]),
+        ({"draining": True}, ["draining"]),
+        ({"recovered": False}, ["recovering"]),
+        ({"journal": "it is gone"}, ["journal"]),
+        ({"disk_full": True}, ["disk_full"]),
+        ({"disk_full": True, "journal": "no space"}, ["disk_full"]),
+        ({"store": "no answer"}, ["store"]),
+        ({"store": "no answer", "revision": None}, ["store"]),
+        ({"revision": "9999"}, ["schema"]),
+        ({"revision": None}, ["schema"]),
+        ({"draining": True, "store": "x", "journal": "y"}, ["draining", "journal", "store"]),
+    ],
+)
+def test_each_reason_is_named(known: dict[str, Any], codes: list[str]) -> None:
+    assert _codes(**known) == codes
+
+
+def test_every_reason_says_what_to_do() -> None:
+    worst = reasons_of(
+        Standing(started=False, broken=False, draining=True, recovered=False),
+        Probed(journal="x", store="y", revision=None),
+    )
+    assert len(worst) == 5
+    assert all(reason.message and reason.hint for reason in worst)
+
+
+class _Journal:
+    """A journal in memory: what a commit comes to."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.asked = 0
+        self.fate: Callable[[], Awaitable[None]] = self._fine
+
+    async def _fine(self) -> None:
+        return None
+
+    async def commit(self, entry: Any) -> None:
+        self.asked += 1
+        await self.fate()
+
+
+async def _fails(error: Exception) -> None:
+    raise error
+
+
+@pytest.fixture
+def journal() -> _Journal:
+    return _Journal()
+
+
+async def _reasons(readiness: Readiness) -> list[str]:
+    return [reason.code for reason in await readiness.reasons()]
+
+
+async def test_the_journal_and_the_store_are_really_asked(
+    journal: Any, memory_store: MemoryStore, clock: ManualClock
+) -> None:
+    plan = FailurePlan()
+    readiness = Readiness(lambda: READY, journal, failing(memory_store, plan), clock)
+    assert await _reasons(readiness) == []
+    assert (journal.asked, plan.calls) == (1, ["read.revision"])
+
+    clock.advance(READY_KEPT_S)
+    plan.fail_at = len(plan.calls) + 1
+    assert await _reasons(readiness) == ["store"]
+
+    clock.advance(READY_KEPT_S)
+    journal.fate = lambda: _fails(StorageUnavailable("the disk is gone"))
+    assert await _reasons(readiness) == ["journal"]
+
+    clock.advance(READY_KEPT_S)
+    journal.fate = lambda: _fails(StorageFull("no space"))
+    assert await _reasons(readiness) == ["disk_full"]
+
+    clock.advance(READY_KEPT_S)
+    journal.fate, journal.full = journal._fine, True  # it wrote on its reserve
+    assert await _reasons(readiness) == ["disk_full"]
+
+    clock.advance(READY_KEPT_S)
+    journal.full = False
+    assert await _reasons(readiness) == []
+
+
+async def test_many_who_ask_cost_one_question(journal: Any, memory_store: MemoryStore, clock: ManualClock) -> None:
+    readiness = Readiness(lambda: READY, journal, memory_store, clock)
+    await asyncio.gather(*(readiness.reasons() for _ in range(100)))
+    assert journal.asked == 1
+    clock.advance(READY_KEPT_S)
+    await readiness.reasons()
+    assert journal.asked == 2
+
+
+async def test_who_stops_asking_stops_nobody_else(journal: Any, memory_store: MemoryStore, clock: ManualClock) -> None:
+    go_on = asyncio.Event()
+
+    async def slow() -> None:
+        await go_on.wait()
+
+    journal.fate = slow
+    readiness = Readiness(lambda: READY, journal, memory_store, clock)
+    impatient, patient = (asyncio.ensure_future(readiness.reasons()) for _ in range(2))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    go_on.set()
+    assert await patient == []
+
+
+async def test_a_journal_and_a_store_that_do_not_answer_are_not_waited_for(
+    memory_store: MemoryStore, journal: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bollard.host.http.readiness.READY_PROBE_S", 0.01)
+    stuck = threading.Event()
+    plan = FailurePlan(on_call=lambda call: stuck.wait(20) and None)
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    journal.fate = never
+    readiness = Readiness(lambda: READY, journal, failing(memory_store, plan), clock)
+    assert await _reasons(readiness) == ["journal", "store"]
+    stuck.set()
+
+
+async def test_a_host_that_is_not_there_asks_nobody(
+    journal: Any, memory_store: MemoryStore, clock: ManualClock
+) -> None:
+    readiness = Readiness(lambda: replace(READY, started=False), journal, memory_store, clock)
+    assert await _reasons(readiness) == ["starting"]
+    assert journal.asked == 0
+
+
+# --- the whole host ---
+
+
+def test_a_host_that_is_ready_says_how_it_is(api: Any) -> None:
+    answer = api.get("/readyz", token=None)
+    assert answer.status == 200
+    assert (answer.json["ready"], answer.json["reasons"]) == (True, [])
+    assert answer.json["plugins"]["parrot"]["status"] == "ready"
+    assert api.get("/healthz", token=None).body == b"ok"
+
+
+def test_a_host_that_is_reached_from_elsewhere_tells_strangers_no_details(
+    settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
+) -> None:
+    host = start_host(replace(settings, data=tmp_path, database="", origins=("https://bollard.example.org",)))
+    client = client_of(host.port, host.token)
+    assert client.get("/readyz", token=None).json == {"ready": True, "reasons": []}
+    assert client.get("/readyz", token="wrong").json == {"ready": True, "reasons": []}
+    assert "plugins" in client.get("/readyz").json
+
+
+def test_another_version_that_changed_the_schema_takes_the_host_out(
+    settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
+) -> None:
+    host = start_host(replace(settings, data=tmp_path, database=""))
+    client = client_of(host.port, host.token)
+    client.until("/readyz", lambda health: health["ready"])
+    with sqlite3.connect(tmp_path / "bollard.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    database.close()
+    told = client.until("/readyz", lambda health: not health["ready"])
+    assert [reason["code"] for reason in told["reasons"]] == ["schema"]
+    assert "9999" in told["reasons"][0]["message"]
+    assert client.get("/healthz").status == 200
+
+
+class _Line:
+    """A way to a server that can be cut, and mended."""
+
+    def __init__(self, port: int) -> None:
+        self._server = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self._whole = True
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                if not self._whole:
+                    near.close()
+                    continue
+                far = socket.create_connection(("127.0.0.1", self._server))
+                self._open += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _pump(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        self._whole = False
+        for end in self._open:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._whole = True
+
+    def close(self) -> None:
+        self.cut()
+        self._listener.close()
+        for end in self._open:
+            end.close()
+
+
+def test_a_database_that_is_away_takes_the_host_out_and_brings_it_back_when_it_returns(
+    plugin: Any, own_schema: str, start_host: Any, client_of: Any, tmp_path: Any
+) -> None:
+    server = urlsplit(own_schema)
+    line = _Line(server.port or 5432)
+    database = urlunsplit(server._replace(netloc=f"{server.username}@127.0.0.1:{line.port}"))
+    host = start_host(
+        Settings(data=tmp_path, database=database, plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
+    )
+    client = client_of(host.port, host.token)
+    client.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")
+    run_id = client.say("hello")
+    assert client.ended(run_id)["status"] == "completed"
+    line.cut()
+    told = client.until("/readyz", lambda health: not health["ready"])
+    assert {reason["code"] for reason in told["reasons"]} <= {"journal", "store"}
+    client.until("/readyz", lambda health: {reason["code"] for reason in health["reasons"]} == {"journal", "store"})
+    assert client.get("/healthz").status == 200
+    assert client.get(f"/api/v1/runs/{run_id}").error["code"] == "storage_unavailable"
+    line.mend()
+    client.until("/readyz", lambda health: health["ready"])
+    assert client.ended(client.say("again"))["status"] == "completed"
+    host.stop()
+    line.close()

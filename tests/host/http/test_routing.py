@@ -1,0 +1,60 @@
+"""From a path to what answers it."""
+
+import pytest
+
+from bollard.host.http.routing import PATH_CHARACTERS, Paths
+
+PATHS = Paths(
+    [
+        ("GET", "/a", "a"),
+        ("POST", "/a", "new a"),
+        ("GET", "/a/{id}", "one a"),
+        ("DELETE", "/a/{id}", "no a"),
+        ("POST", "/a/resolve", "resolved"),
+        ("GET", "/a/{id}/b/{name}", "b of a"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found"),
+    [
+        ("GET", "/a", ("a", {})),
+        ("HEAD", "/a", ("a", {})),
+        ("POST", "/a", ("new a", {})),
+        ("GET", "/a/7", ("one a", {"id": "7"})),
+        ("GET", "/a/7/b/x", ("b of a", {"id": "7", "name": "x"})),
+        ("POST", "/a/resolve", ("resolved", {})),
+        ("GET", "/a/resolve", ("one a", {"id": "resolve"})),
+        ("DELETE", "/a/resolve", ("no a", {"id": "resolve"})),
+    ],
+)
+def test_a_path_is_found_by_its_name_first_and_by_its_parts_then(method: str, path: str, found: object) -> None:
+    assert PATHS.find(method, path) == found
+
+
+@pytest.mark.parametrize("path", ["", "a", "/", "//a", "/a/", "/a/7/", "/a//b/x", "/A", "/a/7/b", "/a/7/b/x/y"])
+def test_what_is_not_there_is_not_found(path: str) -> None:
+    assert PATHS.find("GET", path) is None
+
+
+def test_a_path_without_end_is_not_looked_at() -> None:
+    assert PATHS.find("GET", "/a/" + "x" * PATH_CHARACTERS) is None
+    assert PATHS.find("GET", "/a" * 10_000) is None
+
+
+def test_methods_of_every_reading_of_a_path_are_possible() -> None:
+    assert PATHS.methods("/a/resolve") == ["DELETE", "GET", "HEAD", "POST"]
+    assert PATHS.methods("/a/7") == ["DELETE", "GET", "HEAD"]
+    assert PATHS.methods("/nothing") == []
+
+
+def test_an_encoded_slash_belongs_to_its_part() -> None:
+    assert PATHS.find("GET", "/a/x/y", b"/a/x%2Fy") == ("one a", {"id": "x/y"})
+    assert PATHS.find("GET", "/a/x/b/y", b"/a/x%2fb%2Fy") == ("one a", {"id": "x/b/y"})
+    assert PATHS.find("GET", "/a/x/y") is None
+
+
+def test_two_things_at_one_place_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        Paths([("GET", "/a/{x}", 1), ("GET", "/a/{y}", 2)])

@@ -1,0 +1,100 @@
+"""Stream tickets: a URL that opens one stream, once. A token in a URL opens nothing."""
+
+from typing import Any
+
+import pytest
+
+from bollard.host.http.routes import operations
+
+
+def ticket_for(api: Any, path: str) -> str:
+    answer = api.post("/api/v1/tickets", {"path": path})
+    assert answer.status == 201, answer.body
+    assert (answer.json["path"], answer.json["expires_in_s"]) == (path, 30.0)
+    return answer.json["ticket"]
+
+
+def test_a_ticket_opens_its_stream_once_and_without_a_token(api: Any) -> None:
+    run_id = api.say("one two")
+    whole = api.read(run_id)
+    path = f"/api/v1/runs/{run_id}/stream"
+    ticket = ticket_for(api, path)
+    opened = api.get(f"{path}?ticket={ticket}", token=None)
+    assert (opened.status, opened.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert opened.body.count(b"\nevent: ") == len(whole)
+    again = api.get(f"{path}?ticket={ticket}", token=None)
+    assert (again.status, again.error["code"]) == (401, "unauthenticated")
+    assert "POST /api/v1/tickets" in again.error["hint"]
+
+
+def test_a_ticket_resumes_where_the_reader_was(api: Any) -> None:
+    run_id = api.say("one two three")
+    whole = api.read(run_id)
+    path = f"/api/v1/runs/{run_id}/stream"
+    opened = api.get(f"{path}?ticket={ticket_for(api, path)}&after={whole[2].id}", token=None)
+    assert opened.body.count(b"event: ") == len(whole) - 3
+
+
+def test_a_ticket_opens_nothing_else(api: Any) -> None:
+    run_id, other = api.say("one"), api.say("two")
+    for path in (f"/api/v1/runs/{other}/stream", f"/api/v1/runs/{run_id}/socket"):
+        ticket = ticket_for(api, f"/api/v1/runs/{run_id}/stream")
+        assert api.get(f"{path}?ticket={ticket}", token=None).status == 401
+    ticket = ticket_for(api, f"/api/v1/runs/{run_id}/stream")
+    for path in (f"/api/v1/runs/{run_id}", "/api/v1/runs", "/api/v1/agents"):
+        assert api.get(f"{path}?ticket={ticket}", token=None).status == 401
+        refused = api.get(f"{path}?ticket={ticket}")
+        assert (refused.status, refused.error["code"]) == (400, "invalid_argument")
+
+
+def test_a_ticket_and_a_token_are_one_too_many(api: Any) -> None:
+    path = f"/api/v1/runs/{api.say('x')}/stream"
+    answer = api.get(f"{path}?ticket={ticket_for(api, path)}")
+    assert (answer.status, answer.error["details"]["field"]) == (400, "ticket")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/runs", "/api/v1/runs/run_x", "/nowhere", "https://x.test/api/v1/runs/r/stream"]
+)
+def test_only_streams_and_sockets_have_tickets(api: Any, path: str) -> None:
+    answer = api.post("/api/v1/tickets", {"path": path})
+    assert (answer.status, answer.error["details"]["field"]) == (400, "path")
+
+
+def test_a_ticket_of_an_absent_run_is_as_good_as_its_run(api: Any) -> None:
+    path = "/api/v1/runs/run_absent/stream"
+    answer = api.get(f"{path}?ticket={ticket_for(api, path)}", token=None)
+    assert answer.body == api.get(path).body
+
+
+def test_a_ticket_needs_a_token(api: Any) -> None:
+    assert api.post("/api/v1/tickets", {"path": "/api/v1/runs/r/stream"}, token=None).status == 401
+
+
+def test_a_token_in_a_url_is_refused_with_a_sentence(api: Any) -> None:
+    run_id = api.say("x")
+    queries = [f"{name}={api.token}" for name in ("token", "access_token", "anything")]
+    for query in (*queries, "api_key=x", "x=bls_1", "x=blk_1"):
+        for given in (None, ""):
+            answer = api.get(f"/api/v1/runs/{run_id}/stream?{query}", token=given)
+            assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
+            assert "a token does not belong in a URL" in answer.error["message"]
+            assert api.token not in answer.body.decode()
+
+
+def test_the_operations_with_tickets_are_those_that_are_read_for_long() -> None:
+    assert {operation.path for operation in operations() if operation.ticket} >= {
+        "/api/v1/runs/{run_id}/stream",
+        "/api/v1/runs/{run_id}/socket",
+    }
+    for operation in operations():
+        assert not operation.ticket or operation.method == "GET", operation.name
+
+
+def test_asking_for_the_head_of_a_stream_does_not_wait_for_its_end(api: Any) -> None:
+    run_id = api.say("wait")
+    head = api.send("HEAD", f"/api/v1/runs/{run_id}/stream")
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert api.post(f"/api/v1/runs/{run_id}/cancel").status == 202
+    api.ended(run_id)
