@@ -1,9 +1,12 @@
 """Stores of every kind. PostgreSQL is a running server: what BOLLARD_TEST_POSTGRES names, or one on loopback."""
 
 import asyncio
+import dataclasses
 import hashlib
 import os
+import re
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +40,7 @@ from bollard.host.store.delta_spans import pack
 from bollard.host.store.failing import FailurePlan, failing
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.postgres import postgres_store as make_postgres_store
-from bollard.host.store.rows import DeltaRow, RecordRow, RunRow
+from bollard.host.store.rows import POLICY_KINDS, DeltaRow, RecordRow, RunRow
 from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
 from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
 from bollard.trust import SigningKey
@@ -57,7 +60,28 @@ LOCAL_SERVERS = (
     "postgresql://root@127.0.0.1:5432/postgres",
 )
 HINT = "start PostgreSQL on 127.0.0.1:5432 (user postgres, trust), or set BOLLARD_TEST_POSTGRES to a server's URL"
-TABLES = "records, deltas, heads, events, runs, transcript, state, artifacts, agents, bindings, storage, meta"
+TABLES = ", ".join(
+    (
+        *(
+            "records",
+            "deltas",
+            "heads",
+            "events",
+            "runs",
+            "transcript",
+            "conversations",
+            "state",
+            "artifacts",
+            "storage",
+            "meta",
+            "kept",
+            "outbox",
+            "tool_calls",
+            "approvals",
+        ),
+        *(f"{kind}s" for kind in POLICY_KINDS),
+    )
+)
 
 
 def _server() -> str:
@@ -66,7 +90,7 @@ def _server() -> str:
     problems: list[str] = []
     for url in (named,) if named else LOCAL_SERVERS:
         try:
-            psycopg.connect(url, connect_timeout=3).close()
+            psycopg.connect(url, connect_timeout=30).close()
         except psycopg.Error as error:
             problems.append(str(error).strip())
         else:
@@ -103,7 +127,8 @@ def postgres_url(_migrated_postgres: str) -> Iterator[str]:
     """A database with the newest schema and no rows."""
     yield _migrated_postgres
     with psycopg.connect(_migrated_postgres, autocommit=True) as connection:
-        connection.execute(f"TRUNCATE {TABLES}")
+        # Not TRUNCATE: that makes new files for each table, a hundred times the work of deleting a few rows.
+        connection.execute("; ".join(f"DELETE FROM {table}" for table in TABLES.split(", ")))  # type: ignore[arg-type]
         connection.execute("ALTER SEQUENCE record_ids RESTART")
 
 
@@ -166,7 +191,7 @@ def reopen() -> Callable[[Store], None]:
 
 # --- an in-memory host: journal, dispatcher and workers without processes ---
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 PLUGIN = PluginIdentity(author="acme", name="parrot", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
 
@@ -354,6 +379,14 @@ class LoopTime:
     def advance(self, seconds: float) -> None:
         self._ahead += seconds
 
+    async def until(self, condition: Callable[[], Any], step_s: float) -> None:
+        """Let time pass in steps until the condition holds: whoever begins to wait late waits for the next step."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up_at, "what was waited for did not come"
+            await asyncio.sleep(0.002)
+            self.advance(step_s)
+
 
 @pytest.fixture
 async def loop_time() -> LoopTime:
@@ -520,6 +553,7 @@ class Stage:
         self.journal = journal
         self.clock = clock
         self.pool = MemoryPool()
+        self.pools = {(workspace, "parrot"): self.pool for workspace in ("default", "other", "second", "w", "v")}
         self.agents = AgentBook()
         self.bindings = BindingBook()
         self.engine = LocalEngine(journal, store, clock, incarnation)
@@ -531,7 +565,7 @@ class Stage:
             engine=self.engine,
             agents=self.agents,
             bindings=self.bindings,
-            pools={"parrot": self.pool},  # type: ignore[dict-item]
+            pools=self.pools,
             host_version="test",
             cursor_secret=b"c" * 32,
             **more,
@@ -634,3 +668,63 @@ async def stages(
     yield open_stage
     for stage in opened:
         await stage.close()
+
+
+# --- metrics ---
+
+
+@dataclasses.dataclass
+class MetricFamily:
+    """One metric as a scraper understands it."""
+
+    kind: str
+    help: str
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float] = dataclasses.field(default_factory=dict)
+
+
+_LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
+_LINE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)")
+_SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
+
+
+def _parsed_metrics(text: str) -> dict[str, MetricFamily]:
+    """By the rules of the text format 0.0.4, written without a look at what makes it; anything else is refused."""
+    assert text.endswith("\n")
+    families: dict[str, MetricFamily] = {}
+    name = said = ""
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            _, _, name, said = line.split(" ", 3)
+            assert name not in families, f"{name} is there twice"
+        elif line.startswith("# TYPE "):
+            _, _, typed, kind = line.split(" ")
+            assert typed == name, line
+            assert kind in _SUFFIXES, line
+            assert kind != "counter" or name.endswith("_total"), f"{name} is a counter by another name"
+            families[name] = MetricFamily(kind, said)
+        else:
+            found = _LINE.fullmatch(line)
+            assert found is not None, f"this is no sample: {line}"
+            assert name in families, f"{line} has no type"
+            family = families[name]
+            assert found[1] in [name + suffix for suffix in _SUFFIXES[family.kind]], line
+            labels, place = list[tuple[str, str]](), 0
+            while found[2] and place < len(found[2]):
+                label = _LABEL.match(found[2], place)
+                assert label is not None, f"these are no labels: {line}"
+                labels.append((label[1], re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), label[2])))
+                place = label.end()
+            key = (found[1], tuple(labels))
+            assert key not in family.samples, f"{line} is there twice"
+            family.samples[key] = float(found[3])
+    for named, family in families.items():
+        if family.kind == "histogram":
+            counts = [value for (each, _), value in family.samples.items() if each.endswith("_bucket")]
+            assert counts == sorted(counts), f"{named} is not cumulative"
+            assert family.samples[f"{named}_bucket", (("le", "+Inf"),)] == family.samples[f"{named}_count", ()]
+    return families
+
+
+@pytest.fixture
+def parse_metrics() -> Callable[[str], dict[str, MetricFamily]]:
+    return _parsed_metrics

@@ -40,6 +40,11 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ({"grace_s": "nan"}, "grace_s"),
         ({"grace_s": -1}, "grace_s"),
         ({"grace_s": "soon"}, "grace_s"),
+        ({"log_level": "loud"}, "log_level"),
+        ({"access_log": "maybe"}, "access_log"),
+        ({"otel_endpoint": "127.0.0.1:4318"}, "otel_endpoint"),
+        ({"otel_ratio": 1.5}, "otel_ratio"),
+        ({"otel_ratio": "nan"}, "otel_ratio"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_by_name(tmp_path: Path, overrides: dict[str, Any], field: str) -> None:
@@ -63,3 +68,13 @@ def test_lists_and_switches_are_read_from_the_environment(tmp_path: Path) -> Non
     settings = read_settings(environment, tmp_path, {})
     assert settings.plugins == (Path("one"), Path("two"))
     assert (settings.builtin_plugins, settings.grace_s) == (False, 0.5)
+
+
+def test_a_collector_is_found_where_everybody_else_finds_it_unless_a_setting_says_otherwise(tmp_path: Path) -> None:
+    usual = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+    assert read_settings(usual, tmp_path, {}).otel_endpoint == "http://127.0.0.1:4318"
+    (tmp_path / "bollard.toml").write_text('otel_endpoint = "http://127.0.0.1:1"\n', encoding="utf-8")
+    assert read_settings(usual, tmp_path, {}).otel_endpoint == "http://127.0.0.1:1"
+    both = {**usual, "BOLLARD_OTEL_ENDPOINT": "http://127.0.0.1:2"}
+    assert read_settings(both, tmp_path, {}).otel_endpoint == "http://127.0.0.1:2"
+    assert read_settings({}, Path("/nonexistent"), {}).otel_endpoint == ""

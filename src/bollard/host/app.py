@@ -2,52 +2,104 @@
 
 import asyncio
 import secrets
-from pathlib import Path
+from collections.abc import Mapping
 
 import structlog
-from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from bollard import __version__
-from bollard.host.agents.agent import Agent, AgentBook, agent_of
+from bollard.host.abilities import open_abilities, rerank_with
+from bollard.host.actions.budgets import day_budgets
+from bollard.host.actions.kept_budgets import KeptBudgets
+from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
 from bollard.host.agents.keeping import Keeper
+from bollard.host.audit.trail import Trail
+from bollard.host.capabilities.registry import Sources
+from bollard.host.channels.book import ChannelBook
+from bollard.host.channels.channel_actions import ChannelActions
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import build_core
+from bollard.host.delivery.delivery import Delivery
+from bollard.host.egress.client import EgressClient
 from bollard.host.engine.local import LocalEngine
-from bollard.host.errors import HostError
+from bollard.host.housekeeping import Housekeeping
+from bollard.host.http.audit import Audit
+from bollard.host.http.authentication import IdentityAuthenticator
+from bollard.host.http.edge import Edge
+from bollard.host.http.edge_rates import AtOnce, identity_rates, stranger_rates
+from bollard.host.http.identity import identity_resources
+from bollard.host.http.knowledge_documents import knowledge_resources
+from bollard.host.http.mcp_servers import McpServers
+from bollard.host.http.models import Models
+from bollard.host.http.operating import Operating
+from bollard.host.http.operations import Resource
+from bollard.host.http.pages import Pages
+from bollard.host.http.plugin_dev import PluginDev
+from bollard.host.http.plugin_logs import PluginLogs
+from bollard.host.http.plugins import Plugins
+from bollard.host.http.readiness import Standing
 from bollard.host.http.routes import Api
+from bollard.host.http.runtimes import runtime_resources
+from bollard.host.http.secrets import Secrets
+from bollard.host.http.skills import Skills
 from bollard.host.http.token import AdminToken
-from bollard.host.limits import HOUSEKEEPING_S, LEASE_RENEW_S, REPLAY_PAGE
+from bollard.host.http.vitals import PoolVitals
+from bollard.host.identity.audience import Audience
+from bollard.host.identity.book import open_identity
+from bollard.host.identity.caller import DEFAULT_WORKSPACE
+from bollard.host.knowledge.opening import open_library
+from bollard.host.limits import HOUSEKEEPING_S
+from bollard.host.log.desks import choose_desk
 from bollard.host.log.journal import Journal
-from bollard.host.log.retention import purge, retention_of
-from bollard.host.log.writer import Writer
+from bollard.host.log.retention import retention_of
+from bollard.host.log.saved_changes import SavedChanges
 from bollard.host.log.writer_process import WriterProcess
-from bollard.host.log.writer_thread import WriterThread
+from bollard.host.models.opening import open_models
+from bollard.host.plugins.fitting import Origin
+from bollard.host.plugins.fleet import PluginFleet
+from bollard.host.plugins.keeping import PluginKeeper
+from bollard.host.plugins.quarantine import QuarantineLog
+from bollard.host.plugins.shared import said_id, shared_sources
+from bollard.host.plugins.shelf import Shelf
+from bollard.host.plugins.workbench import Workbench
+from bollard.host.runapi.reach import ArtifactReach
+from bollard.host.runapi.tool_artifacts import RunArtifacts
+from bollard.host.runs.config_secrets import ConfigSecrets
+from bollard.host.runtimes.opening import open_runtimes
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.sealing import KEY_FILE, Sealer
+from bollard.host.secrets.vault import Vault
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
-from bollard.host.store.reserve import ReserveFile
+from bollard.host.tools.builtin import BuiltinTools
+from bollard.host.tools.workspaces import Workspaces
+from bollard.host.workers.boundary import SupervisedPool
 from bollard.host.workers.plugin import PluginSource
-from bollard.host.workers.pool import PluginPool
-from bollard.protocol import AgentRunnerDiscovery, JsonObject
+from bollard.protocol import AgentRunnerDiscovery
 from bollard.trust import load_or_make_secret, load_or_make_signing_key
-from bollard.wire import RunnerCatalogue
 
 __all__ = ["Host"]
 
 _log = structlog.get_logger("bollard.host")
-_SWEEP_S = 1.0
 _HEADS_KEY = "heads.ed25519"
-_BUILTIN_PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
-_REPOSITORY_PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 
 
 class Host:
     """A whole host in one process."""
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        housekeeping_s: float = HOUSEKEEPING_S,
+        redactor: Redactor | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`redactor` is the one that the log goes through; `environment` may name models."""
         self.settings = settings
         self._clock = clock or SystemClock()
         self._incarnation = f"{self._clock.now_ms():011x}{secrets.token_hex(4)}"
@@ -59,30 +111,105 @@ class Host:
         self._blobs = BlobStore(settings.data / "blobs")
         self.broken = asyncio.Event()
         """Set when the host cannot write any more and must be stopped."""
-        self._desk = self._choose_desk()
+        self._desk = choose_desk(
+            settings,
+            store=self._store,
+            blobs=self._blobs,
+            clock=self._clock,
+            incarnation=self._incarnation,
+            key_file=keys / _HEADS_KEY,
+            lost=self._journal_lost,
+        )
+        self.redactor = redactor or Redactor()
+        self._environment: Mapping[str, str] = environment or {}
+        self._sealer = Sealer(keys / KEY_FILE)
+        self.egress = EgressClient.of_setting(settings.egress_allow)
         self._agents = AgentBook()
         self._bindings = BindingBook()
-        self._runners: dict[str, AgentRunnerDiscovery] = {}
+        self._runners: dict[tuple[str, str], AgentRunnerDiscovery] = {}
+        self._tools = BuiltinTools(
+            clock=self._clock, workspaces=Workspaces(settings.data / "workspaces"), fetcher=self.egress
+        )
+        self._capability_sources = Sources([self._tools])  # what needs what starts later is added as it is there
         self._retention = retention_of(settings.retention)
-        self._pools: list[PluginPool] = []
-        self._pool_of: dict[str, PluginPool] = {}
+        self._housekeeping_s = housekeeping_s
+        self.fleet = PluginFleet(
+            clock=self._clock,
+            host_version=__version__,
+            agents=self._agents,
+            runners=self._runners,
+            first_workspace=DEFAULT_WORKSPACE,
+            redactor=self.redactor,
+        )
         self._tasks: list[asyncio.Task[None]] = []
+        self._drained = False
         self._ready = False
+        self._operating = Operating(settings, self._clock, version=__version__, instance=self._incarnation)
 
     async def start(self) -> ASGIApp:
         """Everything that must be there before a request is taken. Workers start in the background."""
         if isinstance(self._desk, WriterProcess):
             self._desk.spawn()  # it starts beside the rest
+        probing = asyncio.create_task(asyncio.to_thread(self._tools.look_around, self.settings.sandbox))
         await asyncio.to_thread(self._store.open)
+        self._open_log()
+        await self._open_people()
+        await self._open_core()
+        await self._open_kept()
+        await self._open_channels()
+        await self._set_going()
+        api = self._open_api()
+        await probing
+        self._ready = True
+        return Edge(api.app, self.settings)
+
+    def _open_log(self) -> None:
+        """The journal, and who watches it. Nothing is written before it is started."""
         self._journal = Journal(self._desk)
+        self._operating.start(self._journal)
+        self._quarantines = QuarantineLog(self._journal, self._clock)
+        self._trail = Trail(
+            self.settings,
+            store=self._store,
+            journal=self._journal,
+            clock=self._clock,
+            incarnation=self._incarnation,
+            workspace=DEFAULT_WORKSPACE,
+        )
         self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
-        for source in self._sources():
-            self._pools.append(
-                PluginPool(
-                    source, self._clock, host_version=__version__, discovered=self._discovered, failed=self._agents.stir
-                )
-            )
+
+    async def _open_people(self) -> None:
+        """Who may come in, what is shared with everybody, and the secrets."""
+        for source, origin in self._sources():
+            self.fleet.share(source, origin, await asyncio.to_thread(said_id, source))
+        self.vault = Vault(journal=self._journal, clock=self._clock, sealer=self._sealer, redactor=self.redactor)
+        await self.vault.load(self._store)
+        self._identity = open_identity(journal=self._journal, clock=self._clock, fingerprint=self.vault.fingerprints.of)
+        self._identity.workspaces.watch(self.fleet.open_workspace, self._close_workspace)
+        await self._identity.load(self._store)
+
+    async def _open_core(self) -> None:
+        """Models and knowledge, what was spent, and the heart over all of them."""
+        self._library = open_library(self.settings, self._journal, self._clock)
+        self._models = open_models(
+            journal=self._journal,
+            clock=self._clock,
+            vault=self.vault,
+            redactor=self.redactor,
+            environment=self._environment,
+            default_model=self.settings.default_model,
+            workspace=DEFAULT_WORKSPACE,
+        )
+        await self._models.book.load(self._store)
+        self._library.connect(rerank_with(self._models.desk))
+        self._capability_sources.add(self._models.source)
+        budgets = day_budgets(
+            self._clock, self.settings.calls_per_day, self.settings.tokens_per_day, self.settings.cost_per_day
+        )
+        self._kept_budgets = KeptBudgets(budgets, self._journal, self._clock)
+        await self._kept_budgets.load(self._store)
         self._core = build_core(
+            library=self._library,
             journal=self._journal,
             store=self._store,
             blobs=self._blobs,
@@ -90,13 +217,28 @@ class Host:
             engine=self._engine,
             agents=self._agents,
             bindings=self._bindings,
-            pools=self._pool_of,
+            pools=self.fleet.pools,
             host_version=__version__,
             cursor_secret=self._cursor_secret,
             runs_at_once=self.settings.runs_at_once,
-            starting=self._is_starting,
+            starting=lambda: self.fleet.is_starting,
+            counts=self._operating.runs,
+            tracer=self._operating.tracer,
+            names=self._identity.links.names,
+            redactor=self.redactor,
+            secrets=ConfigSecrets(self.vault, self.redactor),
+            sources=self._capability_sources,
+            budgets=budgets,
+            models=self._models.desk,
         )
-        keeper = Keeper(
+        reach = ArtifactReach(self._store, self._clock).find
+        self._tools.connect(
+            artifacts=RunArtifacts(self._core.dispatcher.live.get, reach, self._blobs), questions=self._core.questions
+        )
+
+    async def _open_kept(self) -> None:
+        """What people saved: agents, plugins, skills, servers, runtimes."""
+        self._keeper = Keeper(
             journal=self._journal,
             store=self._store,
             agents=self._agents,
@@ -104,164 +246,241 @@ class Host:
             clock=self._clock,
             gates=self._core.gates,
             runners=self._runners,
+            vault=self.vault,
         )
-        await keeper.load()  # before any runner brings an agent that a saved one stands over
-        await self._journal.start()
-        for pool in self._pools:
-            pool.start()
-        self._tasks = [asyncio.create_task(self._core.takeover.run()), asyncio.create_task(self._sweep())]
-        self._tasks.append(asyncio.create_task(self._keep_house()))
-        api = Api(
-            core=self._core,
+        await self._keeper.load()  # before any runner brings an agent that a saved one stands over
+        self._plugins = PluginKeeper(
+            fleet=self.fleet,
+            shelf=Shelf(self.settings.data / "plugins"),
+            journal=self._journal,
             store=self._store,
             clock=self._clock,
             agents=self._agents,
             bindings=self._bindings,
-            keeper=keeper,
-            runners=self._runners,
-            token=self.token,
-            cursor_secret=self._cursor_secret,
-            health=self.health,
         )
-        self._ready = True
-        return Router(routes=api.routes())  # without the middleware stack: every route answers its own errors
+        await self._plugins.load()
+        self._abilities = open_abilities(
+            self._capability_sources,
+            core=self._core,
+            library=self._library,
+            journal=self._journal,
+            clock=self._clock,
+            data=self.settings.data,
+            fleet=self.fleet,
+            agents=self._agents,
+            vault=self.vault,
+            redactor=self.redactor,
+            is_open=self._identity.workspaces.is_open,
+        )
+        await self._abilities.load(self._store)
+        self._runtimes = open_runtimes(
+            journal=self._journal,
+            clock=self._clock,
+            fleet=self.fleet,
+            plugins=self._plugins,
+            host_id=self._signing_key.verify_key.key_id,
+            host_version=__version__,
+            is_open=self._identity.workspaces.is_open,
+        )
+        await self._runtimes.load(self._store)
+
+    async def _open_channels(self) -> None:
+        """Where events come from and messages go."""
+        self._channels = ChannelBook(
+            SavedChanges(self._journal, self._clock),
+            self._store,
+            self._clock,
+            self._identity.workspaces.is_open,
+            sealer=self._sealer,
+            redactor=self.redactor,
+            egress=self.egress,
+        )
+        await self._channels.load()
+        self._capability_sources.add(ChannelActions(self._channels))
+        self._delivery = Delivery(
+            journal=self._journal, store=self._store, hub=self._core.hub, clock=self._clock, channels=self._channels
+        )
+        self._core.intake.entered = self._delivery.follow
+        self._workbench = Workbench(fleet=self.fleet, keeper=self._plugins, journal=self._journal, clock=self._clock)
+
+    async def _set_going(self) -> None:
+        self._trail.start()
+        await self._journal.start()
+        self.fleet.start()
+        self._abilities.mcp.start()
+        self._abilities.library.start()
+        await self._core.approvals.load(self._core.takeover.lost_are_ended)
+        self._tasks = [
+            asyncio.create_task(self._core.takeover.run()),
+            asyncio.create_task(self._delivery.run(self._core.takeover.lost_are_ended)),
+            *self._housekeeping().start(),
+        ]
+
+    def _open_api(self) -> Api:
+        """Everything that answers requests."""
+        authenticator = self._operating.admitting(IdentityAuthenticator(self.token, self._identity, self._clock))
+        self._api = Api(
+            core=self._core,
+            store=self._store,
+            blobs=self._blobs,
+            journal=self._journal,
+            clock=self._clock,
+            agents=self._agents,
+            bindings=self._bindings,
+            keeper=self._keeper,
+            runners=self._runners,
+            channels=self._channels,
+            authenticator=authenticator,
+            audience=Audience(
+                agents=self._agents,
+                users=self._identity.users,
+                links=self._identity.links,
+                callers=self._identity.callers,
+                store=self._store,
+            ),
+            cursor_secret=self._cursor_secret,
+            event_bytes=self.settings.event_bytes,
+            rates=identity_rates(self._clock, self.settings.requests_per_minute),
+            strangers=stranger_rates(self._clock),
+            at_once=AtOnce(self.settings.requests_at_once),
+            watch=self._operating.watch,
+            hidden=self.redactor.everywhere,
+            others=(
+                Plugins(fleet=self.fleet, keeper=self._plugins, pages=Pages(self._cursor_secret)),
+                PluginLogs(fleet=self.fleet, keeper=self._plugins),
+                PluginDev(taking=self._plugins.taking, workbench=self._workbench),
+                Skills(self._abilities.skills.book, self._abilities.skills.catalogue, Pages(self._cursor_secret)),
+                *knowledge_resources(self._abilities.library, self._blobs, self._clock, self._cursor_secret),
+                McpServers(self._abilities.mcp, Pages(self._cursor_secret)),
+                Secrets(self.vault, Pages(self._cursor_secret)),
+                Models(self._models, Pages(self._cursor_secret), self._clock),
+                *runtime_resources(self._runtimes, self._cursor_secret, self._clock),
+                *identity_resources(self._identity, self._cursor_secret),
+                *self._operating.resources(
+                    core=self._core,
+                    journal=self._journal,
+                    store=self._store,
+                    authenticator=authenticator,
+                    standing=self._standing,
+                    pools=self._vitals_of_pools,
+                    delivery=self._delivery,
+                    witness=self._trail.numbers,
+                    sandbox=lambda: self._tools.walls.shown,
+                ),
+                Audit(
+                    store=self._store,
+                    journal=self._journal,
+                    clock=self._clock,
+                    pages=Pages(self._cursor_secret),
+                    key=self._signing_key.verify_key,
+                ),
+            ),
+        )
+        return self._api
+
+    async def drain(self) -> None:
+        """Take nothing new, say so, let runs end within their grace, and tell who still reads. Requests are answered
+        meanwhile and afterwards."""
+        if not self._drained:
+            self._drained = True
+            await self._core.close(self.settings.grace_s)
 
     async def stop(self) -> None:
         """Take nothing new, let runs end, then close everything. What is cut off here recovers like a crash."""
+        await self.drain()
         self._ready = False
-        await self._core.close(self.settings.grace_s)
+        await self._delivery.close(self.settings.grace_s)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*(pool.stop(0) for pool in self._pools))
+        self._workbench.close()
+        self._runtimes.connections.close()
+        await self._abilities.mcp.stop()
+        await self._models.desk.close()
+        await self._abilities.library.close()
+        await self.fleet.stop()
+        self._kept_budgets.save()
         await self._journal.close()
+        await self._trail.close()
         await asyncio.to_thread(self._store.close)
+        await asyncio.to_thread(self._operating.close)
 
     async def abandon(self) -> None:
         """Stop without a word to the log, because nothing can be written: the next start recovers."""
         self._ready = False
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*(pool.stop(0) for pool in self._pools))
+        await self._delivery.close(0)
+        self._runtimes.connections.close()
+        await self._abilities.mcp.stop()
+        await self._models.desk.close()
+        await self._abilities.library.close()
+        await self.fleet.stop()
 
-    def _choose_desk(self) -> WriterThread | WriterProcess:
-        if self.settings.journal == "process":
-            return WriterProcess(
-                database=self.settings.database,
-                data=self.settings.data,
-                incarnation=self._incarnation,
-                key_file=self.settings.data / "keys" / _HEADS_KEY,
-                lost=self._journal_lost,
-            )
-        writer = Writer(
-            self._store,
-            self._blobs,
-            self._clock,
-            incarnation=self._incarnation,
-            key=self._signing_key,
-            reserve=ReserveFile(self.settings.data / "reserve"),
-        )
-        return WriterThread(writer)
+    def _close_workspace(self, workspace: str) -> None:
+        """Nobody gets in any more: what runs there is stopped, and its workers go."""
+        self._tasks.append(asyncio.create_task(self._core.dispatcher.cancel_all(workspace)))
+        self.fleet.close_workspace(workspace)
+        self._abilities.mcp.close_workspace(workspace)
+        self._runtimes.connections.close_workspace(workspace)
 
     def _journal_lost(self) -> None:
         _log.critical("the journal process is gone: nothing can be written, so the host stops")
         self._ready = False
         self.broken.set()
 
-    def health(self) -> JsonObject:
-        plugins: JsonObject = {
-            pool.source.name: {"status": pool.status, "problem": pool.problem, "workers": len(pool.pids)}
-            for pool in self._pools
-        }
-        return {
-            "ready": self._ready,
-            "version": __version__,
-            "runs": {"live": len(self._core.dispatcher.live), "queued": self._core.dispatcher.queued},
-            "journal": {
-                "commits": self._journal.numbers.commits,
-                "records": self._journal.numbers.records,
-                "failures": self._journal.numbers.failures,
-                "waiting": self._journal.waiting,
-            },
-            "readers": self._core.hub.readers,
-            "plugins": plugins,
-        }
+    def _housekeeping(self) -> Housekeeping:
+        return Housekeeping(
+            core=self._core,
+            journal=self._journal,
+            store=self._store,
+            blobs=self._blobs,
+            clock=self._clock,
+            tools=self._tools,
+            trail=self._trail,
+            retention=self._retention,
+            every_s=self._housekeeping_s,
+            look=self._look,
+        )
+
+    def _look(self) -> None:
+        self._quarantines.look(self.fleet.fittings)
+        self._kept_budgets.save()
+
+    def _standing(self) -> Standing:
+        return Standing(
+            started=self._ready,
+            broken=self.broken.is_set(),
+            draining=self._core.dispatcher.draining,
+            recovered=self._core.takeover.lost_are_ended.is_set(),
+        )
+
+    def _vitals_of_pools(self) -> list[PoolVitals]:
+        return [
+            PoolVitals(
+                name=pool.source.name,
+                status=pool.status,
+                problem=pool.problem,
+                workers=len(pool.views),
+                crashes=pool.crashes,
+            )
+            for pool in self.pools()
+        ]
+
+    def resources(self) -> tuple[Resource, ...]:
+        """Everything that answers requests, once the host has started."""
+        return self._api.resources
 
     def agents(self) -> list[Agent]:
         """Every agent that can be run now."""
         return self._agents.all()
 
-    def pools(self) -> list[PluginPool]:
-        """The workers of each plugin, started or not."""
-        return list(self._pools)
+    def pools(self) -> list[SupervisedPool]:
+        """The workers of each plugin that were started, or are about to be."""
+        return [each.pool for each in self.fleet.fittings if each.pool.status != "idle"]
 
     @property
     def worker_pids(self) -> list[int]:
-        return [pid for pool in self._pools for pid in pool.pids]
+        return self.fleet.pids
 
-    def _sources(self) -> list[PluginSource]:
-        paths = list(self.settings.plugins)
-        if self.settings.builtin_plugins:
-            folder = _BUILTIN_PLUGINS if _BUILTIN_PLUGINS.is_dir() else _REPOSITORY_PLUGINS
-            if folder.is_dir():
-                paths = [*sorted(path for path in folder.iterdir() if (path / "manifest.yaml").is_file()), *paths]
-        return [PluginSource(name=path.stem.lower(), path=path, workers=self.settings.workers) for path in paths]
-
-    def _is_starting(self) -> bool:
-        """Whether some plugin has not said yet what it offers."""
-        return any(pool.status == "starting" for pool in self._pools)
-
-    def _discovered(self, pool: PluginPool, catalogue: RunnerCatalogue) -> None:
-        for runner in catalogue.runners:
-            agent = agent_of(runner)
-            # A name is a worker's own claim. One that is the name of another plugin here is not believed, however
-            # early it comes.
-            name, known = runner.plugin_name, self._agents.own(agent.agent_id)
-            taken = name != pool.source.name and any(other.source.name == name for other in self._pools)
-            taken = taken or (known is not None and known.plugin != agent.plugin)
-            if taken or self._pool_of.setdefault(agent.plugin, pool) is not pool:
-                _log.error(
-                    "a second plugin has this name and is not used", plugin=agent.plugin, path=str(pool.source.path)
-                )
-                continue
-            self._runners[agent.runner_id] = runner
-            self._agents.put(agent)
-        for problem in catalogue.problems:
-            _log.warning(
-                "a runner cannot be used",
-                plugin=pool.source.name,
-                entry=problem.entry,
-                field=problem.field,
-                problem=problem.problem,
-            )
-
-    async def _sweep(self) -> None:
-        """Once a second: idle runs; now and then: leases."""
-        renewed_at = self._clock.monotonic()
-        while True:
-            await asyncio.sleep(_SWEEP_S)
-            self._core.dispatcher.check_idle()
-            if self._clock.monotonic() - renewed_at >= LEASE_RENEW_S:
-                renewed_at = self._clock.monotonic()
-                await self._renew()
-
-    async def _renew(self) -> None:
-        try:
-            await self._core.dispatcher.renew()
-        except HostError as error:
-            _log.warning("leases could not be renewed", problem=error.message)
-
-    async def _keep_house(self) -> None:
-        """Now and then: what has expired goes, and blobs that nothing refers to."""
-        while True:
-            await asyncio.sleep(HOUSEKEEPING_S)
-            try:
-                await purge(self._journal, self._clock, self._retention, "default")
-                await asyncio.to_thread(self._sweep_blobs)
-            except HostError as error:
-                _log.warning("housekeeping failed", problem=error.message)
-
-    def _sweep_blobs(self) -> None:
-        digests: list[str] = []
-        while page := self._store.artifact_digests(digests[-1] if digests else "", REPLAY_PAGE):
-            digests.extend(page)
-        self._blobs.sweep(digests)
+    def _sources(self) -> list[tuple[PluginSource, Origin]]:
+        return shared_sources(self.settings)

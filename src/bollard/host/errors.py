@@ -4,15 +4,46 @@ HostError
 ├── NotFound            absent, or not visible to the caller
 ├── InvalidRequest      a field is missing, unknown or out of range
 ├── PayloadTooLarge     a body is larger than its limit
+├── UnsupportedMedia    a body is of a kind that nobody reads here
 ├── Conflict            the thing is in a state that does not allow this
+│   └── InFlight        the same request is being answered
+├── PreconditionFailed  the thing is not at the revision that was named
+├── RepeatMismatch      an Idempotency-Key came again with another request
+├── RangeNotSatisfiable no byte of the content is in the range that was asked for
+├── UpgradeRequired     a WebSocket was asked for as a page
+├── Unauthenticated     no token, or one that opens nothing
 ├── Forbidden           a gate is closed to this caller
+├── ForbiddenOrigin     a browser asks for a page of another site
+├── ForbiddenHost       the request was meant for another name than this host's
+├── MalformedRequest    what came is no HTTP request that two readers would read alike
+├── RequestTimeout      a request came too slowly
+├── HeadTooLarge        the head of a request is larger than its limit
 ├── BudgetExceeded      a budget of the agent is used up
 ├── Overloaded          a named limit is reached; try later
+│   ├── RateExceeded        an identity asks too often
+│   └── TooManyConnections  there is no place for another connection
+├── Draining            this host takes nothing new any more; try another, or later
 ├── StorageFull         the store has no space left
 ├── StorageUnavailable  the store cannot be written or read now
 ├── Fenced              this host does not own the run any more
 ├── SchemaTooNew        the database was made by a newer version
+├── BadArchive          a backup or an export that is not what was written
 ├── WorkerUnavailable   no worker can run this plugin now
+├── ConsentNeeded       a plugin asks for more than somebody said yes to
+├── PluginUnusable      no worker of this plugin could be started
+├── ApprovalDenied      somebody said no to an action, or nobody may say yes
+├── ApprovalExpired     nobody answered in time
+├── ApprovalRequired    a person must say yes first
+├── AuditUnavailable    an action could not be written down before it was done
+├── Cancelled           a call was given up before it was begun
+├── CapabilityDenied    a capability is there and this use of it is not allowed
+├── EgressDenied        an address outside must not be reached
+├── OutcomeUnknown      an action was begun and nobody can say what came of it
+├── Revoked             an operator took it away during the run
+├── SandboxUnavailable  the confinement that is demanded cannot be had here
+├── ToolFailed          a tool could not do it, and had no effect
+├── ModelFailed         a model's provider did not answer, or not with an answer
+├── KnowledgeUnavailable  knowledge bases cannot be asked now
 └── SettingsError       the configuration cannot work
 """
 
@@ -24,19 +55,50 @@ if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
 __all__ = [
+    "ApprovalDenied",
+    "ApprovalExpired",
+    "ApprovalRequired",
+    "AuditUnavailable",
+    "BadArchive",
     "BudgetExceeded",
+    "Cancelled",
+    "CapabilityDenied",
     "Conflict",
+    "ConsentNeeded",
+    "Draining",
+    "EgressDenied",
     "Fenced",
     "Forbidden",
+    "ForbiddenHost",
+    "ForbiddenOrigin",
+    "HeadTooLarge",
     "HostError",
+    "InFlight",
     "InvalidRequest",
+    "KnowledgeUnavailable",
+    "MalformedRequest",
+    "ModelFailed",
     "NotFound",
+    "OutcomeUnknown",
     "Overloaded",
     "PayloadTooLarge",
+    "PluginUnusable",
+    "PreconditionFailed",
+    "RangeNotSatisfiable",
+    "RateExceeded",
+    "RepeatMismatch",
+    "RequestTimeout",
+    "Revoked",
+    "SandboxUnavailable",
     "SchemaTooNew",
     "SettingsError",
     "StorageFull",
     "StorageUnavailable",
+    "TooManyConnections",
+    "ToolFailed",
+    "Unauthenticated",
+    "UnsupportedMedia",
+    "UpgradeRequired",
     "WorkerUnavailable",
 ]
 
@@ -45,7 +107,7 @@ class HostError(Exception):
     """Root of the tree. `code` is for programs, the sentence and the hint are for people."""
 
     code: ClassVar[str] = "runtime_error"
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
 
     def __init__(self, message: str, *, hint: str = "", **details: str | int | float | bool | None) -> None:
         super().__init__(message)
@@ -72,16 +134,97 @@ class PayloadTooLarge(HostError):
     code = "payload_too_large"
 
 
+class UnsupportedMedia(HostError):
+    """A body is of a kind that nobody reads here."""
+
+    code = "unsupported_media_type"
+
+
 class Conflict(HostError):
     """The thing is in a state that does not allow this."""
 
     code = "conflict"
 
 
+class InFlight(Conflict):
+    """A request with the same Idempotency-Key is being answered."""
+
+    retryable = True
+
+
+class PreconditionFailed(HostError):
+    """`If-Match` or `If-None-Match` does not hold; `details.revision` is the one that is there."""
+
+    code = "precondition_failed"
+
+
+class RepeatMismatch(HostError):
+    """An Idempotency-Key came again with another request."""
+
+    code = "idempotency_mismatch"
+
+
+class RangeNotSatisfiable(HostError):
+    """No byte of the content is in the range that was asked for."""
+
+    code = "range_not_satisfiable"
+
+
+class UpgradeRequired(HostError):
+    """A WebSocket was asked for as a page."""
+
+    code = "upgrade_required"
+
+
+class Unauthenticated(HostError):
+    """No token, or one that opens nothing. The same for everyone."""
+
+    code = "unauthenticated"
+
+    def __init__(
+        self,
+        message: str = "this needs a token",
+        *,
+        hint: str = "send `Authorization: Bearer …` with an API key, or the admin token that the first start printed",
+    ) -> None:
+        super().__init__(message, hint=hint)
+
+
 class Forbidden(HostError):
     """A gate is closed to this caller."""
 
     code = "unauthorized"
+
+
+class ForbiddenOrigin(HostError):
+    """A browser asks for a page of another site."""
+
+    code = "forbidden_origin"
+
+
+class ForbiddenHost(HostError):
+    """The request was meant for another name than this host's."""
+
+    code = "forbidden_host"
+
+
+class MalformedRequest(HostError):
+    """What came is no HTTP request that two readers would read alike; nothing of it was done."""
+
+    code = "malformed_request"
+
+
+class RequestTimeout(HostError):
+    """A request came too slowly; nothing of it was done."""
+
+    code = "request_timeout"
+    retryable = True
+
+
+class HeadTooLarge(HostError):
+    """The head of a request is larger than its limit."""
+
+    code = "head_too_large"
 
 
 class BudgetExceeded(HostError):
@@ -94,6 +237,23 @@ class Overloaded(HostError):
     """A named limit is reached."""
 
     code = "rate_limited"
+    retryable = True
+
+
+class RateExceeded(Overloaded):
+    """An identity asks too often; `details.retry_after_s` says when there is room again."""
+
+
+class TooManyConnections(Overloaded):
+    """There is no place for another connection."""
+
+    code = "too_many_connections"
+
+
+class Draining(HostError):
+    """The host is being stopped, or was told to take nothing new."""
+
+    code = "draining"
     retryable = True
 
 
@@ -123,10 +283,117 @@ class SchemaTooNew(HostError):
     code = "schema_too_new"
 
 
+class BadArchive(HostError):
+    """A backup or an export that is broken, was changed, or is of another kind. Nothing of it was used."""
+
+    code = "bad_archive"
+
+
 class WorkerUnavailable(HostError):
     """No worker can run this plugin now."""
 
     code = "worker_unavailable"
+    retryable = True
+
+
+class ConsentNeeded(HostError):
+    """A plugin asks for more than somebody said yes to; `details.consent` is the yes to send."""
+
+    code = "consent_needed"
+
+
+class PluginUnusable(HostError):
+    """No worker of this plugin could be started, so it was not taken; `details.problem` says why."""
+
+    code = "plugin_unusable"
+
+
+class ApprovalDenied(HostError):
+    """Somebody said no, or nobody may say yes."""
+
+    code = "approval_denied"
+
+
+class ApprovalExpired(HostError):
+    """Nobody answered in time."""
+
+    code = "approval_expired"
+
+
+class ApprovalRequired(HostError):
+    """A person must say yes first, and the policy does not let the run wait."""
+
+    code = "approval_required"
+
+
+class AuditUnavailable(HostError):
+    """What must be written down before it is done could not be, in time. Nothing was done."""
+
+    code = "audit_unavailable"
+
+
+class Cancelled(HostError):
+    """A call was given up before it was begun."""
+
+    code = "cancelled"
+
+
+class CapabilityDenied(HostError):
+    """The capability is there and this use of it is not allowed."""
+
+    code = "capability_denied"
+
+
+class EgressDenied(HostError):
+    """An address outside that must not be reached; nothing was sent to it."""
+
+    code = "egress_denied"
+
+
+class OutcomeUnknown(HostError):
+    """An action was begun and nobody can say what came of it. It is not tried again."""
+
+    code = "outcome_unknown"
+
+
+class Revoked(HostError):
+    """An operator took it away during the run."""
+
+    code = "revoked"
+
+
+class SandboxUnavailable(HostError):
+    """The confinement that is demanded cannot be had on this machine."""
+
+    code = "sandbox_unavailable"
+
+
+class ToolFailed(HostError):
+    """A tool could not do it, and surely had no effect."""
+
+    code = "tool_failed"
+
+
+class ModelFailed(HostError):
+    """A model's provider did not answer, or not with an answer. `details` has what a caller decides on: `reason`
+    (`rate_limited`, `overloaded`, `timeout`, `unreachable`, `unauthorized`, `invalid_request`, `context_length`,
+    `content_filter`, `broken_answer`, `not_supported`), `emitted` (whether a part of the answer was handed on), and
+    where it is known `status` and `retry_after_s`. It may be tried again where the reason passes and nothing was
+    handed on.
+    """
+
+    code = "model_failed"
+
+    def __init__(self, message: str, *, hint: str = "", **details: str | int | float | bool | None) -> None:
+        super().__init__(message, hint=hint, **details)
+        passing = details.get("reason") in ("rate_limited", "overloaded", "timeout", "unreachable")
+        self.retryable = passing and not details.get("emitted")
+
+
+class KnowledgeUnavailable(HostError):
+    """Knowledge bases cannot be asked now."""
+
+    code = "knowledge_unavailable"
     retryable = True
 
 

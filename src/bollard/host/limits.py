@@ -33,12 +33,36 @@ HEAD_RECORDS: Final = 1000
 """Records after which a chain's head is signed."""
 HEAD_S: Final = 60.0
 """Time after which a chain's head is signed."""
+ENDS_CHAINS: Final = 1000
+"""Chains of earlier starts whose ends are signed at a start; the others wait for the next one."""
+ENDS_RECORDS: Final = 50_000
+"""Records that are followed for that, in all chains together; a chain has a thousand and a commit at most."""
+WITNESS_HANGS_S: Final = 10.0
+"""Time that a witness may take for a head; then it is down, and the host goes on."""
+WITNESS_RETRY_S: Final = 1.0
+"""Time between two tries to reach a witness that is down."""
+WITNESS_CLOSE_S: Final = 2.0
+"""Time that a witness has to take the last heads when the host stops."""
+WITNESS_CATCH_UP: Final = 100
+"""Newest heads of earlier starts that a witness is told again at a start."""
+AUDIT_WINDOW: Final = 20_000
+"""Records among which the store looks at once for those that a reader of the audit wants."""
+AUDIT_WINDOWS: Final = 5
+"""Such looks for one page; then the page is shorter, and its cursor goes on."""
+AUDIT_EXPORT_PAGE: Final = 500
+"""Records of an export that are in memory at once."""
+ARCHIVE_SEGMENT_RECORDS: Final = 50_000
+"""Records of one archived segment of a chain."""
+PROOF_RECORDS: Final = 200_000
+"""Records of a proof, with the headers between those of the run."""
 SUBSCRIBER_FRAMES: Final = 4096
 """Frames that one stream reader may be behind; then it is cut with a cursor."""
 SUBSCRIBER_BYTES: Final = 4 * MIB
 """Bytes that one stream reader may be behind."""
 REPLAY_PAGE: Final = 500
-"""Records of a run that are read from the store at once."""
+"""Records of a run, and rows of its deltas, that are read from the store at once."""
+REPLAY_PAGE_BYTES: Final = 1 * MIB
+"""Bytes of deltas after which no further row of them is read at once; one row is 4 MiB at most."""
 RUNS_AT_ONCE: Final = 512
 """Runs that this host executes at the same time; more wait in the queue."""
 QUEUED_RUNS: Final = 10_000
@@ -53,6 +77,8 @@ INPUT_TEXT_BYTES: Final = 256 * KIB
 """Text of one message."""
 EVENT_NAME_CHARACTERS: Final = 512
 """Each name in an event: where it comes from, where it belongs, and who is behind it."""
+EVENT_TIME_MAX_S: Final = 253_402_300_799
+"""The latest time of an event, seconds of the epoch: the end of the year 9999, the last that RFC 3339 can write."""
 LEASE_S: Final = 15.0
 """Time a run is owned without a renewal."""
 LEASE_RENEW_S: Final = 5.0
@@ -73,8 +99,316 @@ GATHER_S: Final = 0.002
 KEEP_ALIVE_S: Final = 15.0
 """Time without a record after which a stream sends a comment, so that proxies do not close it."""
 HOUSEKEEPING_S: Final = 600.0
-"""Time between two sweeps of what has expired."""
+"""Time between two sweeps of what is too old or has expired."""
 WORKER_MEMORY_BYTES: Final = 4 * 1024 * MIB
 """Memory that one worker process may allocate; more is refused by the kernel."""
 WORKER_FILES: Final = 4096
 """Files that one worker process may have open."""
+SPANS_WAITING: Final = 8192
+"""Spans that may wait for the collector; more are dropped and counted."""
+SPANS_AT_ONCE: Final = 512
+"""Spans that are sent together."""
+SPAN_FLUSH_S: Final = 2.0
+"""Time that a span may wait for company."""
+SPAN_SEND_S: Final = 5.0
+"""Time that a collector may take for a batch, all tries together."""
+SPAN_STOP_S: Final = 2.0
+"""Time that a host which stops waits for the last spans to leave."""
+READY_PROBE_S: Final = 2.0
+"""Time that the journal and the store may take to answer whether they are there."""
+READY_KEPT_S: Final = 1.0
+"""Time for which that answer is given again: everybody may ask, and asking must be cheap."""
+TICKET_S: Final = 30.0
+"""Time in which a stream ticket can be used."""
+TICKETS: Final = 10_000
+"""Stream tickets that may wait to be used; more are refused."""
+TICKETS_OF_CALLER: Final = 1000
+"""Of these, how many one caller may have."""
+KEPT_ANSWER_S: Final = 24 * 3600.0
+"""Time for which the answer to a request with an Idempotency-Key is given again."""
+KEPT_ANSWER_BYTES: Final = 256 * KIB
+"""The largest answer that is given again; of a larger one it is only known that it was given."""
+ANSWERS_IN_FLIGHT: Final = 10_000
+"""Requests with an Idempotency-Key that may be answered at once; more are refused."""
+PLUGIN_ARCHIVE_BYTES: Final = 100 * MIB
+"""A plugin as it is uploaded."""
+PLUGIN_UPLOADS: Final = 8
+"""Plugins that may be on their way in at once: each may take twice its size of the disk."""
+PLUGIN_UPLOADS_OF_WORKSPACE: Final = 2
+"""Those of them that one workspace may have."""
+PLUGIN_BYTES: Final = 100 * MIB
+"""All files of one plugin together, unpacked."""
+PLUGIN_ENTRIES: Final = 1000
+"""Files and folders of one plugin."""
+PLUGIN_RATIO: Final = 100
+"""How many times larger a file of an archive, or all of them, may become by unpacking."""
+PLUGIN_RATIO_FREE_BYTES: Final = 64 * KIB
+"""What a file of an archive may become whatever its ratio: a short file of blanks packs to nothing."""
+PLUGIN_NAME_BYTES: Final = 512
+"""The whole name of one file of a plugin."""
+PLUGIN_DIRECTORY_BYTES: Final = 2 * MIB
+"""The table of contents of an archive."""
+PLUGIN_VERSIONS: Final = 5
+"""Versions of one plugin that are kept to go back to."""
+PLUGINS_PER_WORKSPACE: Final = 200
+"""Plugins that one workspace may have installed."""
+PLUGIN_LOG_LINES: Final = 2000
+"""Lines that are kept of what the workers of one plugin said."""
+PLUGIN_LOG_BYTES: Final = 1 * MIB
+"""Characters of those lines together."""
+PLUGIN_LOG_READERS: Final = 32
+"""Readers that may follow the log of one plugin."""
+PLUGIN_DEV_S: Final = 60.0
+"""Time that a plugin under development stays when its developer's command is not heard of."""
+ARCHIVE_MEMBERS: Final = 2_000_000
+"""Members of one backup or export: each content is one."""
+ARCHIVE_BYTES: Final = 1 << 40
+"""What all members of one backup or export may hold together, unpacked."""
+ARCHIVE_DIRECTORY_BYTES: Final = 256 * MIB
+"""The table of contents of a backup or export."""
+ARCHIVE_MANIFEST_BYTES: Final = 64 * MIB
+"""What a backup or export says of itself."""
+ARCHIVE_LINE_BYTES: Final = 64 * MIB
+"""One row of a backup or export."""
+ARCHIVE_KEY_BYTES: Final = 64 * KIB
+"""One key file of a backup."""
+ARCHIVE_FILES: Final = 100_000
+"""Files beside the database and the contents that a backup takes along."""
+REQUEST_HEAD_S: Final = 10.0
+"""Time from the first byte of a request, or from a new connection, to the end of its head."""
+REQUEST_HEAD_BYTES: Final = 32 * KIB
+"""The head of one request."""
+REQUEST_HEADERS: Final = 100
+"""Header lines of one request."""
+BODY_BYTES_PER_S: Final = 1 * KIB
+"""What a request's body must bring on average over `BODY_WINDOW_S`, until it is whole."""
+BODY_WINDOW_S: Final = 10.0
+"""Time between two looks at how much of a body came; the first is the grace of a slow start."""
+CONNECTION_IDLE_S: Final = 75.0
+"""Time between two requests after which a connection is closed: longer than the minute that proxies keep one."""
+DRAIN_S: Final = 30.0
+"""Time in which a reader must take what is kept back for it (64 KiB); then its connection is cut."""
+LINGER_S: Final = 2.0
+"""Time for which a connection that was refused is still listened to, so that the refusal is read."""
+UNASKED_BYTES: Final = 256 * KIB
+"""What a connection may send that nobody reads, such as the rest of a refused body; then it is cut."""
+CONNECTIONS: Final = 12_000
+"""Connections that may be open at once."""
+CONNECTIONS_PER_ADDRESS: Final = 1000
+"""Connections of one address; this machine and trusted proxies have no limit of their own."""
+REQUESTS_PER_MINUTE: Final = 300_000
+"""Requests of one identity; a sixth of that may come at once."""
+REQUESTS_AT_ONCE: Final = 11_000
+"""Requests of one identity that may be unanswered at once, open streams among them."""
+STRANGER_REQUESTS_PER_MINUTE: Final = 600
+"""Requests without a valid token from one address; half of that may come at once."""
+SOCKET_MESSAGE_BYTES: Final = 2 * MIB
+"""One message that comes over a WebSocket: the largest frame of a runtime's channel."""
+SOCKET_PING_S: Final = 20.0
+"""Time between two pings of a WebSocket, and time to answer one."""
+PASSWORD_LEAST_CHARACTERS: Final = 10
+"""The shortest password."""
+PASSWORD_CHARACTERS: Final = 256
+"""The longest password."""
+PASSWORDS_AT_ONCE: Final = 2
+"""Passwords that are hashed at the same time: each takes 64 MiB and a tenth of a second of a core."""
+PASSWORDS_WAITING: Final = 64
+"""Passwords that may wait to be hashed; more are refused."""
+LOGINS_PER_MINUTE: Final = 6
+"""Tries to log in as one user from one address."""
+LOGINS_OF_ADDRESS_PER_MINUTE: Final = 30
+"""Tries to log in from one address, as whoever."""
+LOGINS_OF_USER_PER_MINUTE: Final = 60
+"""Tries to log in as one user, from wherever."""
+SESSION_S: Final = 7 * 24 * 3600.0
+"""Time after which a session ends, used or not."""
+SESSIONS_OF_USER: Final = 20
+"""Sessions that one user may have; the oldest ends for a new one."""
+KEY_USE_S: Final = 60.0
+"""Time between two notes of when a key was last used."""
+KEY_LIFE_S: Final = 90 * 24 * 3600.0
+"""Time after which a key expires where nothing else is said."""
+KEY_LIFE_MAX_S: Final = 5 * 366 * 24 * 3600.0
+"""The longest time after which a key may expire."""
+USERS_OF_WORKSPACE: Final = 10_000
+"""Users that one workspace may have."""
+KEYS_OF_WORKSPACE: Final = 1000
+"""API keys that one workspace may have."""
+ACTORS_OF_WORKSPACE: Final = 100_000
+"""Actors of channels that may be linked to users of one workspace."""
+WORKSPACES: Final = 1000
+"""Workspaces of one host, those that were deleted included."""
+EVENT_BYTES: Final = 16 * MIB
+"""The body of one event or of a batch, unless the settings say otherwise; what is no small data becomes an artifact."""
+EVENT_SUMMARY_KEYS: Final = 64
+"""Values that are kept as data of an event whose payload became an artifact."""
+EVENT_SUMMARY_BYTES: Final = 256
+"""The largest of these values."""
+EVENT_EXTRA_BYTES: Final = 32 * KIB
+"""What an event brings beside its data, such as the extensions of a CloudEvent."""
+EVENTS_IN_BATCH: Final = 500
+"""Events that come in one request."""
+EVENTS_AT_ONCE: Final = 32
+"""Events of one batch that are taken at the same time."""
+LARGE_EVENTS_AT_ONCE: Final = 32
+"""Bodies beyond `BODY_BYTES` that are received at the same time; more are refused."""
+LARGE_EVENTS_OF_CHANNEL: Final = 4
+"""Those of them that come through the channels of one name."""
+WEBHOOK_SKEW_S: Final = 300.0
+"""How far the time of a signed request may be from the host's own."""
+CHANNELS_OF_WORKSPACE: Final = 100
+"""Channels that one workspace may have."""
+CHANNEL_ANSWER_S: Final = 15.0
+"""Time to reach the program behind a channel and to have its answer."""
+CHANNEL_ANSWER_BYTES: Final = 64 * KIB
+"""What is read of the body of its answer."""
+DELIVERIES_OF_CHANNEL: Final = 500
+"""Messages for one channel that are held in memory; the others wait on disk."""
+DELIVERIES_AT_ONCE: Final = 128
+"""Messages that are sent to channels at the same time."""
+DELIVERIES_OF_CHANNEL_AT_ONCE: Final = 8
+"""Those of them that go to one channel."""
+DELIVERY_AGE_S: Final = 24 * 3600
+"""Time that a message may wait for its channel: an answer of yesterday is not sent."""
+DELIVERY_ATTEMPTS: Final = 8
+"""Tries to send one message; then it has failed."""
+DELIVERY_WAIT_S: Final = 1.0
+"""Time before the second try; doubled with each."""
+DELIVERY_WAIT_MAX_S: Final = 300.0
+"""The longest time between two tries."""
+DELIVERY_LOOK_S: Final = 5.0
+"""Time between two looks for messages that nobody told of."""
+PARTICIPANT_EVENTS: Final = 200
+"""Newest events of a conversation in which it is looked whether somebody takes part in it."""
+RUNTIMES_OF_WORKSPACE: Final = 100
+"""Remote runtimes that one workspace may have enrolled."""
+RUNTIME_CODE_S: Final = 15 * 60.0
+"""Time in which a one-time code can be used to enrol a runtime."""
+RUNTIME_CODES: Final = 100
+"""Codes of one workspace that may wait to be used."""
+RUNTIME_CHALLENGE_S: Final = 30.0
+"""Time in which a challenge can be signed, once."""
+RUNTIME_CONNECTS_PER_MINUTE: Final = 30
+"""Connections of one runtime; half of that may come at once."""
+RUNTIME_ALIVE_S: Final = 2.0
+"""Time that a connected runtime has to answer when its key knocks a second time; then the second takes its place."""
+SOCKET_CLOSE_S: Final = 1.0
+"""Time that the other side of a WebSocket has to say goodbye; then the connection is cut."""
+CALLER_LOOK_S: Final = 1.0
+"""Time between two looks whether those for whom a stream or a socket is open would still be let in."""
+STREAM_LOOK_S: Final = 15.0
+"""Time between two looks whether the reader of a stream may still see its run."""
+SECRETS_OF_WORKSPACE: Final = 1000
+"""Secrets that one workspace may have."""
+SECRET_CHARACTERS: Final = 8192
+"""The longest secret."""
+SECRETS_BYTES: Final = 64 * KIB
+"""Values of all secrets of one workspace together: every text is searched for every form of each."""
+FORMER_CHARACTERS: Final = 32 * KIB
+"""Values that were secrets and are looked for still; of more than that, the oldest are forgotten."""
+SECRET_LEAST_CHARACTERS: Final = 6
+"""A shorter value is a word, not a secret: to mask it would mask half of what is shown."""
+AUDIT_S: Final = 2.0
+"""Time in which what must be on disk before it is done is on disk; else it is not done."""
+EGRESS_REDIRECTS: Final = 5
+"""Places that one request outside is sent on to."""
+EGRESS_CONNECT_S: Final = 10.0
+"""Time to find the address of a place outside and to connect to it."""
+EGRESS_ANSWER_S: Final = 60.0
+"""The most time that one request outside may take in all."""
+EGRESS_BODY_BYTES: Final = 8 * MIB
+"""The most that is read of an answer from outside."""
+EGRESS_HEAD_BYTES: Final = 128 * KIB
+"""What the head of an answer from outside may have."""
+EGRESS_HEADERS: Final = 64
+"""Headers of one request outside."""
+EGRESS_HEADER_CHARACTERS: Final = 8192
+"""The longest value of one header of a request outside."""
+EGRESS_URL_CHARACTERS: Final = 4096
+"""The longest URL of a request outside."""
+EGRESS_AT_ONCE: Final = 256
+"""Requests outside that may be under way at once."""
+EGRESS_LOOKUPS: Final = 16
+"""Names outside that are looked up at once; more wait, within their time."""
+EGRESS_ADDRESSES: Final = 4
+"""Addresses of one name that are tried."""
+GRAPH_BYTES: Final = 8 * MIB
+"""Definitions of all tools of one run, together."""
+GRAPH_CACHE_ENTRIES: Final = 1024
+"""Graphs of capabilities that are kept in memory: one for each agent in use."""
+QUESTIONS_OF_RUN: Final = 8
+"""Questions of one run to the person it works for that may be open at once."""
+ANSWER_CHARACTERS: Final = 20_000
+"""The longest answer to such a question."""
+APPROVALS_OF_RUN: Final = 16
+"""Questions of one run that may be open at the same time."""
+APPROVALS_OF_WORKSPACE: Final = 1000
+"""Questions of one workspace that may be open at the same time."""
+APPROVAL_BYTES_OF_WORKSPACE: Final = 32 * MIB
+"""What the open questions of one workspace may hold together: they are all in memory."""
+DETACHED_WAIT_S: Final = 60.0
+"""Time that such a call waits for its plugin or server to be there again after a start."""
+DETACHED_AT_ONCE: Final = 8
+"""Calls of runs that have ended which are carried out at the same time, after a yes."""
+SKILL_BYTES: Final = 512 * KIB
+"""All files of one skill, together."""
+SKILL_TEXT_BYTES: Final = 64 * KIB
+"""The `SKILL.md` of a skill: what is read at once when it is activated."""
+SKILL_FILES: Final = 64
+"""Files of one skill."""
+SKILL_PATH_CHARACTERS: Final = 200
+"""The name of a file of a skill, with its folders."""
+SKILL_READ_BYTES: Final = 64 * KIB
+"""What is read of a file of a skill at once."""
+SKILL_VERSIONS: Final = 10
+"""Versions of a skill that are kept beside the one in use."""
+SKILLS_OF_WORKSPACE: Final = 256
+"""Skills that one workspace may have, beside those of its plugins."""
+SKILLS_OF_PLUGIN: Final = 64
+"""Skills that one plugin may bring."""
+
+ACTION_ARGUMENTS_BYTES: Final = 256 * KIB
+"""Arguments of a call that its record holds; of larger ones it holds the digest and the size."""
+ACTION_RESULT_BYTES: Final = 64 * KIB
+"""What a call returns within its record and its answer; more becomes an artifact, whatever the capability allows."""
+ACTION_PREVIEW_CHARACTERS: Final = 2000
+"""What is shown of an output that became an artifact."""
+ACTION_OUTPUT_BYTES: Final = 16 * MIB
+"""What a call may return at all."""
+ACTIONS_AT_ONCE: Final = 16
+"""Calls that are made together by one request for many."""
+ACTIONS_PER_RUN: Final = 10_000
+"""Calls of one run that its host keeps apart."""
+ACTION_OUTCOMES_KEPT: Final = 4
+"""Outcomes of one run that are told again from memory; older ones are read from the store."""
+VALIDATORS_KEPT: Final = 1000
+"""Schemas that are ready to check arguments with."""
+SCHEMA_STEPS: Final = 10_000
+"""Subschemas that one value may have to be held against: what refers to itself over and over is refused."""
+PATTERN_BYTES: Final = 1 * MIB
+"""A pattern of a schema, compiled."""
+SOURCE_CALLS_PER_MINUTE: Final = 1200
+"""Calls to one source outside this process, of one workspace, on average."""
+SOURCE_CALLS_BURST: Final = 200
+BUDGET_ACCOUNTS: Final = 50_000
+"""Actors, agents and workspaces whose spending of a day is kept apart."""
+WORKSPACE_KEPT_S: Final = 24 * 3600.0
+"""Time for which the files of a run are kept after they were last used."""
+PROGRAMS_AT_ONCE: Final = 8
+"""Programs that runs have started and that run at the same time; more wait, in order."""
+PROGRAM_DISK_FREE_BYTES: Final = 256 * MIB
+"""What must be free on the disk for programs to run: files that they removed and hold open count nowhere else."""
+PROGRAM_OUTPUT_BYTES: Final = 256 * KIB
+"""What is kept of each of the two outputs of a program, from the beginning."""
+COMMAND_CHARACTERS: Final = 32_768
+"""The command line of one program."""
+FOUND_LINES: Final = 500
+"""What one search for names or lines shows."""
+FILE_LINES: Final = 2000
+"""Lines of a file that are read at once."""
+TOOL_TEXT_CHARACTERS: Final = 1_000_000
+"""Text that one call writes into a file or an artifact."""
+EXPRESSION_CHARACTERS: Final = 1000
+"""What is calculated at once."""
+EXPRESSION_DEPTH: Final = 50
+"""Brackets in brackets of an expression."""

@@ -5,21 +5,26 @@ A lost run is replayed through the same machine that ran it, so that what its de
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
 
 import msgspec
 import structlog
 
 from bollard.host.agents.agent import AgentBook
+from bollard.host.capabilities.graph import CapabilityGraph
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.grants.grant import Grant
-from bollard.host.limits import LEASE_S, REPLAY_PAGE
+from bollard.host.grants.graphs import load_graph
+from bollard.host.grants.session import open_session, policy_of
+from bollard.host.limits import LEASE_S, REPLAY_PAGE, REPLAY_PAGE_BYTES
 from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.runs.creation import QueuedRun
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.machine import Fact, RunState, assembled, ending_of, settled, step
+from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.boundary import Lease, Store
 from bollard.host.store.delta_spans import split
 from bollard.host.store.rows import RunRow
@@ -86,7 +91,12 @@ class Recovery:
             facts=facts_of(row),
             agent=agent,
             event=event,
-            grant=grant,
+            session=open_session(
+                grant,
+                self._graph_of(grant),
+                policy_of(agent.policy, unattended=not event.attended),
+                traceparent=event.traceparent,
+            ),
             epoch=row.epoch,
             seq=self._store.last_seq(row.run_id),
         )
@@ -100,6 +110,17 @@ class Recovery:
                 except HostError as error:
                     _log.warning("the grant of a run that waited cannot be read", run=run_id, problem=error.message)
         return None
+
+    def _graph_of(self, grant: Grant) -> CapabilityGraph | None:
+        """What the run was going to see; without it the run can call nothing."""
+        problem = "it is not kept"
+        try:
+            graph = load_graph(self._store, grant.scope.workspace, grant.graph_sha256)
+        except HostError as error:
+            graph, problem = None, error.message
+        if graph is None:
+            _log.warning("the tools of a run that waited are not known", run=grant.run_id, problem=problem)
+        return graph
 
     def pending(self) -> list[Waiting]:
         """Messages that are on disk without a run: given back by one, or on their way into one when the host died."""
@@ -117,21 +138,56 @@ class Recovery:
                 found.append(Waiting(workspace=row.workspace, event_id=event_id, event=event, agent_id=agent_id))
         return found
 
+    def open_calls(self) -> list[ToolCallRow]:
+        """Calls of earlier incarnations that have no end, though their runs have: they were allowed after that, and cut
+        off with the host."""
+        found: list[ToolCallRow] = []
+        after = 0
+        while rows := self._store.open_tool_calls(after, REPLAY_PAGE):
+            after = rows[-1].record_id
+            for row in rows:
+                record = next(iter(self._store.records(row.record_id - 1, 1)), None)
+                if record is not None and record.chain != self._incarnation:
+                    found.append(row)
+        return found
+
+    def unknown_entry(self, row: ToolCallRow) -> Entry:
+        """What is said of such a call."""
+        body: JsonObject = {
+            "run_id": row.run_id,
+            "call_id": row.call_id,
+            "capability": row.capability,
+            "code": "outcome_unknown",
+            "message": "the host went away before the outcome was known",
+            "flow": row.flow,
+        }
+        record = NewRecord(
+            workspace=row.workspace, type="action.unknown", data=encode_data(body), created_ms=self._clock.now_ms()
+        )
+        return Entry(records=[record])
+
     def replay(self, row: RunRow) -> RunState:
         """The state of a run as far as it got onto the disk."""
         facts = facts_of(row)
         state = RunState(on_message=facts.on_message)
-        found: list[tuple[int, Fact]] = []
-        after = 0
-        while records := self._store.records_of_run(row.run_id, after, REPLAY_PAGE):
-            found.extend((record.seq or 0, Fact(record.type, data_of(record), record.seq or 0)) for record in records)
-            after = records[-1].seq or 0
-        for delta_row in self._store.deltas_of_run(row.run_id, 0):
-            for seq, payload in split(delta_row, 0):
-                found.append((seq, Fact("message.delta", {}, seq, (_text_of(payload),))))
-        for _, fact in sorted(found, key=lambda item: item[0]):
+        for fact in merge(self._records(row.run_id), self._deltas(row.run_id), key=lambda fact: fact.seq):
             state, _ = step(state, fact)
         return state
+
+    def _records(self, run_id: str) -> Iterator[Fact]:
+        after = 0
+        while records := self._store.records_of_run(run_id, after, REPLAY_PAGE):
+            for record in records:
+                yield Fact(record.type, data_of(record), record.seq or 0)
+            after = records[-1].seq or 0
+
+    def _deltas(self, run_id: str) -> Iterator[Fact]:
+        after = 0
+        while rows := self._store.deltas_page(run_id, after, REPLAY_PAGE, REPLAY_PAGE_BYTES):
+            for row in rows:
+                for seq, payload in split(row, after):
+                    yield Fact("message.delta", {}, seq, (_text_of(payload),))
+            after = rows[-1].last_seq
 
     def lost_entry(self, row: RunRow, reason: str) -> Entry:
         """What ends a run whose host is gone: its messages, whole, and its end, under a new epoch."""
@@ -141,7 +197,7 @@ class Recovery:
         seq = self._store.last_seq(row.run_id)
         lost, _ = step(state, Fact("run.cancelled", {"reason": reason}, seq))
         ending = ending_of(lost, "lost", "the host that owned the run went away")
-        bodies: list[tuple[str, JsonObject]] = [("message.completed", body) for body in assembled(state)]
+        bodies: list[tuple[str, JsonObject]] = [("message.completed", body) for body in _with_flow(state)]
         bodies += settled(state, ending)
         bodies.append(("run.ended", ending.data()))
         records = [
@@ -158,6 +214,11 @@ class Recovery:
         ]
         lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=now_ms + round(LEASE_S * 1000))
         return Entry(records=records, lease=(facts.run_id, lease), merge=facts.run_id)
+
+
+def _with_flow(state: RunState) -> list[JsonObject]:
+    """Its messages, which whoever reads them takes for what the run had touched."""
+    return [{**body, "flow": state.flow} if state.flow else body for body in assembled(state)]
 
 
 def _text_of(payload: bytes) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+import msgspec
 import structlog
 
 from bollard.host.agents.agent import AgentBook
@@ -16,6 +17,7 @@ from bollard.host.recovery import Recovery, Waiting, facts_of
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.stream_records import stream_record
 from bollard.host.store.rows import RunRow
+from bollard.host.telemetry.counts import RunCounts
 
 __all__ = ["Takeover"]
 
@@ -25,6 +27,13 @@ _RETRY_S: Final = 1.0
 _RECOVERED_AT_ONCE: Final = 64
 """Lost runs that are ended together: they share commits."""
 T = TypeVar("T")
+
+
+class _Ended(msgspec.Struct):
+    """The data of `run.ended`, as far as it is counted."""
+
+    status: str
+    code: str | None = None
 
 
 class Takeover:
@@ -39,6 +48,7 @@ class Takeover:
         agents: AgentBook,
         intake: Intake,
         incarnation: str,
+        counts: RunCounts | None = None,
     ) -> None:
         self._recovery = recovery
         self._journal = journal
@@ -46,6 +56,7 @@ class Takeover:
         self._agents = agents
         self._intake = intake
         self._incarnation = incarnation
+        self._counts = counts or RunCounts()
         self.lost_are_ended = asyncio.Event()
         """Set when no run of an earlier incarnation counts as running any more."""
 
@@ -58,6 +69,7 @@ class Takeover:
         for first in range(0, len(lost), _RECOVERED_AT_ONCE):
             await asyncio.gather(*(self._end_lost(row) for row in lost[first : first + _RECOVERED_AT_ONCE]))
         self.lost_are_ended.set()
+        await self._end_calls()
         rows: dict[tuple[str, str], list[RunRow]] = {}
         for row in left:
             if row.status == "queued":
@@ -69,6 +81,11 @@ class Takeover:
         returning.known(agents)
         # An agent that does not come must not hold up the runs of another.
         await asyncio.gather(*(self._go_on(*each, rows.get(each, []), messages.get(each, [])) for each in agents))
+
+    async def _end_calls(self) -> None:
+        for call in await self._insist(lambda: asyncio.to_thread(self._recovery.open_calls)):
+            entry = self._recovery.unknown_entry(call)
+            await self._insist(lambda entry=entry: self._journal.commit(entry))
 
     async def _go_on(self, workspace: str, agent_id: str, rows: list[RunRow], messages: list[Waiting]) -> None:
         """Runs that waited and what lost runs gave back, in the order the messages came."""
@@ -98,6 +115,8 @@ class Takeover:
         self._journal.remember(facts_of(row))
         entry, outcome = await self._insist(lambda: self._try_to_end(row))
         if isinstance(outcome, Committed):
+            ended = msgspec.json.decode(entry.records[-1].data, type=_Ended)
+            self._counts.end(ended.status, ended.code)
             self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
         self._hub.end(row.run_id)
 

@@ -52,7 +52,8 @@ class Clients:
             await asyncio.sleep(dice.choice([0.0, 0.02, 0.2, 0.5]))
             again = bool(world.events) and dice.random() < 0.15
             event = dice.choice(list(world.events.values())) if again else world.new_event(dice, talked_to)
-            accepted = await self._deliver(event, patience_s=dice.uniform(0, 0.03) if dice.random() < 0.1 else None)
+            patience_s = dice.uniform(0, 0.03) if dice.random() < 0.1 else None
+            accepted = await self._deliver(event, patience_s, first=not again)
             if accepted is None or accepted.run_id is None:
                 continue
             world.witness.counts["known again" if not accepted.first else "accepted"] += 1
@@ -76,7 +77,9 @@ class Clients:
                 await self._host.control.revoke(run_id, operations=operations, everything=everything, by="operator")
                 self._world.witness.revoked(run_id, taken if everything else operations)
 
-    async def _deliver(self, event: SentEvent, patience_s: float | None = None) -> Accepted | None:
+    async def _deliver(
+        self, event: SentEvent, patience_s: float | None = None, *, first: bool = False
+    ) -> Accepted | None:
         """Send it; nothing when it was refused, or when the client did not wait for the answer."""
         sent = NewEvent(
             source=_SOURCE,
@@ -91,7 +94,7 @@ class Clients:
         try:
             async with asyncio.timeout(patience_s):
                 accepted = await self._host.core.intake.accept(
-                    sent, event.workspace, event.agent_id, external=event.external
+                    sent, event.workspace, event.agent_id, external=event.external, fresh=first
                 )
         except TimeoutError:
             self._world.witness.counts["client gone"] += 1

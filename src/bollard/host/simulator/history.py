@@ -38,6 +38,10 @@ class View:
     records: list[StreamRecord] = field(default_factory=list[StreamRecord])
     problems: list[str] = field(default_factory=list[str])
     gaps: int = 0
+    ages: bool = False
+    """Whether deltas may be missing because they were too old."""
+    passed: int = 0
+    """The last number that a gap by age named."""
 
     @property
     def ended(self) -> bool:
@@ -53,7 +57,7 @@ class View:
         if record.type == "gap":
             self._see_gap(_gap(record.json).data)
             return
-        expected = self.records[-1].seq + 1 if self.records else 1
+        expected = max(self.records[-1].seq if self.records else 0, self.passed) + 1
         if record.seq != expected:
             self.problems.append(f"{self.run_id}: record {record.seq} came where {expected} was due")
         if self.ended:
@@ -67,6 +71,8 @@ class View:
                 self.records = [record for record in self.records if record.seq < gap.first]
             case "behind":
                 pass  # the connection ends here and the client resumes
+            case "retention" if self.ages and gap.last is not None:
+                self.passed = gap.last
             case _:
                 self.problems.append(f"{self.run_id}: {gap.first} to {gap.last} are missing: {gap.reason}")
 
@@ -76,6 +82,8 @@ class History:
     """Everything that clients were told."""
 
     workspace: str = "default"
+    ages: bool = False
+    """Whether the host forgets what is too old."""
     accepted: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """The run of each acknowledged event that has one of its own, by source and id."""
     given: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], set[str]])
@@ -103,7 +111,7 @@ class History:
 
     def view(self, run_id: str) -> View:
         """A new client that reads a run."""
-        view = View(run_id)
+        view = View(run_id, ages=self.ages)
         self.views.append(view)
         return view
 
@@ -113,6 +121,8 @@ class History:
         with store.write() as transaction:
             for (source, source_id), run_id in self.accepted.items():
                 event = transaction.find_event(self.workspace, source, source_id)
+                if event is None and self.ages and store.run(run_id) is not None:
+                    continue  # the event was too old; its run says that it was there
                 if event is None or event.run_id != run_id:
                     problems.append(f"event {source_id} was acknowledged as {run_id} and is {event} on disk")
             for (source, source_id), event_id in self.known.items():
@@ -138,12 +148,30 @@ def _was_claimed(ledger: Sequence[StreamRecord], event_id: str) -> bool:
 def _differences(view: View, ledger: Sequence[StreamRecord]) -> list[str]:
     if not view.ended:
         return [f"{view.run_id}: a reader never got its end"]
+    if view.ages:
+        return _differences_by_age(view, ledger)
     for seen, kept in zip(view.records, ledger, strict=False):
         if not _same(seen, kept):
             return [f"{view.run_id}: a reader saw {seen.json!r} and the ledger has {kept.json!r}"]
     if len(view.records) != len(ledger):
         return [f"{view.run_id}: a reader saw {len(view.records)} records and the ledger has {len(ledger)}"]
     return []
+
+
+def _differences_by_age(view: View, ledger: Sequence[StreamRecord]) -> list[str]:
+    """Only deltas go, and a reader misses nothing that is still there."""
+    seen = {record.seq: record for record in view.records}
+    kept = {record.seq: record for record in ledger}
+    gone = [record for seq, record in seen.items() if seq not in kept and record.type != "message.delta"]
+    problems = [f"{view.run_id}: a reader saw {record.json!r} and the ledger has nothing there" for record in gone]
+    problems += [f"{view.run_id}: a reader never saw {seq}, which is there" for seq in kept if seq not in seen]
+    both = [(seen[seq], record) for seq, record in kept.items() if seq in seen]
+    problems += [
+        f"{view.run_id}: a reader saw {one.json!r} and the ledger has {other.json!r}"
+        for one, other in both
+        if not _same(one, other)
+    ]
+    return problems
 
 
 def _same(seen: StreamRecord, kept: StreamRecord) -> bool:

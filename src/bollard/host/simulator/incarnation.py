@@ -20,7 +20,6 @@ from bollard.host.simulator.virtual_time import VirtualClock, VirtualLoop
 from bollard.host.simulator.world import KEY, NoBlobs, World
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.failing import failing
-from bollard.host.workers.pool import PluginPool
 
 __all__ = ["Incarnation"]
 
@@ -72,7 +71,7 @@ class Incarnation:
             engine=LocalEngine(self.journal, store, clock, self.name),
             agents=agents,
             bindings=BindingBook(),
-            pools={PLUGIN: cast("PluginPool", pool)},
+            pools={(workspace, PLUGIN): pool for workspace in WORKSPACES},
             host_version="simulated",
             cursor_secret=b"simulated",
             runs_at_once=_RUNS_AT_ONCE,
@@ -90,7 +89,7 @@ class Incarnation:
         await asyncio.sleep(self.dice.choice([0.0, 0.05, 0.4]))
         for workspace in WORKSPACES:
             for agent in simulated_agents(workspace):
-                agents.save(agent) if workspace != WORKSPACES[0] else agents.put(agent)
+                agents.put(agent)
 
     def _interleave(self, call: str) -> None:
         """Readers read in threads: a commit may fall between any two of their calls."""

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 
 from bollard.host.limits import REPLAY_PAGE
+from bollard.host.log.chaining import chained, signed_head
 from bollard.host.log.records import data_of
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.stream_records import delta_records_from_row, stream_record_from_row
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import HeadRow, RecordRow, RunRow
 from bollard.protocol import TERMINAL_STATUSES
-from bollard.trust import BadSignature, ChainedRecord, Head, Header, SignedHead, VerifyKey, verify_chain, verify_head
+from bollard.trust import BadSignature, ChainedRecord, VerifyKey, verify_chain, verify_head
 
 __all__ = ["all_records", "chain_problems", "ledger_of", "run_problems"]
 
@@ -37,25 +38,27 @@ def ledger_of(store: Store, run_id: str) -> list[StreamRecord]:
     return list(merge(records, deltas, key=lambda record: record.seq))
 
 
-def run_problems(store: Store) -> list[str]:
-    """Each run has one end, which is its last record, and numbers without hole or duplicate."""
+def run_problems(store: Store, *, ages: bool = False) -> list[str]:
+    """Each run has one end, which is its last record, and numbers without hole or duplicate; unless it `ages`, then
+    deltas may be missing."""
     rows: dict[str, list[RecordRow]] = defaultdict(list)
     for row in all_records(store):
         if row.run_id is not None:
             rows[row.run_id].append(row)
     problems: list[str] = []
     for run_id, records in rows.items():
-        problems.extend(f"{run_id}: {problem}" for problem in _problems_of(store, store.run(run_id), records))
+        problems.extend(f"{run_id}: {problem}" for problem in _problems_of(store, store.run(run_id), records, ages))
     return problems
 
 
-def _problems_of(store: Store, run: RunRow | None, records: Sequence[RecordRow]) -> Iterator[str]:
+def _problems_of(store: Store, run: RunRow | None, records: Sequence[RecordRow], ages: bool) -> Iterator[str]:
     if run is None:
         yield "it has records and no row"
         return
     ledger = ledger_of(store, run.run_id)
     numbers = [record.seq for record in ledger]
-    if numbers != list(range(1, len(numbers) + 1)):
+    wanted = sorted(set(numbers)) if ages else list(range(1, len(numbers) + 1))
+    if numbers != wanted:
         yield f"its numbers are not 1 to n: {numbers}"
     epochs = [record.epoch for record in ledger]
     if epochs != sorted(epochs):
@@ -78,7 +81,7 @@ def chain_problems(store: Store, key: VerifyKey) -> list[str]:
     """Every chain verifies from its beginning, against every signed head of it."""
     chains: dict[tuple[str, str], list[ChainedRecord]] = defaultdict(list)
     for row in all_records(store):
-        chains[row.workspace, row.chain].append(_chained(row))
+        chains[row.workspace, row.chain].append(chained(row))
     heads: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     problems: list[str] = []
     for workspace in {workspace for workspace, _ in chains}:
@@ -93,27 +96,7 @@ def chain_problems(store: Store, key: VerifyKey) -> list[str]:
 
 
 def _head_problems(row: HeadRow, key: VerifyKey) -> Iterator[str]:
-    head = Head(
-        workspace=row.workspace, chain=row.chain, position=row.position, hash=row.hash, created_ms=row.created_ms
-    )
     try:
-        verify_head(SignedHead(head=head, key_id=row.key_id, signature=row.signature), key)
+        verify_head(signed_head(row), key)
     except BadSignature:
         yield f"the head of {row.chain} at {row.position} is not signed by this host"
-
-
-def _chained(row: RecordRow) -> ChainedRecord:
-    header = Header(
-        row.workspace,
-        row.chain,
-        row.position,
-        row.run_id,
-        row.seq,
-        row.epoch,
-        row.source_seq,
-        row.type,
-        row.observed,
-        row.created_ms,
-        row.data_sha256,
-    )
-    return ChainedRecord(header, row.data, row.hash)

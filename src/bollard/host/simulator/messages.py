@@ -25,6 +25,8 @@ class _Message:
     runs: list[str] = field(default_factory=list[str])
     claimed_by: str | None = None
     """The run whose claim is open."""
+    pulled: bool = False
+    """Whether that run's runner has it."""
     acknowledged_by: list[str] = field(default_factory=list[str])
     dropped: str | None = None
     """The reason of a drop that was for good."""
@@ -37,6 +39,9 @@ class _Message:
 
     def steered(self, kind: str, run_id: str, data: JsonObject) -> None:
         if kind == "steering.queued":
+            if self.claimed_by == run_id and self.pulled:  # its runner gave the pull up: it waits again
+                self.pulled = False
+                return
             if self.claimed_by is not None or self.runs or self.acknowledged_by or self.dropped:
                 self.problems.append(f"{run_id} claimed it, and it was in {self._place()} already")
             self.claimed_by = run_id
@@ -47,7 +52,8 @@ class _Message:
             self.acknowledged_by.append(run_id)
         elif kind == "steering.dropped" and data.get("redispatch") is not True:
             self.dropped = str(data.get("reason"))
-        if kind != "steering.injected":
+        self.pulled = kind == "steering.injected"
+        if not self.pulled:
             self.claimed_by = None
 
     def _place(self) -> str:

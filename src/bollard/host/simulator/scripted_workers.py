@@ -14,7 +14,7 @@ import msgspec
 from bollard.host.simulator.plans import Plan, plan_of, plan_of_text
 from bollard.host.simulator.simulated_agents import CALLED
 from bollard.host.simulator.witness import Witness
-from bollard.host.workers.slot import Flushable
+from bollard.host.workers.boundary import Flushable
 from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
 from bollard.wire import (
     HostEnd,

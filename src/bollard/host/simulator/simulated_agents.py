@@ -48,7 +48,8 @@ def simulated_agents(workspace: str) -> list[Agent]:
                 access=AccessPolicy(
                     permissions={"agents": ("call",)}, resources={"agents": ResourceRule(add=(CALLED,))}
                 ),
-                state=StatePolicy(scopes=("conversation", "runner")),
+                # What a called agent needs nothing of the store for begins while its run goes to the disk.
+                state=StatePolicy(scopes=("conversation",) if agent_id == CALLED else ("conversation", "runner")),
                 concurrency=concurrency,
             ),
             deadline_s=20.0,

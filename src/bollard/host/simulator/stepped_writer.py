@@ -54,6 +54,7 @@ class SteppedWriter:
     async def open(self, tell: Tell) -> None:
         self._loop = asyncio.get_running_loop()
         self._tell = tell
+        self._writer.open()
 
     def put(self, entry: Entry) -> None:
         if self._crashed:
