@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
-PATIENCE_S = 20
+PATIENCE_S = 60
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
@@ -177,7 +178,7 @@ class RunningHost:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.port = 0
+        self.port = free_port()
         self.token = ""
         self.told: list[Any] = []
         self.process: subprocess.Popen[bytes] | None = None
@@ -192,8 +193,10 @@ class RunningHost:
         """What a command needs to find this host."""
         return {"XDG_CONFIG_HOME": str(self.folder / "config"), "BOLLARD_PORT": str(self.port)}
 
-    def start(self, *arguments: str, agents: tuple[str, ...] = ("demo", "echo"), **variables: str) -> "RunningHost":
-        """Start it, on the port of its first start when it is started again, and wait for its agents."""
+    def start(
+        self, *arguments: str, agents: tuple[str, ...] = ("assistant", "demo", "echo"), **variables: str
+    ) -> "RunningHost":
+        """Start it, on the same port whenever it is started again, and wait for its agents."""
         self.told = []
         self._lines = queue.Queue()
         with (self.folder / "log").open("ab") as log:
@@ -299,7 +302,9 @@ def steady_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHos
     deaf.write_text(DEAF, encoding="utf-8")
     steady = Path(__file__).parents[2] / "examples/steering/steady.py"
     try:
-        yield running.start("--plugins", str(steady), "--plugins", str(deaf), agents=("demo", "echo", "steady", "deaf"))
+        agents = ("assistant", "demo", "echo", "steady", "deaf")
+        plugins = ("--plugins", str(steady), "--plugins", str(deaf))
+        yield running.start(*plugins, agents=agents, BOLLARD_EGRESS_ALLOW="127.0.0.1")
     finally:
         running.close()
 

@@ -1,6 +1,7 @@
 """Every sentence is in the catalogue of every language, and nowhere else."""
 
 import ast
+import importlib
 import re
 import string
 from pathlib import Path
@@ -14,11 +15,19 @@ from bollard.cli.findings import FOLDER_RULES
 from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 from bollard.cli.shell import Shell
 from bollard.cli.text.en_US import TEXT as ENGLISH
+from bollard.cli.text.zh_Hans import CODES, HOST
 from bollard.cli.text.zh_Hans import TEXT as CHINESE
+from bollard.host.http import answers
 from bollard.runtime import RULES
 
 SOURCES = sorted(Path(tree.__file__).parent.glob("*.py"))
 DYNAMIC = (
+    "approvals.column.",
+    "approvals.confirm.",
+    "approvals.decided.",
+    "approvals.note.",
+    "approvals.risk.",
+    "approvals.state.",
     "rule.",
     "fix.",
     "status.",
@@ -27,12 +36,36 @@ DYNAMIC = (
     "check.",
     "failure.",
     "runs.column.",
+    "skills.column.",
     "bindings.column.",
+    "capabilities.column.",
+    "capabilities.flow.",
+    "capabilities.risk.",
+    "channels.column.",
+    "channels.dedupe.",
+    "channels.status.",
     "layer.",
     "resolve.decision.",
+    "resolve.open.",
     "rights.column.",
+    "doctor.",
+    "plugins.column.",
+    "models.column.",
+    "models.origin.",
+    "mcp.column.",
+    "mcp.status.",
+    "mcp.state.",
+    "mcp.flow.",
+    "runtimes.column.",
+    "runtimes.status.",
+    "knowledge.column.",
+    "knowledge.status.",
 )
 """Keys that are put together in the code."""
+
+
+SAID = [path.read_text(encoding="utf-8") for path in (Path(tree.__file__).parents[1] / "host").rglob("*.py")]
+"""The host's code, which has its sentences."""
 
 
 def fields_of(template: str) -> set[str]:
@@ -48,6 +81,36 @@ def test_every_language_has_the_same_keys() -> None:
     assert set(ENGLISH) == set(CHINESE)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_key_stands_in_two_parts_of_a_catalogue(language: str) -> None:
+    """The later one would hide the other, and a help page would try to fill in fields."""
+    folder = Path(tree.__file__).parent / "text" / language
+    parts = [importlib.import_module(f"bollard.cli.text.{language}.{path.stem}") for path in folder.glob("[a-z]*.py")]
+    sentences = [getattr(part, name) for part in parts for name in part.__all__ if name not in ("HOST", "CODES")]
+    keys = [key for some in sentences for key in some]
+    assert sorted(keys) == sorted(set(keys))
+
+
+def test_what_a_host_says_is_told_in_the_readers_language() -> None:
+    chinese, english = load_text("zh_Hans"), load_text("en_US")
+    assert chinese.of_host("there is no such run") == "没有这个运行"
+    assert chinese.of_host("the run has ended: failed") == "运行已结束：failed"
+    assert chinese.of_host("a thing nobody translated", "conflict") == "与现状冲突 (a thing nobody translated)"
+    assert chinese.of_host("a thing nobody translated", "no_such_code") == "a thing nobody translated"
+    assert english.of_host("the run has ended: failed", "conflict") == "the run has ended: failed"
+
+
+@pytest.mark.parametrize("sentence", sorted(HOST))
+def test_a_sentence_that_is_translated_is_one_that_the_host_says(sentence: str) -> None:
+    pieces = [piece for piece in re.split(r"\{\w+\}", sentence) if piece.strip(" .")]
+    assert any(all(piece in said for piece in pieces) for said in SAID), sentence
+    assert fields_of(sentence) == fields_of(HOST[sentence])
+
+
+def test_every_code_that_is_translated_is_one_of_the_api() -> None:
+    assert set(CODES) <= set(answers.STATUS)
+
+
 @pytest.mark.parametrize("key", sorted(ENGLISH))
 def test_a_sentence_has_the_same_fields_in_every_language(key: str) -> None:
     assert fields_of(ENGLISH[key]) == fields_of(CHINESE[key])
@@ -55,7 +118,7 @@ def test_a_sentence_has_the_same_fields_in_every_language(key: str) -> None:
 
 @pytest.mark.parametrize("key", sorted(CHINESE))
 def test_a_chinese_sentence_is_chinese_unless_it_has_no_words(key: str) -> None:
-    words = re.sub(r"\{[^}]*\}|`[^`]*`|'[^']*'|pip install", "", ENGLISH[key])
+    words = re.sub(r"^ *bollard .*|\{[^}]*\}|`[^`]*`|'[^']*'|pip install", "", ENGLISH[key])
     if re.search(r"[A-Za-z]{3}", words):
         assert re.search(r"[\u4e00-\u9fff]", CHINESE[key])
 

@@ -56,7 +56,46 @@ def test_an_agent_that_is_not_there_is_refused_with_those_that_are(bollard, host
     done = bollard("chat", "--agent", "nobody", "--message", "hi", **host.variables)
 
     assert (done.code, done.out) == (2, "")
-    assert done.err == "bollard: the host has no agent 'nobody'; it has: demo, echo\nhint: choose with --agent\n"
+    assert (
+        done.err
+        == "bollard: the host has no agent 'nobody'; it has: assistant, demo, echo\nhint: choose with --agent\n"
+    )
+
+
+def test_an_agent_whose_runner_is_gone_is_not_called_unknown(bollard, new_host, write) -> None:
+    lines = (
+        "from bollard.sdk import RunContext, runner",
+        "@runner(label='Brief')",
+        "async def brief(ctx: RunContext):",
+    )
+    plugin = str(write("brief.py", "\n".join(lines) + "\n    yield ctx.delta('x')\n"))
+    host = new_host().start("--plugins", plugin, agents=("brief",))
+    saved = bollard("agents", "new", "mine", "--runner", "brief", **host.variables).json
+    assert bollard("agents", "save", "-", stdin=json.dumps(saved), **host.variables).code == 0
+    host.signal(signal.SIGTERM)
+
+    host.start()
+    done = bollard("chat", "--agent", "mine", "--message", "hi", **host.variables)
+
+    assert (done.code, done.out) == (2, "")
+    sentence, hint = done.err.splitlines()
+    assert sentence == "bollard: agent mine is saved, but its runner plugin:local/brief/default is not there now"
+    assert hint.startswith("hint: `bollard plugin list`")
+
+
+def test_an_empty_message_is_not_sent(bollard, host) -> None:
+    before = len(bollard("runs", "list", "--limit", "100", **host.variables).json["items"])
+    done = bollard("chat", "--message", "hi", "--message", " ", **host.variables)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "bollard: a message is empty\nhint: say something, or leave --message out to talk\n"
+    assert len(bollard("runs", "list", "--limit", "100", **host.variables).json["items"]) == before
+
+
+def test_what_the_host_refuses_is_told_in_chinese(bollard, host) -> None:
+    done = bollard("runs", "cancel", "run_none", BOLLARD_LANG="zh_Hans", **host.variables)
+
+    assert done.err == "bollard: 主机答复：没有这个运行\n提示：`bollard runs` 会列出最新的运行\n"
 
 
 def test_a_conversation_on_a_terminal(terminal, host) -> None:

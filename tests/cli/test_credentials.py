@@ -62,3 +62,28 @@ def test_the_place_follows_the_environment() -> None:
     assert credentials_path({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == Path(
         "/h/.config/bollard/credentials.json"
     )
+
+
+def test_a_session_stands_over_the_hosts_own_token_until_it_ends(credentials: Credentials) -> None:
+    credentials.save(ONE)
+    credentials.begin_session(ONE.address, "session-1")
+    credentials.begin_session(ONE.address, "session-2")
+    credentials.begin_session(TWO.address, "session-3")
+    assert credentials.token_for(ONE.address) == "session-2"
+    assert credentials.session_for(TWO.address) == "session-3"
+    credentials.save(ONE)  # the same host starts again
+    assert credentials.token_for(ONE.address) == "session-2"
+    credentials.end_session(ONE.address)
+    assert credentials.session_for(ONE.address) is None
+    assert credentials.token_for(ONE.address) == "token-1"
+    assert credentials.session_for(TWO.address) == "session-3"
+
+
+def test_a_session_of_a_host_that_is_another_one_now_is_forgotten(credentials: Credentials) -> None:
+    credentials.save(ONE)
+    credentials.begin_session(ONE.address, "session-1")
+    credentials.save(Credential(address=ONE.address, data="/b", token="token-2"))
+    assert credentials.token_for(ONE.address) == "token-2"
+    known = credentials.of_data("/a")
+    assert known is not None
+    assert known.token == "token-1"

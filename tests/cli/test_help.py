@@ -38,11 +38,19 @@ COMMANDS = (
     ("events", "post"),
     ("log",),
     ("log", "rebuild"),
+    ("drain",),
+    ("doctor",),
+    ("backup",),
+    ("restore",),
+    ("export",),
+    ("import",),
+    ("migrate",),
     ("plugin",),
     ("plugin", "new"),
     ("plugin", "check"),
     ("plugin", "test"),
     ("plugin", "run"),
+    ("openapi",),
     ("protocol",),
     ("protocol", "schema"),
     ("conformance",),
@@ -73,7 +81,7 @@ def test_short_h_is_help(bollard) -> None:
     assert bollard("plugin", "run", "-h").out == bollard("plugin", "run", "--help").out
 
 
-@pytest.mark.parametrize("command", [(), ("plugin",), ("protocol",), ("events",), ("log",)], ids=" ".join)
+@pytest.mark.parametrize("command", [(), ("plugin",), ("protocol",), ("artifacts",), ("log",)], ids=" ".join)
 def test_a_group_without_a_command_shows_its_help(bollard, command: tuple[str, ...]) -> None:
     done = bollard(*command)
     assert (done.code, done.out, done.err) == (0, bollard(*command, "--help").out, "")

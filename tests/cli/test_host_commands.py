@@ -1,6 +1,7 @@
 """`bollard runs`, `agents`, `events` and `log` against a real host."""
 
 import json
+import re
 import signal
 import sqlite3
 
@@ -32,7 +33,10 @@ def test_runs_can_be_chosen(host, bollard, ended) -> None:
 
 def test_a_run_is_shown_with_its_records_and_its_stream(host, bollard, ended) -> None:
     assert bollard("runs", "show", ended, **host.variables).json["status"] == "completed"
-    assert "status: completed" in bollard("runs", "show", ended, "--text", **host.variables).out
+    shown = bollard("runs", "show", ended, "--text", **host.variables).out
+    assert shown.startswith(f"{ended}: completed\nagent: echo, runner plugin:bollard/echo/default\n")
+    assert re.search(r"^created: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", shown, re.MULTILINE)
+    assert "{" not in shown, "nothing is shown as Python or JSON has it"
     kept = bollard("runs", "records", ended, **host.variables).json["items"]
     assert [item["type"] for item in kept][-1] == "run.ended"
     assert "run.ended" in bollard("runs", "records", ended, "--text", **host.variables).out
@@ -67,7 +71,8 @@ def test_a_run_that_is_not_there_is_said_not_to_be(host, bollard, command: str, 
 
 
 def test_agents_are_listed(host, bollard) -> None:
-    assert [item["agent_id"] for item in bollard("agents", **host.variables).json["items"]] == ["demo", "echo"]
+    listed = [item["agent_id"] for item in bollard("agents", **host.variables).json["items"]]
+    assert listed == ["assistant", "demo", "echo"]
     assert "演示" in bollard("agents", "--text", BOLLARD_LANG="zh_Hans", **host.variables).out
 
 
@@ -111,3 +116,25 @@ def test_a_rebuilt_database_answers_as_before(new_host, bollard) -> None:
 def test_a_rebuild_needs_data(bollard) -> None:
     done = bollard("log", "rebuild", "--data", "nowhere")
     assert (done.code, done.err.splitlines()[0]) == (2, "bollard: nowhere is not a folder")
+
+
+def test_a_question_of_a_run_is_answered_from_elsewhere(host, bollard, started) -> None:
+    access = {"permissions": {"tools": ["call"]}, "resources": {"tools": {"add": ["tool:builtin/ask_user"]}}}
+    asks = {"agent_id": "asks", "runner_id": "plugin:bollard/demo/default", "policy": {"access": access}}
+    assert bollard("agents", "save", "-", stdin=json.dumps(asks), **host.variables).code == 0
+    question = {"question": "Which one?", "choices": ["left", "right"]}
+    chat = started("chat", "--agent", "asks", "--message", f"call ask_user {json.dumps(question)}", **host.variables)
+    assert chat.stdout is not None
+    lines = map(json.loads, chat.stdout)
+    asked = next(line for line in lines if line["type"] == "question.asked")
+    run = asked["run_id"]
+    wrong = bollard("runs", "answer", run, "up", **host.variables)
+    assert (wrong.code, "choices" in wrong.err) == (4, True)
+    told = bollard("runs", "answer", run, "left", **host.variables)
+    assert told.json == {"run_id": run, "question_id": asked["data"]["question_id"], "answered": True}
+    *_, last = lines
+    assert last["data"]["status"] == "completed"
+    none = bollard("runs", "answer", run, "left", **host.variables)
+    assert none.code == 2
+    assert "no open question" in none.err
+    assert bollard("agents", "delete", "asks", **host.variables).code == 0

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
@@ -15,14 +15,14 @@ async def answering(*pieces: bytes) -> AsyncIterator[tuple[HttpClient, list[byte
     requests: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0)
-        requests.append(head + await reader.readexactly(length))
-        for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(0)
-        writer.close()
+        with closing(writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0)
+            requests.append(head + await reader.readexactly(length))
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
@@ -47,6 +47,20 @@ async def test_a_request_carries_its_headers_and_body() -> None:
     assert b"\r\nAuthorization: Bearer t\r\n" in head
     assert b"\r\nAccept: text/plain\r\n" in head
     assert body == b'{"a":1}'
+
+
+async def test_a_large_body_is_sent_whole_and_its_progress_is_told() -> None:
+    body, told = bytes(range(256)) * 1000, list[int]()
+    async with (
+        answering(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}") as (client, requests),
+        client.request("POST", "/x", body, {"Content-Type": "application/zip"}, told.append) as answer,
+    ):
+        assert answer.status == 201
+    head, _, sent = requests[0].partition(b"\r\n\r\n")
+    assert sent == body
+    assert b"\r\nContent-Type: application/zip\r\n" in head + b"\r\n"
+    assert b"application/json" not in head
+    assert told == [65536, 131072, 196608, 256000]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 7, 1000])

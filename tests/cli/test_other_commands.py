@@ -50,6 +50,25 @@ def test_a_place_that_cannot_be_written_is_named(bollard, write) -> None:
     assert "taken cannot be written" in done.err
 
 
+# --- openapi ---
+
+
+def test_the_document_is_printed_as_it_is_kept(bollard) -> None:
+    assert bollard("openapi").out == (ROOT / "docs/reference/openapi.json").read_text(encoding="utf-8")
+
+
+def test_the_document_is_written(bollard, tmp_path) -> None:
+    done = bollard("openapi", "--out", "api.json")
+    assert done.json == {"path": "api.json"}
+    assert json.loads((tmp_path / "api.json").read_text(encoding="utf-8"))["openapi"] == "3.1.0"
+
+
+def test_a_document_that_cannot_be_written_is_named(bollard) -> None:
+    done = bollard("openapi", "--out", "absent/api.json")
+    assert done.code == 2
+    assert "absent/api.json cannot be written" in done.err
+
+
 # --- conformance ---
 
 
@@ -123,7 +142,7 @@ def test_every_loader_rule_stands_in_its_section() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["plugin new", "plugin check", "plugin test", "plugin run", "protocol schema", "conformance"]
+    "command", ["plugin new", "plugin check", "plugin test", "plugin run", "openapi", "protocol schema", "conformance"]
 )
 def test_every_command_has_a_heading_that_names_its_options(bollard, command: str) -> None:
     body = headings("cli.md")[f"bollard {command}"]

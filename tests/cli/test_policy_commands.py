@@ -103,7 +103,7 @@ BINDING = {
 def test_a_binding_sends_events_to_its_agent(ask, saved) -> None:
     assert ask("bindings", "--text").out == "There are no bindings.\n"
     before = ask("events", "post", "--type", "repository.pushed")
-    assert before.code == 4
+    assert (before.code, before.json["run_id"], before.json["reason"]["code"]) == (0, None, "no_binding")
 
     assert saved("bindings", BINDING).json["enabled"] is True
     row = " ".join(ask("bindings", "--text", COLUMNS="120").out.split())
@@ -149,8 +149,10 @@ def test_a_closed_gate_is_told_with_its_hint(ask, saved) -> None:
 
     told = ask("resolve", "--agent", "shy", "--actor", "user:bob", "--text").out.splitlines()
     assert told[0] == "The event names agent shy itself."
-    assert told[2].startswith("a gate is closed (unauthorized): agent shy talks only to those on its list")
-    assert told[3].startswith("hint: ask whoever keeps the agent")
+    assert told[1].startswith("a gate is closed (unauthorized): agent shy talks only to those on its list")
+    assert told[2].startswith("hint: ask whoever keeps the agent")
+    assert told[3] == "without the gate shy would start a run at once"
+    assert not any("starts a run" in line for line in told)
     assert ask("resolve", "--agent", "shy", "--actor", "user:ada").json["refused"] is None
 
 

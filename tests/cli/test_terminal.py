@@ -208,6 +208,7 @@ def test_leaving_during_a_run_waits_for_its_end(terminal, show) -> None:
     shell.send("pause\n")
     shell.expect("pausing")
     shell.send(CTRL_D)
+    shell.expect("Ctrl-D: leaves when this run has ended; Ctrl-C stops it")
     shell.expect("completed")
     assert shell.end() == 0
 

@@ -72,6 +72,14 @@ def test_a_near_miss_is_told_what_was_meant(bollard) -> None:
     assert "AgentRunContext" in bollard("protocol", "schema", "AgentRunContex").err
 
 
+def test_what_an_error_quotes_does_not_drive_the_terminal(bollard) -> None:
+    done = bollard("import", "\x1b[31mred\x1b]0;title\x07")
+    assert done.code != 0
+    assert "[31mred" in done.err
+    assert "\x1b" not in done.err
+    assert "\x07" not in done.err
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = Path(sys.executable).with_name("bollard")
     done = subprocess.run(

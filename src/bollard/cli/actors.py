@@ -1,4 +1,4 @@
-"""Who speaks: `--actor TYPE:ID`, and otherwise the user of this machine."""
+"""Who speaks: `--actor TYPE:ID`, otherwise whose token it is, otherwise the user of this machine."""
 
 import getpass
 from typing import Annotated
@@ -20,9 +20,12 @@ def actor_of(given: str) -> dict[str, str]:
     return {"type": kind, "id": name}
 
 
-def speaker(given: str | None) -> dict[str, str]:
-    """The actor of a message: the one that is named, or whoever is logged in here."""
-    return actor_of(given) if given is not None else {"type": "user", "id": _user()}
+def speaker(given: str | None, *, named: bool) -> dict[str, str] | None:
+    """The actor of a message: the one that is asked for, or whoever uses this machine. Nobody where the token is
+    somebody's (`named`): then the host knows who speaks."""
+    if given is not None:
+        return actor_of(given)
+    return None if named else {"type": "user", "id": _user()}
 
 
 def _user() -> str:

@@ -1,13 +1,13 @@
 """`bollard agents …`: lists, shows, saves and deletes the agents of a host, and begins a new one."""
 
 import os
-from typing import Annotated, Any, cast
+from typing import Annotated
 
 import typer
 
 from bollard.cli.app import Command, Group
 from bollard.cli.columns import printable
-from bollard.cli.documents import AGENTS, DocumentFile
+from bollard.cli.documents import AGENTS, RUNNERS, DocumentFile
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
 from bollard.cli.shell import Shell
@@ -84,8 +84,7 @@ def new(
     from bollard.cli.new_agent import new_agent, runner_meant
 
     shell: Shell = ctx.obj
-    answer = asyncio.run(find_host(url, token, os.environ).get("/api/v1/runners"))
-    offered = cast("list[dict[str, Any]]", answer["items"])
+    offered = asyncio.run(RUNNERS.all(find_host(url, token, os.environ)))
     found = runner_meant(offered, runner)
     if found is None:
         known = ", ".join(item["runner_id"] for item in offered)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from bollard.cli.documents import AGENTS
 from bollard.cli.errors import UsageProblem
 from bollard.cli.following import FollowedRun
 from bollard.cli.host_client import HostClient
@@ -56,7 +57,7 @@ class Chat:
         text: Text,
         *,
         conversation: str | None,
-        actor: JsonObject,
+        actor: JsonObject | None,
     ) -> None:
         self._client = client
         self._renderer = renderer
@@ -76,7 +77,7 @@ class Chat:
         loop = asyncio.get_running_loop()
         until = loop.time() + AGENT_WAIT_S
         while True:
-            agents = await self._agents()
+            agents, absent = await self._agents()
             chosen = _choose(list(agents), asked)
             if chosen is not None:
                 self._agent = chosen
@@ -84,7 +85,7 @@ class Chat:
                 label: Mapping[str, str] = agents[chosen].get("label") or {}
                 return label.get(self._text.language) or label.get("en_US", chosen)
             if loop.time() > until or not await self._more_will_come():
-                raise _no_agent(list(agents), asked)
+                raise _no_agent(list(agents), asked, absent)
             await asyncio.sleep(WATCH_S)
 
     @property
@@ -121,13 +122,13 @@ class Chat:
         return ChatEnd(status=str(end.data.get("status")), dropped=dropped)
 
     def _request(self, text: str | None) -> JsonObject:
-        return {
+        said: JsonObject = {
             "agent": self._agent,
             "input": {"text": text or ""},
             "conversation": self.conversation,
-            "actor": self._actor,
             "id": secrets.token_hex(16),
         }
+        return said if self._actor is None else {**said, "actor": self._actor}
 
     def cancel(self) -> bool:
         """Stop the run that is under way; False when there is none, or it is being stopped already."""
@@ -144,10 +145,12 @@ class Chat:
         else:
             self._ahead.give(run_id, text, told)
 
-    async def _agents(self) -> dict[str, dict[str, Any]]:
-        """Those that can be run now; a saved one without its runner cannot."""
-        items = cast("list[dict[str, Any]]", (await self._client.get("/api/v1/agents")).get("items") or [])
-        return {str(item["agent_id"]): item for item in items if item.get("available", True)}
+    async def _agents(self) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        """Those that can be run now, and the missing runner of each saved one that cannot."""
+        items = await AGENTS.all(self._client)
+        there = {str(item["agent_id"]): item for item in items if item.get("available", True)}
+        absent = {str(item["agent_id"]): str(item["runner_id"]) for item in items if item["agent_id"] not in there}
+        return there, absent
 
     async def _more_will_come(self) -> bool:
         plugins = cast("dict[str, dict[str, Any]]", (await self._client.health()).get("plugins") or {})
@@ -160,7 +163,9 @@ def _choose(known: list[str], asked: str | None) -> str | None:
     return wanted if wanted in known else None
 
 
-def _no_agent(known: list[str], asked: str | None) -> UsageProblem:
+def _no_agent(known: list[str], asked: str | None, absent: Mapping[str, str]) -> UsageProblem:
+    if asked is not None and asked in absent:
+        return UsageProblem("error.agent_absent", "hint.agent_absent", agent=asked, runner=absent[asked])
     if not known:
         return UsageProblem("error.no_agents", "hint.no_agents")
     names = ", ".join(known)

@@ -8,6 +8,7 @@ import typer
 
 from bollard.cli.actors import ActorOption, speaker
 from bollard.cli.app import Command
+from bollard.cli.errors import UsageProblem
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
 from bollard.cli.shell import Shell
 
@@ -36,20 +37,22 @@ def chat(
     from bollard.cli.rendering import renderer_for
 
     shell: Shell = ctx.obj
-    who = speaker(actor)
+    if any(not said.strip() for said in message or ()):
+        raise UsageProblem("error.empty_message", "hint.empty_message")
     client = find_host(url, token, os.environ)
+    who = speaker(actor, named=client.is_named)
     renderer = renderer_for(shell)
     return asyncio.run(_talk(shell, renderer, _chat(shell, renderer, client, conversation, who), agent, message))
 
 
 def _chat(
-    shell: Shell, renderer: "Renderer", client: "HostClient", conversation: str | None, who: dict[str, str]
+    shell: Shell, renderer: "Renderer", client: "HostClient", conversation: str | None, who: dict[str, str] | None
 ) -> "Chat":
     from bollard.cli.chat import Chat
     from bollard.cli.records import RecordLines, ShownRecords
 
     sink = RecordLines(sys.stdout) if shell.for_programs else ShownRecords(renderer, shell.text)
-    return Chat(client, renderer, sink, shell.text, conversation=conversation, actor={**who})
+    return Chat(client, renderer, sink, shell.text, conversation=conversation, actor=None if who is None else {**who})
 
 
 async def _talk(

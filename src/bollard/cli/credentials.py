@@ -8,12 +8,16 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 __all__ = ["Credential", "Credentials", "credentials_path"]
+
+
+_SESSION: Final = "session"
+"""Stands for a data directory where the token is of a session that a person began."""
 
 
 def credentials_path(environment: Mapping[str, str]) -> Path:
@@ -39,8 +43,25 @@ class Credentials:
         self.path = path
 
     def token_for(self, address: str) -> str | None:
-        """The token of the host that listened there last."""
-        return next((entry.token for entry in self._read() if entry.address == address), None)
+        """The session of who logged in there; otherwise the token of the host that listened there last."""
+        found = (entry.token for entry in self._read() if entry.address == address)
+        return self.session_for(address) or next(found, None)
+
+    def session_for(self, address: str) -> str | None:
+        """The session that somebody began there with `bollard login`."""
+        entries = (entry for entry in self._read() if entry.data == _SESSION)
+        return next((entry.token for entry in entries if entry.address == address), None)
+
+    def begin_session(self, address: str, token: str) -> None:
+        """Keep a session, beside whatever else is known of the host. Raises `OSError`."""
+        self._write([Credential(address=address, data=_SESSION, token=token), *self._without_session(address)])
+
+    def end_session(self, address: str) -> None:
+        """Forget it. Raises `OSError`."""
+        self._write(self._without_session(address))
+
+    def _without_session(self, address: str) -> list[Credential]:
+        return [entry for entry in self._read() if (entry.data, entry.address) != (_SESSION, address)]
 
     def of_data(self, data: str) -> Credential | None:
         """The token that belongs to a data directory."""
@@ -51,9 +72,17 @@ class Credentials:
         kept = [
             replace(entry, address="") if entry.address == credential.address else entry
             for entry in self._read()
-            if entry.data != credential.data
+            if entry.data not in (credential.data, _SESSION)
         ]
-        body = json.dumps({"hosts": [asdict(entry) for entry in (credential, *kept)]}, indent=2)
+        here = (credential.address, credential.data)
+        same_host = any((entry.address, entry.data) == here for entry in self._read())
+        sessions = [entry for entry in self._read() if entry.data == _SESSION]
+        if not same_host:  # a session there was of whoever listened before
+            sessions = [entry for entry in sessions if entry.address != credential.address]
+        self._write([*sessions, credential, *kept])
+
+    def _write(self, entries: Sequence[Credential]) -> None:
+        body = json.dumps({"hosts": [asdict(entry) for entry in entries]}, indent=2)
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # A new file that is moved into place: nobody ever sees half of it, and it is never readable by others.
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".credentials-")

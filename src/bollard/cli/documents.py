@@ -2,16 +2,26 @@
 
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import typer
 
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_client import HostClient
 from bollard.cli.json_option import read_json_document
-from bollard.protocol import JsonObject
+from bollard.protocol import JsonObject, limits
 
-__all__ = ["AGENTS", "BINDINGS", "DocumentFile", "DocumentKind"]
+__all__ = [
+    "AGENTS",
+    "BINDINGS",
+    "CAPABILITIES",
+    "CHANNELS",
+    "KNOWLEDGE",
+    "RUNNERS",
+    "SKILLS",
+    "DocumentFile",
+    "DocumentKind",
+]
 
 DocumentFile = Annotated[str, typer.Argument(metavar="FILE.json|-", help="documents.file")]
 
@@ -24,8 +34,15 @@ class DocumentKind:
     key: str
 
     async def all(self, client: HostClient) -> list[dict[str, Any]]:
-        """Every one of them. Raises `HostProblem`."""
-        return cast("list[dict[str, Any]]", (await client.get(self.path))["items"])
+        """Every one of them, page by page. Raises `HostProblem`."""
+        found: list[dict[str, Any]] = []
+        query: dict[str, Any] = {"limit": limits.PAGE_ITEMS}
+        while True:
+            page = cast("dict[str, Any]", await client.get(f"{self.path}?{urlencode(query)}"))
+            found += page["items"]
+            if not page.get("has_more"):
+                return found
+            query["cursor"] = page["next_cursor"]
 
     async def get(self, client: HostClient, name: str) -> JsonObject:
         """One of them. Raises `HostProblem`."""
@@ -39,6 +56,10 @@ class DocumentKind:
             raise UsageProblem("error.unnamed", "hint.unnamed", path=given, field=self.key)
         return await client.put(self._one(name), document)
 
+    async def put(self, client: HostClient, name: str, document: JsonObject) -> JsonObject:
+        """Save a document under a name. Raises `HostProblem`."""
+        return await client.put(self._one(name), document)
+
     async def delete(self, client: HostClient, name: str) -> JsonObject:
         """Delete one. Raises `HostProblem`."""
         return await client.delete(self._one(name))
@@ -48,4 +69,9 @@ class DocumentKind:
 
 
 AGENTS = DocumentKind(path="/api/v1/agents", key="agent_id")
+RUNNERS = DocumentKind(path="/api/v1/runners", key="runner_id")
 BINDINGS = DocumentKind(path="/api/v1/bindings", key="binding_id")
+CHANNELS = DocumentKind(path="/api/v1/channels", key="channel_id")
+SKILLS = DocumentKind(path="/api/v1/skills", key="skill_id")
+KNOWLEDGE = DocumentKind(path="/api/v1/knowledge", key="kb_id")
+CAPABILITIES = DocumentKind(path="/api/v1/capabilities", key="id")

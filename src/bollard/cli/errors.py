@@ -6,15 +6,17 @@ CliError
 ├── PluginUnusable     3  the plugin cannot be loaded
 ├── WorkerProblem      4  the worker, or the channel to it, does not work
 └── HostProblem        4  the host cannot start, cannot be reached, or refused
+    └── HostRefusal    4  the host refused, and said why
 """
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 __all__ = [
     "EXIT_INTERRUPTED",
     "CheckFailed",
     "CliError",
     "HostProblem",
+    "HostRefusal",
     "PluginUnusable",
     "UsageProblem",
     "WorkerProblem",
@@ -61,3 +63,12 @@ class HostProblem(CliError):
     """The host cannot start, cannot be reached, or refused what was asked."""
 
     exit_code = 4
+
+
+class HostRefusal(HostProblem):
+    """The host refused; `code` and `details` are for the command that knows what to do about it."""
+
+    def __init__(self, key: str, hint: str, *, code: str, details: dict[str, Any], **fields: object) -> None:
+        super().__init__(key, hint, **fields)
+        self.code = code
+        self.details = details

@@ -1,12 +1,13 @@
-"""`bollard events post`: tells a host what happened."""
+"""`bollard events …`: tells a host what happened, and shows what became of it."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from bollard.cli.actors import actor_of
 from bollard.cli.app import Command, Group
+from bollard.cli.columns import printable
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
 from bollard.cli.shell import Shell
 
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(cls=Group, help="events", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+app = typer.Typer(cls=Group, help="events", rich_markup_mode=None, add_completion=False, invoke_without_command=True)
+
+_PAGE = 20
 
 
 @app.callback()
-def events() -> None:
-    """One command is a group all the same: more will come."""
+def events(ctx: typer.Context, url: UrlOption = None, token: TokenOption = None) -> int:
+    return _list(ctx.obj, _PAGE, url, token) if ctx.invoked_subcommand is None else 0
 
 
 @app.command("post", cls=Command, help="events.post")
@@ -58,9 +61,64 @@ def post(
     answer = asyncio.run(find_host(url, token, os.environ).post("/api/v1/events", body))
     if shell.for_programs:
         shell.print_json(answer)
-    else:
-        key = "events.accepted" if answer["first"] else "events.known"
-        key = "events.steered" if "steering" in answer and answer["first"] else key
-        # An event that was known may wait for its run still; then its own id is all there is to name.
-        shell.print(shell.text(key, event=answer["event_id"], run=answer["run_id"] or answer["event_id"]))
+        return 0
+    reason = cast("dict[str, Any] | None", answer.get("reason"))
+    if reason is not None:
+        said, hint = (printable(shell.text.of_host(reason[name])) for name in ("message", "hint"))
+        shell.print(shell.text("events.kept", event=answer["event_id"], reason=said))
+        shell.print(shell.text("hint", hint=hint))
+        return 0
+    key = "events.accepted" if answer["first"] else "events.known"
+    key = "events.steered" if "steering" in answer and answer["first"] else key
+    # An event that was known may wait for its run still; then its own id is all there is to name.
+    shell.print(shell.text(key, event=answer["event_id"], run=answer["run_id"] or answer["event_id"]))
+    return 0
+
+
+@app.command("show", cls=Command, help="events.show")
+def show(
+    ctx: typer.Context,
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="events.event")],
+    url: UrlOption = None,
+    token: TokenOption = None,
+) -> int:
+    import asyncio
+    from urllib.parse import quote
+
+    shell: Shell = ctx.obj
+    found = asyncio.run(find_host(url, token, os.environ).get(f"/api/v1/events/{quote(event, safe='')}"))
+    if shell.for_programs:
+        shell.print_json(found)
+        return 0
+    from bollard.cli.events_text import event_lines
+
+    for line in event_lines(found, shell.text):
+        shell.print(line)
+    return 0
+
+
+@app.command("list", cls=Command, help="events.list")
+def list_events(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="events.limit")] = _PAGE,
+    url: UrlOption = None,
+    token: TokenOption = None,
+) -> int:
+    return _list(ctx.obj, limit, url, token)
+
+
+def _list(shell: Shell, limit: int, url: str | None, token: str | None) -> int:
+    import asyncio
+
+    page = asyncio.run(find_host(url, token, os.environ).get(f"/api/v1/events?limit={limit}"))
+    if shell.for_programs:
+        shell.print_json(page)
+        return 0
+    from bollard.cli.events_text import event_line
+
+    items = cast("list[dict[str, Any]]", page["items"])
+    if not items:
+        shell.print(shell.text("events.empty"))
+    for item in items:
+        shell.print(event_line(item, shell.text))
     return 0

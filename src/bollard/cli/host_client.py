@@ -4,7 +4,7 @@ Finds the address and the token: options, then the environment, then the setting
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -12,15 +12,18 @@ from typing import Annotated, Any, cast
 import typer
 
 from bollard.cli.credentials import Credentials, credentials_path
-from bollard.cli.errors import HostProblem, UsageProblem
+from bollard.cli.errors import HostProblem, HostRefusal, UsageProblem
 from bollard.cli.http_client import Answer, BadAnswer, ConnectionLost, HttpClient, Unreachable, read_url
 from bollard.cli.sse_client import EventParser, ServerEvent
 from bollard.host.errors import HostError
+from bollard.host.exposure import own_address
 from bollard.host.settings import read_settings
 from bollard.protocol import JsonObject
 
 __all__ = ["HostClient", "TokenOption", "UrlOption", "find_host", "problem_of_failure"]
 
+_OF_SOMEBODY = ("bls_", "blk_")
+"""How the tokens of sessions and of keys begin; the admin token is nobody's in particular."""
 UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="option.url")]
 TokenOption = Annotated[str | None, typer.Option("--token", metavar="TOKEN", help="option.token")]
 
@@ -37,7 +40,10 @@ def find_host(url: str | None, token: str | None, environment: Mapping[str, str]
     )
     if known is not None and (not known.isascii() or not known.isprintable()):
         raise HostProblem("error.token", "hint.token", address=address)
-    return HostClient(HttpClient(address, {"Authorization": f"Bearer {known}"} if known else {}), known=bool(known))
+    headers = {"Authorization": f"Bearer {known}"} if known else {}
+    if (workspace := environment.get("BOLLARD_WORKSPACE")) and workspace.isascii() and workspace.isprintable():
+        headers["Bollard-Workspace"] = workspace
+    return HostClient(HttpClient(address, headers), known=bool(known), named=(known or "").startswith(_OF_SOMEBODY))
 
 
 def _configured(environment: Mapping[str, str]) -> str:
@@ -45,16 +51,17 @@ def _configured(environment: Mapping[str, str]) -> str:
         settings = read_settings(environment, Path(), {})
     except HostError as error:
         raise UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint) from error
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{settings.port}"
+    return own_address(settings.host, settings.port, tls=bool(settings.tls_cert))
 
 
 class HostClient:
     """One host."""
 
-    def __init__(self, http: HttpClient, *, known: bool) -> None:
+    def __init__(self, http: HttpClient, *, known: bool, named: bool = False) -> None:
         self._http = http
         self._has_token = known
+        self.is_named = named
+        """Whether the token is a user's or a key's, so that the host knows in whose name it comes."""
 
     @property
     def address(self) -> str:
@@ -72,9 +79,31 @@ class HostClient:
         """Raises `HostProblem`."""
         return await self._call("PUT", path, body)
 
+    async def patch(self, path: str, body: JsonObject) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("PATCH", path, body)
+
+    async def upload(
+        self, method: str, path: str, data: bytes, media_type: str, sent: Callable[[int], None] | None = None
+    ) -> JsonObject:
+        """A body that is not JSON; `sent` hears how much of it is on its way. Raises `HostProblem`."""
+        return await self._send(method, path, data, {"Content-Type": media_type}, sent)
+
     async def delete(self, path: str) -> JsonObject:
         """Raises `HostProblem`."""
         return await self._call("DELETE", path, None)
+
+    async def begin_session(self, body: JsonObject) -> JsonObject:
+        """Log in. Raises `HostProblem`, with what the host says of a wrong password."""
+        data = json.dumps(body).encode()
+        try:
+            async with self._http.request("POST", "/api/v1/session", data, {"Accept": "application/json"}) as answer:
+                if answer.status == 401:
+                    raise await self._refusal(answer)
+                await self._refused(answer)
+                return _object(self.address, await answer.read())
+        except (Unreachable, ConnectionLost, BadAnswer) as error:
+            raise problem_of_failure(error) from error
 
     async def health(self) -> JsonObject:
         """What `/readyz` says, ready or not. Raises `HostProblem`."""
@@ -85,9 +114,19 @@ class HostClient:
             raise problem_of_failure(error) from error
 
     async def _call(self, method: str, path: str, body: JsonObject | None) -> JsonObject:
-        data = None if body is None else json.dumps(body).encode()
+        return await self._send(method, path, None if body is None else json.dumps(body).encode(), {})
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: dict[str, str],
+        sent: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        accepting = {"Accept": "application/json", **headers}
         try:
-            async with self._http.request(method, path, data, {"Accept": "application/json"}) as answer:
+            async with self._http.request(method, path, data, accepting, sent) as answer:
                 await self._refused(answer)
                 return _object(self.address, await answer.read())
         except (Unreachable, ConnectionLost, BadAnswer) as error:
@@ -106,18 +145,38 @@ class HostClient:
             await self._refused(answer)
             yield answer, _events(answer)
 
+    @asynccontextmanager
+    async def content(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """A body that is not JSON, piece by piece. Raises `HostProblem`."""
+        try:
+            async with self._http.request("GET", path) as answer:
+                await self._refused(answer)
+                yield answer.pieces()
+        except (Unreachable, ConnectionLost, BadAnswer) as error:
+            raise problem_of_failure(error) from error
+
     async def _refused(self, answer: Answer) -> None:
         if answer.status < 400:
             return
+        if answer.status == 401:
+            key = "error.token" if self._has_token else "error.no_token"
+            raise HostProblem(key, "hint.token", address=self.address)
+        raise await self._refusal(answer)
+
+    async def _refusal(self, answer: Answer) -> HostRefusal:
         try:
             error = cast("dict[str, Any]", _object(self.address, await answer.read()).get("error") or {})
         except BadAnswer:  # a proxy answers, or a path that the host does not know
             error = {}
-        if answer.status == 401:
-            key = "error.token" if self._has_token else "error.no_token"
-            raise HostProblem(key, "hint.token", address=self.address)
         message = str(error.get("message") or f"HTTP {answer.status}")
-        raise HostProblem("error.host", "hint.host", detail=message, advice=str(error.get("hint") or self.address))
+        return HostRefusal(
+            "error.host",
+            "hint.host",
+            code=str(error.get("code", "")),
+            details=cast("dict[str, Any]", error.get("details") or {}),
+            detail=message,
+            advice=str(error.get("hint") or self.address),
+        )
 
 
 async def _events(answer: Answer) -> AsyncIterator[ServerEvent]:

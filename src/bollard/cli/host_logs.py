@@ -6,8 +6,8 @@ The host logs through structlog; uvicorn and other libraries log through `loggin
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
-from typing import Any, Final
+from collections.abc import Callable, MutableMapping
+from typing import Any, Final, cast
 
 import structlog
 
@@ -17,17 +17,35 @@ from bollard.cli.limits import LINE_CHARACTERS
 __all__ = ["configure_logs"]
 
 _SECRET_NAMES: Final = re.compile(
-    r"token|secret|password|passwd|authorization|api_?key|cookie|credential", re.IGNORECASE
+    r"token(?!s$)|secret|password|passwd|authorization|api_?key|cookie|credential|signature|ticket", re.IGNORECASE
 )
-_SECRET_VALUES: Final = re.compile(r"bollard_[\w-]{20,}|(?<=Bearer )\S+|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+"""`…tokens` counts what a model read or wrote."""
+_SECRET_VALUES: Final = re.compile(
+    r"bollard_[\w-]{20,}"  # the admin token
+    r"|blk_\w+?_[\w-]{8,}"  # an API key
+    r"|bls_[\w-]{8,}"  # a session's token
+    r"|tkt_[\w-]{16,}"  # a stream ticket
+    r"|(?<=Bearer )\S+|(?<=Basic )\S+"
+    r"|(?<=bollard=)[^;,\s]+"  # a session's cookie
+    r"|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)"  # a password in a URL
+    r"|(?<=token=)[^&\s]+|(?<=ticket=)[^&\s]+|(?<=key=)[^&\s]+|(?<=secret=)[^&\s]+|(?<=password=)[^&\s]+",
+    re.IGNORECASE,
+)
+_DEPTH: Final = 8
+"""How deep a value is looked at; what is deeper is not shown."""
 _BLANK: Final = "***"
 _COLOURS: Final = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 
 Event = MutableMapping[str, Any]
 
 
-def configure_logs(level: str, *, for_people: bool) -> None:
-    """Everything from `level` on goes to stderr."""
+def configure_logs(level: str, *, for_people: bool, hidden: Callable[[Any], Any] = lambda value: value) -> None:
+    """Everything from `level` on goes to stderr; `hidden` takes known secrets out of a value."""
+
+    def scrubbed(logger: Any, method: str, event: Event) -> Event:
+        del logger, method
+        return hidden(event)
+
     number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
     last = _for_people(colours=sys.stderr.isatty()) if for_people else structlog.processors.JSONRenderer(default=str)
     structlog.configure(
@@ -36,6 +54,7 @@ def configure_logs(level: str, *, for_people: bool) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             without_secrets,
+            scrubbed,
             last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -51,14 +70,23 @@ def without_secrets(logger: Any, method: str, event: Event) -> Event:
     return {name: _blanked(name, value) for name, value in event.items()}
 
 
-def _blanked(name: str, value: Any) -> Any:
+def _blanked(name: str, value: Any, depth: int = 0) -> Any:
     if _SECRET_NAMES.search(name) and value is not None:
         return _BLANK
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
     if isinstance(value, str):
         return _SECRET_VALUES.sub(_BLANK, value)
-    if isinstance(value, dict):
-        return {key: _blanked(str(key), inner) for key, inner in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return value
+    if isinstance(value, dict | list | tuple):
+        if depth == _DEPTH:
+            return _BLANK
+        if isinstance(value, dict):
+            items = cast("dict[Any, Any]", value).items()
+            return {_blanked("", str(key)): _blanked(str(key), inner, depth + 1) for key, inner in items}
+        return [_blanked(name, inner, depth + 1) for inner in cast("list[Any]", value)]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return _SECRET_VALUES.sub(_BLANK, str(value))  # an exception, a path, a URL of some library
 
 
 def _named(logger: Any, method: str, event: Event) -> Event:

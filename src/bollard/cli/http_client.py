@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -170,20 +170,40 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def request(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        sent: Callable[[int], None] | None = None,
     ) -> AsyncGenerator[Answer]:
-        """Send a request; the answer's body is to be read inside the block."""
+        """Send a request; the answer's body is to be read inside the block. `sent` hears how much of the body is on its
+        way."""
         head = self._head(method, path, body, headers or {})
         reader, writer = await self._connect()
         try:
-            async with heard(str(self.address)):
-                writer.write(head + (body or b""))
-                await writer.drain()
+            await self._write(writer, head, body or b"", sent)
             yield await self._answer(reader)
         finally:
             writer.close()
             with contextlib.suppress(OSError, ssl.SSLError):
                 await writer.wait_closed()
+
+    async def _write(
+        self, writer: asyncio.StreamWriter, head: bytes, body: bytes, sent: Callable[[int], None] | None
+    ) -> None:
+        """At once, or a piece at a time where somebody wants to hear of it."""
+        if sent is None:
+            async with heard(str(self.address)):
+                writer.write(head + body)
+                await writer.drain()
+            return
+        writer.write(head)
+        for at in range(0, len(body), _PIECE_BYTES):
+            async with heard(str(self.address)):
+                writer.write(body[at : at + _PIECE_BYTES])
+                await writer.drain()
+            sent(min(at + _PIECE_BYTES, len(body)))
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         address = self.address
@@ -201,7 +221,7 @@ class HttpClient:
         fields = {"Host": str(address).partition("://")[2].partition("/")[0], "Connection": "close"}
         fields |= {**self._headers, **headers}
         if body is not None:
-            fields |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+            fields = {"Content-Type": "application/json", **fields, "Content-Length": str(len(body))}
         for name, value in fields.items():
             if "\n" in value or "\r" in value:
                 raise ValueError(f"the header {name} has a line break")

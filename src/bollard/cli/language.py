@@ -1,26 +1,53 @@
 """Which language to speak, and the catalogue of its sentences. Holds no sentence itself."""
 
 import importlib
+import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 __all__ = ["LANGUAGES", "Text", "choose_language", "load_text"]
 
 LANGUAGES: Final = ("en_US", "zh_Hans")
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Text:
     """The catalogue of one language: a sentence by key, with its fields filled in."""
 
-    def __init__(self, language: str, templates: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        language: str,
+        templates: Mapping[str, str],
+        host: Mapping[str, str] = _NOTHING,
+        codes: Mapping[str, str] = _NOTHING,
+    ) -> None:
         self.language = language
         self._templates = templates
+        self._host = host
+        self._codes = codes
 
     def __call__(self, key: str, /, **fields: object) -> str:
         return self._templates[key].format(**fields)
 
     def __contains__(self, key: object) -> bool:
         return key in self._templates
+
+    def of_host(self, sentence: str, code: str = "") -> str:
+        """What a host said, in this language: the same sentence where it is known, otherwise what its code means, and
+        the sentence as it came."""
+        if sentence in self._host:
+            return self._host[sentence]
+        for template, own in self._host.items():
+            if "{" in template and (found := _pattern(template).fullmatch(sentence)):
+                return own.format(**found.groupdict())
+        return f"{self._codes[code]} ({sentence})" if code in self._codes else sentence
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    """A sentence with fields, as what matches it."""
+    pieces = re.split(r"\{(\w+)\}", template)
+    return re.compile("".join(f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
 
 
 def choose_language(environment: Mapping[str, str]) -> str:
@@ -36,4 +63,4 @@ def choose_language(environment: Mapping[str, str]) -> str:
 def load_text(language: str) -> Text:
     """The catalogue of a language of `LANGUAGES`."""
     module = importlib.import_module(f"bollard.cli.text.{language}")
-    return Text(language, module.TEXT)
+    return Text(language, module.TEXT, module.HOST, module.CODES)

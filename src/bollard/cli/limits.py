@@ -38,3 +38,19 @@ WATCH_S: Final = 0.1
 """Time between two looks at what is still starting."""
 STOP_MARGIN_S: Final = 8.0
 """Time beyond its grace that a stopping host has to end what runs and to close its streams."""
+DEV_LOOK_S: Final = 0.3
+"""Time between two looks at the files of a plugin under development."""
+DEV_KEEP_S: Final = 15.0
+"""Time between two signs of life to the host that runs it; the host waits for a minute."""
+KNOWLEDGE_FILES: Final = 10_000
+"""Files that one `bollard knowledge put` sends."""
+KNOWLEDGE_FILE_BYTES: Final = 32 * 1024 * 1024
+"""The largest of them: what a host takes as a document."""
+KNOWLEDGE_LOOK_S: Final = 0.25
+"""Time between two looks at how far documents are indexed."""
+LOGIN_S: Final = 600.0
+"""Time for which `bollard mcp login` waits for the browser to come back; the host waits as long."""
+LOGIN_HEAD_S: Final = 10.0
+"""Time of one request to the port that it comes back to."""
+LOGIN_HEAD_BYTES: Final = 32 * 1024
+"""The head of such a request."""

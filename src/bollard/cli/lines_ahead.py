@@ -35,7 +35,7 @@ class _Line:
 class LinesAhead:
     """The lines of one chat."""
 
-    def __init__(self, client: HostClient, conversation: str, actor: JsonObject) -> None:
+    def __init__(self, client: HostClient, conversation: str, actor: JsonObject | None) -> None:
         self._client = client
         self._conversation = conversation
         self._actor = actor
@@ -51,7 +51,9 @@ class LinesAhead:
         task.add_done_callback(self._giving.discard)
 
     async def _give(self, run_id: str, text: str, told: Callable[[bool], None]) -> None:
-        body: JsonObject = {"input": {"text": text}, "actor": self._actor, "id": secrets.token_hex(16)}
+        body: JsonObject = {"input": {"text": text}, "id": secrets.token_hex(16)}
+        if self._actor is not None:
+            body["actor"] = self._actor
         try:
             answer = await self._client.post(f"/api/v1/runs/{run_id}/steer", body)
         except HostProblem:  # it cannot be steered, or it has ended: the line is the next message

@@ -10,7 +10,8 @@ from typing import Any, Final
 import typer
 
 from bollard.cli.app import build
-from bollard.cli.errors import EXIT_INTERRUPTED, CliError, UsageProblem
+from bollard.cli.columns import printable
+from bollard.cli.errors import EXIT_INTERRUPTED, CliError, HostRefusal, UsageProblem
 from bollard.cli.language import Text, choose_language, load_text
 from bollard.cli.shell import read_invocation
 
@@ -37,7 +38,8 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         code = build(text).main(args=rest, prog_name="bollard", standalone_mode=False, obj=shell)
         sys.stdout.flush()
     except CliError as error:
-        return _tell(text(error.key, **error.fields), text(error.hint, **error.fields), error.exit_code, text)
+        fields = _fields(error, text)
+        return _tell(text(error.key, **fields), text(error.hint, **fields), error.exit_code, text)
     except BrokenPipeError:
         # Whoever read our output has gone. What is still in the buffer must not fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -55,8 +57,17 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _fields(error: CliError, text: Text) -> dict[str, object]:
+    """What fills the sentences; those of a host are told in the reader's language, as far as they are known."""
+    if "advice" not in error.fields:  # only what a host says comes with its own hint
+        return error.fields
+    code = error.code if isinstance(error, HostRefusal) else ""
+    said = text.of_host(str(error.fields.get("detail", "")), code)
+    return {**error.fields, "detail": said, "advice": text.of_host(str(error.fields["advice"]))}
+
+
 def _tell(sentence: str, hint: str, code: int, text: Text) -> int:
-    sys.stderr.write(f"bollard: {sentence}\n{text('hint', hint=hint)}\n")
+    sys.stderr.write(printable(f"bollard: {sentence}\n{text('hint', hint=hint)}\n"))
     return code
 
 

@@ -130,7 +130,7 @@ async def converse(session: Playable, renderer: Renderer, text: Text, ask: LineS
         if message is None:
             return 0
         interrupts = _Interrupts(session, renderer, text)
-        with typed.reading(during):
+        with typed.reading(during, lambda: renderer.note(text("run.leaving"))):
             end = await _run(session, message, MESSAGE, interrupts)
         if end is None:
             return EXIT_INTERRUPTED
@@ -149,8 +149,8 @@ class _TypedLines:
         self._rest = b""
 
     @contextmanager
-    def reading(self, take: Callable[[str], None]) -> Generator[None]:
-        """Tell `take` every whole line."""
+    def reading(self, take: Callable[[str], None], leave: Callable[[], None]) -> Generator[None]:
+        """Tell `take` every whole line, and `leave` that there will be no more."""
         loop = asyncio.get_running_loop()
         descriptor = sys.stdin.fileno()
 
@@ -159,6 +159,7 @@ class _TypedLines:
             if not data:  # Ctrl-D: leave when the run has ended
                 self.closed = True
                 loop.remove_reader(descriptor)
+                leave()
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:

@@ -1,4 +1,4 @@
-"""`bollard plugin new | check | test | run`: reads the arguments and hands them on. Help texts are catalogue keys."""
+"""`bollard plugin …`: reads the arguments and hands them on. Help texts are catalogue keys."""
 
 import sys
 from pathlib import Path
@@ -9,6 +9,7 @@ import typer
 from bollard.cli.app import Command, Group
 from bollard.cli.errors import UsageProblem
 from bollard.cli.limits import LOAD_TIMEOUT_S, RUN_TIMEOUT_S
+from bollard.cli.plugin_host_commands import add_host_commands
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -122,6 +123,9 @@ def run(
     if event is not None and event != MESSAGE:
         messages = message or [""]  # one run on the event, with or without a text
     return asyncio.run(_play(ctx.obj, options, messages, event or MESSAGE))
+
+
+add_host_commands(app)
 
 
 async def _play(shell: Shell, options: "SessionOptions", messages: list[str] | None, event_type: str) -> int:

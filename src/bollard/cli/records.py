@@ -1,13 +1,17 @@
 """What becomes of a host's records here: lines for a program, or calls of the renderer that `plugin run` uses too."""
 
 import json
-from typing import Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
+from bollard.cli.columns import printable
 from bollard.cli.language import Text
 from bollard.cli.render import ApiDone, Renderer, RunEnded
 from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject
 
 __all__ = ["RecordLines", "RecordSink", "ShownRecords", "taken_away"]
+
+_OF_THE_HOST: Final = frozenset({"flow", "expires_ms"})
+"""What the host adds to what a runner said: no part of the result as the protocol has it."""
 
 
 class RecordSink(Protocol):
@@ -45,6 +49,8 @@ class ShownRecords:
         self._text = text
         self._began: float | None = None
         self._results = 0
+        self._asked: set[str] = set()
+        """Questions to people that nobody has answered."""
 
     def record(self, record: AgentRunRecord) -> None:
         if self._began is None:
@@ -53,8 +59,9 @@ class ShownRecords:
             self._ended(record)
         elif record.type in RESULT_PAYLOADS:
             self._results += not record.observed  # what the host assembled is no result of the runner
+            said = {name: value for name, value in record.data.items() if name not in _OF_THE_HOST}
             self._renderer.result(
-                AgentRunResult(run_id=record.run_id, type=record.type, data=record.data, sequence=record.seq)
+                AgentRunResult(run_id=record.run_id, type=record.type, data=said, sequence=record.seq)
             )
         elif record.type.startswith("result."):
             self._renderer.rejected(record.type, str(record.data.get("problem") or json.dumps(record.data)))
@@ -68,6 +75,15 @@ class ShownRecords:
                 self._renderer.note(self._text("chat.injected"))
             case "steering.dropped":
                 self._renderer.note(self._text(_given_back(data)))
+            case "approval.requested":
+                self._asked.add(str(data.get("approval_id")))
+                asked = {"name": printable(str(data.get("name"))), "approval": str(data.get("approval_id"))}
+                self._renderer.note(self._text("chat.waits", **asked))
+            case "approval.granted" | "approval.denied" | "approval.expired":
+                self._asked.discard(str(data.get("approval_id")))
+            case "question.asked":
+                asked = {"question": printable(str(data.get("question"))), "id": str(data.get("question_id"))}
+                self._renderer.note(self._text("chat.question", **asked))
             case "grant.revoked":
                 self._renderer.note(self._text("chat.revoked", what=taken_away(data, self._text)))
             case "api.denied" if "action" in data:
@@ -85,6 +101,10 @@ class ShownRecords:
                 self._renderer.note(self._text("chat.gap_uncommitted"))
             case "behind":
                 self._renderer.note(self._text("chat.gap_behind"))
+            case "closing":
+                self._renderer.note(self._text("chat.gap_closing"))
+            case "revoked":
+                self._renderer.note(self._text("chat.gap_revoked"))
             case reason:
                 fields = {"first": said.get("first"), "last": said.get("last"), "reason": reason}
                 self._renderer.note(self._text("chat.gap", **fields))
@@ -103,7 +123,10 @@ class ShownRecords:
                 seconds=max(0.0, record.created_at - began),
             )
         )
-        if (key := f"failure.{code}") in self._text:
+        asked, self._asked = self._asked, set[str]()
+        if code == "host.lost" and asked:  # sent again, it would be asked for twice
+            self._renderer.note(self._text("hint", hint=self._text("chat.still_asked")))
+        elif (key := f"failure.{code}") in self._text:
             self._renderer.note(self._text("hint", hint=self._text(key)))
 
 

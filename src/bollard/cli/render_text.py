@@ -104,6 +104,9 @@ class TextRenderer:
             return  # it has no effect, and `rejected` says so
         if isinstance(payload, MessageDelta):
             self._delta(payload)
+        elif isinstance(payload, MessageCompleted) and payload.message.role == "tool":
+            words = {"name": payload.message.name or "", "result": self._words(payload.message.content)}
+            self._aside(shorten(self._text("run.tool_completed", **words), LINE_CHARACTERS), "dim")
         elif isinstance(payload, MessageCompleted):
             self._completed = True
             self._whole(payload.message, payload.message_id)

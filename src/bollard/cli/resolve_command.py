@@ -49,7 +49,7 @@ def resolve(
     body |= {name: value for name, value in named.items() if value is not None}
     if actor is not None:
         body["actor"] = {**actor_of(actor)}
-    answer = asyncio.run(find_host(url, token, os.environ).post("/api/v1/resolve", body))
+    answer = asyncio.run(find_host(url, token, os.environ).post("/api/v1/bindings/resolve", body))
     if shell.for_programs:
         shell.print_json(answer)
         return 0
@@ -67,9 +67,13 @@ def _told(answer: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("resolve.nobody")
         return
     runs = ", ".join(decision.get("run_ids", ()))
-    yield text(f"resolve.decision.{decision['kind']}", agent=answer["agent"], runs=runs, reason=decision.get("message"))
-    if (refused := answer["refused"]) is not None:
-        yield text("resolve.refused", code=refused["code"], reason=refused["message"])
-        yield text("hint", hint=refused["hint"])
+    kind, fields = decision["kind"], {"agent": answer["agent"], "runs": runs}
+    if (refused := answer["refused"]) is None:
+        yield text(f"resolve.decision.{kind}", **fields, reason=text.of_host(decision.get("message") or ""))
+    else:
+        yield text("resolve.refused", code=refused["code"], reason=text.of_host(refused["message"]))
+        yield text("hint", hint=text.of_host(refused["hint"]))
+        if f"resolve.open.{kind}" in text:
+            yield text(f"resolve.open.{kind}", **fields)
     if (grant := answer["grant"]) is not None:
         yield text("resolve.granted", names=", ".join(grant["operations"]) or text("rights.none"))

@@ -40,12 +40,11 @@ def steer(
     import secrets
 
     shell: Shell = ctx.obj
-    body: JsonObject = {
-        "input": {"text": text.encode("utf-8", "replace").decode()},
-        "actor": {**speaker(actor)},
-        "id": secrets.token_hex(16),
-    }
-    answer = asyncio.run(find_host(url, token, os.environ).post(run_path(run, "/steer"), body))
+    client = find_host(url, token, os.environ)
+    body: JsonObject = {"input": {"text": text.encode("utf-8", "replace").decode()}, "id": secrets.token_hex(16)}
+    if (who := speaker(actor, named=client.is_named)) is not None:
+        body["actor"] = {**who}
+    answer = asyncio.run(client.post(run_path(run, "/steer"), body))
     if shell.for_programs:
         shell.print_json(answer)
     else:

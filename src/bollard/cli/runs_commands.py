@@ -24,8 +24,8 @@ _PAGE = 20
 
 
 @app.callback()
-def runs(ctx: typer.Context) -> int:
-    return _list(ctx.obj, {"limit": str(_PAGE)}, None, None) if ctx.invoked_subcommand is None else 0
+def runs(ctx: typer.Context, url: UrlOption = None, token: TokenOption = None) -> int:
+    return _list(ctx.obj, {"limit": str(_PAGE)}, url, token) if ctx.invoked_subcommand is None else 0
 
 
 @app.command("list", cls=Command, help="runs.list")
@@ -50,8 +50,10 @@ def show(ctx: typer.Context, run: RunId, url: UrlOption = None, token: TokenOpti
     if shell.for_programs:
         shell.print_json(found)
     else:
-        for name, value in found.items():
-            shell.print(f"{name}: {printable(str(value))}")
+        from bollard.cli.runs_text import run_lines
+
+        for line in run_lines(found, shell.text):
+            shell.print(line)
     return 0
 
 
@@ -65,6 +67,34 @@ def cancel(ctx: typer.Context, run: RunId, url: UrlOption = None, token: TokenOp
         shell.print_json(answer)
     else:
         shell.print(shell.text("runs.cancelling", run=run))
+    return 0
+
+
+@app.command("answer", cls=Command, help="runs.answer")
+def answer(
+    ctx: typer.Context,
+    run: RunId,
+    words: Annotated[str, typer.Argument(metavar="ANSWER", help="runs.answer_words")],
+    question: Annotated[str | None, typer.Option("--question", metavar="ID", help="runs.answer_question")] = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+) -> int:
+    import asyncio
+
+    shell: Shell = ctx.obj
+    host = find_host(url, token, os.environ)
+    if question is None:
+        page = asyncio.run(host.get(run_path(run, "/questions")))
+        asked = cast("list[dict[str, Any]]", page["items"])
+        if not asked:
+            raise UsageProblem("error.no_question", "hint.no_question", run=run)
+        question = str(asked[0]["question_id"])
+    path = run_path(run, f"/questions/{quote(question, safe='')}/answer")
+    told = asyncio.run(host.post(path, {"answer": words}))
+    if shell.for_programs:
+        shell.print_json(told)
+    else:
+        shell.print(shell.text("runs.answered", run=run))
     return 0
 
 

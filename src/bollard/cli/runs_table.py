@@ -25,8 +25,8 @@ def runs_table(items: Sequence[dict[str, Any]], text: Text) -> Table:
     table.add_column(text("runs.column.seconds"), justify="right")
     for item in items:
         status, finished = item["status"], item.get("finished_at")
-        key = f"status.{status}"
-        said = item.get("status_reason") or (text(key) if key in text else status)
+        reason = item.get("status_reason") or status
+        said = text(key) if (key := f"status.{reason}") in text else reason
         table.add_row(
             printable(item["run_id"]),
             printable(item["agent_id"]),

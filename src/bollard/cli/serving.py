@@ -1,16 +1,12 @@
 """Runs the host in this process: the socket, the lock, the loop, the signals. What a host is, `bollard.host` knows."""
 
 import asyncio
-import contextlib
 import errno
 import gc
 import os
 import signal
 import socket
-from collections.abc import Generator
-from typing import TYPE_CHECKING
-
-import uvicorn
+import ssl
 
 from bollard import __version__
 from bollard.cli.announcing import Announcer
@@ -18,38 +14,31 @@ from bollard.cli.credentials import Credential, Credentials, credentials_path
 from bollard.cli.data_lock import DataLock
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_problems import problem_of
-from bollard.cli.http_protocol import OneSendProtocol
+from bollard.cli.http_server import HttpServer, tls_of
 from bollard.cli.limits import STOP_MARGIN_S, WATCH_S
+from bollard.cli.systemd_notice import tell_systemd
 from bollard.host.app import Host
 from bollard.host.errors import HostError
+from bollard.host.exposure import own_address
+from bollard.host.secrets.redactor import Redactor
 from bollard.host.settings import Settings
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
 __all__ = ["serve"]
 
 _OURS = (signal.SIGTERM, signal.SIGINT)
-_SETTLED = frozenset({"ready", "quarantined", "stopped"})
+_SETTLED = frozenset({"ready", "away", "quarantined", "stopped"})
 
 
-class _Server(uvicorn.Server):
-    """Leaves the signals to us: stopping the host comes first."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
-def serve(settings: Settings, announcer: Announcer) -> int:
+def serve(settings: Settings, announcer: Announcer, redactor: Redactor | None = None) -> int:
     """Until a signal comes; 0 after an orderly stop. Raises `CliError` when the host cannot start."""
     lock = DataLock.take(settings.data)
     try:
+        tls = _tls(settings)
         with _bound(settings) as listener:
-            host = _host(settings)
-            address = f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
+            host = _host(settings, redactor)
+            address = own_address(settings.host, listener.getsockname()[1], tls=tls is not None)
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                return runner.run(_Serving(settings, host, announcer, address).run(listener))
+                return runner.run(_Serving(settings, host, announcer, address, tls).run(listener))
     finally:
         lock.close()
 
@@ -70,8 +59,12 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 20, 100)
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    """Before anything else is begun, like the socket."""
+    try:
+        return tls_of(settings)
+    except HostError as error:
+        raise problem_of(error) from error
 
 
 def _bound(settings: Settings) -> socket.socket:
@@ -89,9 +82,9 @@ def _bound(settings: Settings) -> socket.socket:
     return listener
 
 
-def _host(settings: Settings) -> Host:
+def _host(settings: Settings, redactor: Redactor | None) -> Host:
     try:
-        return Host(settings)
+        return Host(settings, redactor=redactor, environment=os.environ)
     except OSError as error:
         detail = error.strerror or error
         raise UsageProblem("error.write", "hint.data", path=settings.data, detail=detail) from error
@@ -102,11 +95,14 @@ def _host(settings: Settings) -> Host:
 class _Serving:
     """One host from its start to its stop."""
 
-    def __init__(self, settings: Settings, host: Host, announcer: Announcer, address: str) -> None:
+    def __init__(
+        self, settings: Settings, host: Host, announcer: Announcer, address: str, tls: ssl.SSLContext | None
+    ) -> None:
         self._settings = settings
         self._host = host
         self._announcer = announcer
         self._address = address
+        self._tls = tls
         self._stop = asyncio.Event()
 
     async def run(self, listener: socket.socket) -> int:
@@ -118,7 +114,8 @@ class _Serving:
         except HostError as error:
             raise problem_of(error) from error
         saved = await asyncio.to_thread(self._remember)  # before anybody can ask: whoever reaches the host finds it
-        server = self._server_of(app)
+        stop_s = self._settings.grace_s + STOP_MARGIN_S
+        server = HttpServer(app, self._settings, stop_s=stop_s, tls=self._tls)
         _settle_memory()
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         watching = asyncio.create_task(self._watch())
@@ -132,8 +129,11 @@ class _Serving:
             if not self._host.broken.is_set():
                 self._announcer.stopping(self._settings.grace_s)
         finally:
-            server.should_exit = True
             watching.cancel()
+            tell_systemd(os.environ, "STOPPING=1")
+            if not self._host.broken.is_set():
+                await self._host.drain()  # while the server still serves: who asks is told, who reads gets the end
+            server.should_exit = True
             await (self._host.abandon() if self._host.broken.is_set() else self._host.stop())
             server.force_exit = True  # every run has ended: a reader that is still there waits for nothing
             await serving
@@ -143,21 +143,6 @@ class _Serving:
         self._announcer.stopped()
         return 0
 
-    def _server_of(self, app: "ASGIApp") -> _Server:
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            http=OneSendProtocol,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=round(self._settings.grace_s + STOP_MARGIN_S),
-            server_header=False,
-            proxy_headers=False,
-        )
-        return _Server(config)
-
     def _signalled(self) -> None:
         """The first signal stops the host, a second one does not wait for its runs."""
         if self._stop.is_set():
@@ -166,6 +151,7 @@ class _Serving:
 
     def _announce(self, saved: str | None) -> None:
         self._announcer.listening(self._address, __version__, self._settings)
+        tell_systemd(os.environ, "READY=1", f"STATUS=listens at {self._address}")
         if self._host.new_token is not None:
             self._announcer.token(self._host.new_token, saved)
 

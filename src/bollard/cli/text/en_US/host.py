@@ -1,0 +1,8 @@
+"""What a host says, in English: as it says it."""
+
+from typing import Final
+
+__all__ = ["CODES", "HOST"]
+
+HOST: Final[dict[str, str]] = {}
+CODES: Final[dict[str, str]] = {}

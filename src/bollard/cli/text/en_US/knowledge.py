@@ -1,0 +1,78 @@
+"""What the command line says in English about knowledge bases."""
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["KNOWLEDGE"]
+
+KNOWLEDGE: Final[Mapping[str, str]] = {
+    "knowledge": "Keep documents in knowledge bases that agents can look things up in.\n\n"
+    "Without a command, they are listed.",
+    "knowledge.list": "List the knowledge bases of the workspace.",
+    "knowledge.add": "Add a knowledge base, or change one.\n\n"
+    "Nobody gets it by that: an agent's configuration or policy names the bases that it has. A change of how documents "
+    "are cut up indexes them anew.",
+    "knowledge.show": "Show a knowledge base: what it is for, and how its documents are cut up.",
+    "knowledge.remove": "Remove a knowledge base, with every document of it.",
+    "knowledge.put": "Put files or folders into a knowledge base: text, Markdown, HTML, PDF, DOCX.\n\n"
+    "A file of the same name replaces the one that was there. Waits until all are indexed.",
+    "knowledge.documents": "List the documents of a knowledge base, and how far each is indexed.",
+    "knowledge.forget": "Delete a document, with all that was made of it.",
+    "knowledge.ask": "Ask a knowledge base what it says about something, as an agent would.",
+    "knowledge.reindex": "Index every document of a knowledge base anew, in the background.",
+    "knowledge.base": "The id of the knowledge base.",
+    "knowledge.document": "The id of the document.",
+    "knowledge.name": "What people call it.",
+    "knowledge.description": "What it knows: people and models choose by it.",
+    "knowledge.embedding": "How it finds: bundled by meaning and by words, none by words alone.",
+    "knowledge.chunk_tokens": "How large the pieces are that documents are cut into.",
+    "knowledge.overlap_tokens": "What a piece repeats of the one before it.",
+    "knowledge.flow": "What a run takes in that reads of it: private, untrusted, both, or none.",
+    "knowledge.rerank": "A model that puts what was found into a better order.",
+    "knowledge.files": "Files and folders.",
+    "knowledge.source": "Where they come from, as they are cited.",
+    "knowledge.meta": "What is known of them; questions can be narrowed by it. Again for more.",
+    "knowledge.no_wait": "Do not wait until they are indexed.",
+    "knowledge.question": "The question.",
+    "knowledge.top": "How many passages.",
+    "knowledge.where": "Only documents with this metadata. Again for more.",
+    "knowledge.none": "The workspace has no knowledge bases. Add one: bollard knowledge add BASE",
+    "knowledge.empty": "{base} has no documents. Put some into it: bollard knowledge put {base} FILE",
+    "knowledge.nothing": "Nothing was found.",
+    "knowledge.saved": "knowledge base {base} saved, revision {revision}",
+    "knowledge.next": "give it to an agent: choose {base} in its configuration, or name it in its policy, "
+    "access.resources.knowledge_bases.add",
+    "knowledge.removed": "knowledge base {base} removed, and all that it held",
+    "knowledge.removing": "knowledge base {base} removed; what it held is erased as soon as it can be",
+    "knowledge.forgotten": "{document} of {base} deleted",
+    "knowledge.reindexing": "the documents of {base} are indexed anew: bollard knowledge documents {base}",
+    "knowledge.indexing": "indexing",
+    "knowledge.head": "{base}: {name}",
+    "knowledge.cut": "  found by: {embedding}; pieces of {chunk} tokens that share {overlap}",
+    "knowledge.brings": "  a run that reads of it takes in: {flow}",
+    "knowledge.brings_nothing": "nothing",
+    "knowledge.reranked": "  put in order by: {model}",
+    "knowledge.document_line": "{document}: {status}",
+    "knowledge.status.waiting": "waits to be indexed",
+    "knowledge.status.indexing": "{done} of {chunks} pieces indexed",
+    "knowledge.status.ready": "{chunks} pieces indexed",
+    "knowledge.status.failed": "failed: {error}",
+    "knowledge.passage": "[{number}] {where} ({score})",
+    "knowledge.page": "{where}, page {page}",
+    "knowledge.column.base": "Base",
+    "knowledge.column.name": "Name",
+    "knowledge.column.about": "About",
+    "knowledge.column.document": "Document",
+    "knowledge.column.status": "Status",
+    "knowledge.column.size": "Bytes",
+    "error.knowledge_pair": "{word} is no NAME=VALUE",
+    "hint.knowledge_pair": "write for example language=en",
+    "error.knowledge_file": "there is no file {path}",
+    "hint.knowledge_file": "name files or folders that are there",
+    "error.knowledge_files": "these are {count} files",
+    "hint.knowledge_files": "put 1 to {most} files at once",
+    "error.knowledge_large": "{path} is larger than {most} bytes",
+    "hint.knowledge_large": "split it, or leave it out",
+    "error.knowledge_failed": "documents that could not be read: {count}",
+    "hint.knowledge_failed": "`bollard knowledge documents {base}` says why",
+}

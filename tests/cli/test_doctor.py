@@ -1,0 +1,381 @@
+"""`bollard doctor`: each condition is made for real, and found, explained and mended by what it says."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bollard.cli.doctor_checks import CHECKS, examine
+from bollard.cli.doctor_facts import (
+    AgentFacts,
+    DataFacts,
+    Facts,
+    HostFacts,
+    PluginFacts,
+    PortFacts,
+    SandboxFacts,
+    SettingsFacts,
+    StoreFacts,
+)
+from bollard.cli.text.en_US import TEXT
+
+BOLLARD = str(Path(sys.executable).with_name("bollard"))
+FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
+NOTES = {
+    "not_running",
+    "sandbox",
+    "sandbox_missing",
+    "schema_older",
+    "data_absent",
+    "no_token",
+    "files_low",
+    "only_demo",
+}
+"""What may be said of any machine."""
+
+CRASHES = """
+import os
+os._exit(7)
+"""
+
+NEEDY = """
+from pydantic import BaseModel
+from bollard.sdk import RunContext, runner
+from bollard.sdk.form import ModelSelector
+
+class Config(BaseModel):
+    model: ModelSelector = None
+
+@runner(label="Needy", config=Config)
+async def needy(ctx: RunContext):
+    yield ctx.completed("fine")
+"""
+
+
+@pytest.fixture
+def well() -> Facts:
+    return Facts(
+        settings=SettingsFacts(host="127.0.0.1", port=8420, connections=1000),
+        data=DataFacts(
+            path="data",
+            there=True,
+            is_folder=True,
+            writable=True,
+            owner=1,
+            me=1,
+            mode=0o700,
+            free_bytes=1 << 40,
+            total_bytes=1 << 41,
+            holder=None,
+        ),
+        port=PortFacts(taken=False, by=None, is_host=False),
+        store=StoreFacts(name="data/bollard.db", revision="0002", known=("0001", "0002"), newest_ms=1000),
+        sandbox=SandboxFacts(level="bubblewrap", landlock=7, user_namespaces=True, bubblewrap=True),
+        now_ms=2000,
+        files=20_000,
+    )
+
+
+@pytest.fixture
+def ask(bollard, tmp_path):
+    """Run the doctor on a data directory of its own; what it found, by check."""
+
+    def run(*arguments: str, data: Path | None = None, **variables: str):
+        chosen = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "BOLLARD_PORT": "1", **variables}
+        done = bollard("doctor", "--data", str(data or tmp_path / "data"), *arguments, **chosen)
+        assert done.err == ""
+        told = done.json
+        assert told["healthy"] == (done.code == 0) == (told["errors"] == 0)
+        return {finding["check"]: finding for finding in told["findings"]}
+
+    return run
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Path:
+    """A data directory with a database of the previous revision."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    with sqlite3.connect(data / "bollard.db") as connection:
+        connection.executescript((FIXTURES / "v0001.sqlite.sql").read_text(encoding="utf-8"))
+    connection.close()
+    return data
+
+
+def found(facts: Facts) -> dict[str, str]:
+    return {finding.check: finding.severity for finding in examine(facts)}
+
+
+def test_a_host_that_is_well_gets_a_word_about_its_sandbox_and_nothing_else(well):
+    assert found(well) == {"not_running": "note", "sandbox": "note"}
+    running = HostFacts(address="http://x", ready=True, version="1", agents=())
+    assert found(replace(well, host=running)) == {"sandbox": "note"}
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "check", "severity"),
+    [
+        ("settings", {"problem": "no", "field": "host"}, "public_bind", "error"),
+        ("settings", {"problem": "no", "field": "port"}, "settings", "error"),
+        ("settings", {"connections": 100_000}, "files_low", "warning"),
+        ("data", {"is_folder": False}, "data_no_folder", "error"),
+        ("data", {"owner": 2}, "data_owner", "error"),
+        ("data", {"writable": False}, "data_unwritable", "error"),
+        ("data", {"there": False}, "data_absent", "note"),
+        ("data", {"there": False, "writable": False}, "data_unwritable", "error"),
+        ("data", {"mode": 0o755}, "data_open", "warning"),
+        ("data", {"exposed": ("keys/a",)}, "key_readable", "error"),
+        ("data", {"free_bytes": 1 << 20}, "disk_full", "error"),
+        ("data", {"free_bytes": 1 << 29}, "disk_low", "warning"),
+        ("data", {"holder": 7}, "data_busy", "error"),
+        ("port", {"taken": True, "by": "nc", "pid": 9}, "port_taken", "error"),
+        ("port", {"refused": "Permission denied"}, "port_refused", "error"),
+        ("port", {"taken": True, "is_host": True}, "port_other_host", "error"),
+        ("store", {"problem": "gone"}, "store_unreachable", "error"),
+        ("store", {"revision": "0001"}, "schema_older", "note"),
+        ("store", {"revision": "0003"}, "schema_newer", "error"),
+        ("store", {"fault": "edited"}, "chain_broken", "error"),
+        ("store", {"newest_ms": 200_000}, "record_future", "error"),
+        ("sandbox", {"level": None, "problem": "no Landlock"}, "sandbox_missing", "note"),
+    ],
+)
+def test_each_condition_has_its_finding(well, part, change, check, severity):
+    facts = replace(well, **{part: replace(getattr(well, part), **change)})
+    assert found(facts)[check] == severity
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ({"ready": False, "reasons": ("draining",)}, "not_ready"),
+        ({"plugins": (PluginFacts(name="p", status="quarantined", problem="it crashed"),)}, "plugin_quarantined"),
+        ({"agents": None}, "no_token"),
+        ({"agents": (AgentFacts(agent_id="a", models=("model",)),)}, "no_model"),
+        ({"only_demo": True}, "only_demo"),
+    ],
+)
+def test_each_condition_of_a_running_host_has_its_finding(well, change, check):
+    running = HostFacts(address="http://x", ready=True, version="1", agents=())
+    assert check in found(replace(well, host=replace(running, **change)))
+
+
+def test_two_hosts_in_each_others_place_are_told_apart(well):
+    data = replace(well.data, holder=7)
+    port = PortFacts(taken=True, by="bollard", pid=9, is_host=True)
+    assert {"data_busy", "port_other_host"} <= set(found(replace(well, data=data, port=port)))
+    assert not {"data_busy", "port_other_host"} & set(found(replace(well, data=data, port=replace(port, pid=7))))
+    assert not {"data_busy", "port_other_host"} & set(found(replace(well, data=data, port=replace(port, pid=None))))
+
+
+def test_a_clock_that_jumped_is_told_in_both_directions(well):
+    assert "clock_jump" in found(replace(well, drift_s=3600.0))
+    assert "clock_jump" in found(replace(well, drift_s=-3600.0))
+    assert "clock_jump" not in found(replace(well, drift_s=1.0))
+
+
+def test_every_finding_says_what_why_and_how_to_mend_it():
+    said = {key.split(".")[1] for key in TEXT if key.startswith("doctor.") and key.count(".") == 2}
+    assert len(said) > 20
+    for check in said:
+        assert all(f"doctor.{check}{part}" in TEXT for part in ("", ".why", ".fix"))
+    assert len(CHECKS) >= 9
+
+
+# --- the real conditions ---
+
+
+def test_an_empty_folder_is_well(ask):
+    assert set(ask()) <= NOTES
+
+
+def test_a_taken_port_is_named_with_who_took_it(ask):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        stop = threading.Event()
+        answering = threading.Thread(target=_answer_nonsense, args=(listener, stop))
+        answering.start()
+        told = ask("--port", str(listener.getsockname()[1]))["port_taken"]
+        stop.set()
+        answering.join()
+    assert str(os.getpid()) in told["what"]
+    assert "--port" in told["fix"]
+
+
+def _answer_nonsense(listener: socket.socket, stop: threading.Event) -> None:
+    listener.settimeout(0.1)
+    while not stop.is_set():
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            continue
+        with connection:
+            connection.recv(1024)
+            connection.sendall(b"220 mail.example.org ESMTP\r\n")
+
+
+def test_an_address_that_is_not_of_this_machine_is_found(ask):
+    told = ask(BOLLARD_HOST="192.0.2.7", BOLLARD_ORIGINS="https://bollard.example.org")
+    assert "192.0.2.7:1 cannot be listened on" in told["port_refused"]["what"]
+
+
+def test_a_data_directory_that_is_a_file_is_found(ask, tmp_path):
+    (tmp_path / "data").write_text("x")
+    assert "data_no_folder" in ask()
+
+
+def test_a_data_directory_that_cannot_be_written_or_looked_into_is_found():
+    program = (
+        "import os, sys\n"
+        "from bollard.cli.doctor_probing import probe; from bollard.cli.doctor_checks import examine\n"
+        "probe({'HOME': sys.argv[1]}, {'data': sys.argv[1], 'port': 1}, None)  # loads what is loaded late\n"
+        "if os.geteuid() == 0: os.seteuid(65534)\n"
+        "for name in ('closed', 'hidden/data'):\n"
+        "    asked = {'data': os.path.join(sys.argv[1], name), 'port': 1}\n"
+        "    print(*(finding.check for finding in examine(probe({'HOME': sys.argv[1]}, asked, None))))"
+    )
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "hidden" / "data").mkdir(parents=True)
+        (folder / "closed").mkdir()
+        for path, mode in ((folder, 0o755), (folder / "closed", 0o555), (folder / "hidden", 0)):
+            path.chmod(mode)
+        done = subprocess.run([sys.executable, "-c", program, place], capture_output=True, text=True, check=False)
+        (folder / "hidden").chmod(0o700)
+    assert done.returncode == 0, done.stderr
+    closed, hidden = (set(line.split()) for line in done.stdout.splitlines())
+    assert "data_unwritable" in closed
+    assert "data_unwritable" in hidden
+
+
+def test_a_public_address_without_tls_is_found(ask):
+    told = ask(BOLLARD_HOST="0.0.0.0")["public_bind"]
+    assert "tls_cert" in told["fix"]
+    assert told["fields"]["host"] == "0.0.0.0"
+
+
+def test_a_public_address_of_the_settings_file_is_found(ask, write):
+    write("bollard.toml", 'host = "0.0.0.0"\n')
+    assert ask()["public_bind"]["fields"]["host"] == "0.0.0.0"
+
+
+def test_settings_that_cannot_work_are_found(ask):
+    assert "workers" in ask(BOLLARD_WORKERS="0")["settings"]["what"]
+
+
+def test_a_database_that_cannot_be_reached_is_found(ask):
+    told = ask("--database", "postgresql://postgres@127.0.0.1:1/nothing")
+    assert "PostgreSQL" in told["store_unreachable"]["what"]
+
+
+def test_an_older_schema_is_a_note_and_a_newer_one_a_problem(ask, past, bollard):
+    assert ask()["schema_older"]["severity"] == "note"
+    with sqlite3.connect(past / "bollard.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    assert "9999" in ask()["schema_newer"]["what"]
+
+
+def test_a_key_that_others_can_read_is_found(ask, past):
+    (past / "keys").mkdir()
+    key = past / "keys" / "admin-token.sha256"
+    key.write_text("x")
+    key.chmod(0o644)
+    assert str(key) in ask()["key_readable"]["what"]
+    key.chmod(0o600)
+    assert "key_readable" not in ask()
+
+
+def test_a_log_that_was_changed_is_found(ask, past):
+    assert "chain_broken" not in ask()
+    with sqlite3.connect(past / "bollard.db") as connection:
+        connection.execute("UPDATE records SET data = X'7b7d' WHERE id = (SELECT max(id) FROM records)")
+    connection.close()
+    assert "data was changed" in ask()["chain_broken"]["what"]
+
+
+def test_a_record_of_the_future_is_found(ask, past):
+    with sqlite3.connect(past / "bollard.db") as connection:
+        later = round(time.time() * 1000) + 3_600_000
+        connection.execute("UPDATE records SET created_ms = ? WHERE id = (SELECT max(id) FROM records)", (later,))
+    connection.close()
+    told = ask()
+    assert int(told["record_future"]["fields"]["seconds"]) > 3500
+    assert "chain_broken" in told  # the time is part of what was signed
+
+
+def test_a_disk_that_is_nearly_full_is_found(tmp_path):
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is missing: it gives the doctor a small disk")
+    (tmp_path / "data").mkdir()
+    script = 'mount -t tmpfs -o size=1m tmpfs "$1" && exec "$2" doctor --data "$1"'
+    command = ["unshare", "-Urm", "sh", "-c", script, "sh", str(tmp_path / "data"), BOLLARD]
+    environment = {**os.environ, "BOLLARD_PORT": "1", "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    if "mount" in done.stderr:
+        pytest.skip(f"a tmpfs in a user namespace is missing: {done.stderr}")
+    assert done.returncode == 1, done.stderr
+    assert '"disk_full"' in done.stdout
+
+
+def test_few_open_files_are_found(tmp_path):
+    command = ["sh", "-c", 'ulimit -n 300 && exec "$1" doctor --data nowhere', "sh", BOLLARD]
+    environment = {**os.environ, "BOLLARD_PORT": "1", "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert '"files_low"' in done.stdout
+    assert done.returncode == 0, "a warning fails nothing"
+
+
+def test_a_running_host_is_asked_and_is_well(host, bollard):
+    done = bollard("doctor", "--data", str(host.data), **host.variables)
+    assert done.code == 0, done.out
+    assert done.json["host"] == host.url
+    assert {finding["check"] for finding in done.json["findings"]} <= NOTES | {"disk_low"}
+    told = bollard("doctor", "--data", str(host.data), "--text", **{**host.variables, "BOLLARD_LANG": "zh_Hans"})
+    assert "没有阻碍" in told.out
+
+
+def test_a_host_that_listens_elsewhere_is_told_from_one_with_other_data(host, bollard, tmp_path):
+    elsewhere = bollard("doctor", "--data", str(host.data), "--port", "1", XDG_CONFIG_HOME=str(tmp_path)).json
+    busy = next(finding for finding in elsewhere["findings"] if finding["check"] == "data_busy")
+    assert busy["fields"]["pid"] == host.process.pid
+    other = bollard("doctor", "--data", str(tmp_path / "other"), "--port", str(host.port)).json
+    assert "port_other_host" in {finding["check"] for finding in other["findings"]}
+
+
+def test_a_clock_that_jumped_since_the_start_is_found(new_host, bollard):
+    host = new_host().start()
+    lock = host.data / "lock"
+    hour_ago = time.time() - 3600
+    os.utime(lock, (hour_ago, hour_ago))  # as if the wall clock had been an hour behind when the host started
+    found = {f["check"]: f for f in bollard("doctor", "--data", str(host.data), **host.variables).json["findings"]}
+    assert found["clock_jump"]["fields"]["seconds"].startswith("+3")
+
+
+def test_a_plugin_in_quarantine_and_an_agent_without_its_model_are_found_with_the_reason(new_host, bollard):
+    host = new_host()
+    (host.folder / "crashes.py").write_text(CRASHES)
+    (host.folder / "needy.py").write_text(NEEDY)
+    host.start("--plugins", "crashes.py", "--plugins", "needy.py", agents=("demo", "echo", "needy"))
+    host.wait_for("plugin.failed")
+    needy = bollard("agents", "new", "chooser", "--runner", "needy", **host.variables).json
+    needy["config"]["model"] = "gpt-none"
+    assert bollard("agents", "save", "-", stdin=json.dumps(needy), **host.variables).code == 0
+    done = bollard("doctor", "--data", str(host.data), **host.variables)
+    assert done.code == 1
+    found = {finding["check"]: finding for finding in done.json["findings"]}
+    assert found["plugin_quarantined"]["fields"]["plugin"] == "crashes"
+    assert found["plugin_quarantined"]["fields"]["problem"]
+    assert found["no_model"]["fields"] == {"agent": "chooser", "models": "model"}
+    host.signal(signal.SIGTERM)

@@ -1,0 +1,222 @@
+"""`bollard plugin install`, `update`, `logs`, `dev` and the rest against a real host."""
+
+import io
+import json
+import signal
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MANIFEST = """
+apiVersion: bollard/v1
+kind: Plugin
+metadata:
+  author: acme
+  name: {name}
+  version: {version}
+  label: {{en_US: Talker, zh_Hans: 说话者}}
+  description: {{en_US: Talks., zh_Hans: 说话。}}
+spec:
+  runners:
+    - name: default
+      label: {{en_US: Talker, zh_Hans: 说话者}}
+      description: {{en_US: Talks., zh_Hans: 说话。}}
+      permissions: {permissions}
+      entry: "runner:talk"
+"""
+RUNNER = """
+from bollard.sdk import RunContext, runner
+
+
+@runner(label="Talker")
+async def talk(ctx: RunContext):
+    print("heard", ctx.input.text, flush=True)
+    yield ctx.completed("{says} " + (ctx.input.text or ""))
+"""
+
+
+@pytest.fixture
+def ask(bollard: Any, steady_host: Any) -> Any:
+    """Run a command on the host of these tests."""
+    return lambda *arguments, **more: bollard(*arguments, **{**steady_host.variables, **more})
+
+
+@pytest.fixture
+def talker(tmp_path: Path) -> Any:
+    """A plugin's folder in the test's own."""
+
+    def write(name: str = "talker", says: str = "one", version: str = "1.0.0", permissions: str = "{}") -> Path:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        (folder / "manifest.yaml").write_text(MANIFEST.format(name=name, version=version, permissions=permissions))
+        (folder / "runner.py").write_text(RUNNER.replace("{says}", says))
+        (folder / "README.md").write_text("# Talker\n")
+        (folder / "tests").mkdir(exist_ok=True)
+        (folder / "tests" / "test_talk.py").write_text("def test_it() -> None: ...\n")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def removed(ask: Any) -> Any:
+    """Plugins that go when the test is over."""
+    names: list[str] = []
+    yield names.append
+    for name in names:
+        ask("plugin", "remove", name)
+
+
+def said(ask: Any, text: str, agent: str = "talker") -> str:
+    out: str = ask("chat", "--agent", agent, "--message", text, "--text").out
+    return out.strip().splitlines()[-1]
+
+
+def test_a_plugin_is_installed_with_a_yes_and_gone_when_it_is_removed(ask: Any, talker: Any) -> None:
+    folder = talker(permissions="{history: [page]}")
+    refused = ask("plugin", "install", str(folder))
+    assert refused.code == 2
+    assert refused.err == ("bollard: acme/talker 1.0.0 needs your yes\nhint: read what it asks for, then say --yes\n")
+    made = ask("plugin", "install", str(folder), "--yes", "--text")
+    assert made.out.startswith("acme/talker 1.0.0 asks for:\n  runner default may: history.page\ninstalled acme/talker")
+    assert said(ask, "hi") == "one hi"
+    shown = ask("plugin", "show", "acme/talker").json
+    assert (shown["status"], shown["source"]) == ("ready", "talker")
+    lines = ask("plugin", "show", "acme/talker", "--text").out
+    assert "acme/talker 1.0.0 (installed)\nstatus: ready, workers: " in lines
+    assert (
+        "运行器 default 可以：history.page"
+        in ask("plugin", "show", "acme/talker", "--text", BOLLARD_LANG="zh_Hans").out
+    )
+    table = ask("plugin", "list", "--text").out
+    assert "acme/talker" in table
+    assert "bollard/echo" in table
+    assert {each["plugin_id"] for each in ask("plugin", "list").json["items"]} >= {"acme/talker", "bollard/echo"}
+    assert ask("plugin", "remove", "acme/talker", "--text").out == "removed acme/talker\n"
+    assert ask("plugin", "show", "acme/talker").err.startswith("bollard: the host says: there is no such plugin\n")
+
+
+def test_an_update_shows_what_is_new_and_can_be_taken_back(ask: Any, talker: Any, removed: Any) -> None:
+    assert ask("plugin", "install", str(talker()), "--yes").code == 0
+    removed("acme/talker")
+    wider = talker(says="two", version="2.0.0", permissions="{history: [page]}")
+    assert ask("plugin", "update", str(wider)).code == 2
+    done = ask("plugin", "update", str(wider), "--yes", "--text")
+    assert "which differs from what it has:\n  + runner default: history.page\n" in done.out
+    assert "acme/talker is now 2.0.0" in done.out
+    assert said(ask, "hi") == "two hi"
+    narrower = talker(says="three", version="3.0.0")
+    assert ask("plugin", "update", str(narrower), "--text").out.startswith("acme/talker is now 3.0.0")
+    back = ask("plugin", "rollback", "acme/talker", "--text")
+    assert back.out.startswith("acme/talker is now 2.0.0")
+    assert ask("plugin", "disable", "acme/talker", "--text").out.startswith("disabled acme/talker 2.0.0")
+    assert ask("plugin", "enable", "acme/talker", "--text").out.startswith("enabled acme/talker 2.0.0")
+    assert ask("plugin", "restart", "acme/talker").code == 0
+
+
+def test_a_file_a_zip_and_a_wheel_are_plugins_too(
+    ask: Any, talker: Any, removed: Any, write: Any, tmp_path: Path
+) -> None:
+    write("solo.py", RUNNER.replace("{says}", "solo"))
+    assert ask("plugin", "install", "solo.py", "--yes").json["plugin_id"] == "local/solo"
+    removed("local/solo")
+    assert said(ask, "hi", "solo") == "solo hi"
+    wheel = tmp_path / "acme_talker-1.0.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for file in ("manifest.yaml", "runner.py"):
+            archive.write(talker() / file, f"acme_talker/{file}")
+        archive.writestr("acme_talker-1.0.0.dist-info/entry_points.txt", "[bollard.plugins]\ntalker = acme_talker\n")
+    made = ask("plugin", "install", str(wheel), "--yes").json
+    removed("acme/talker")
+    assert (made["plugin_id"], made["source"]) == ("acme/talker", wheel.name)
+    assert said(ask, "hi") == "one hi"
+
+
+def test_what_cannot_be_installed_is_refused_with_the_reason(ask: Any, write: Any, tmp_path: Path) -> None:
+    absent = ask("plugin", "install", "nowhere")
+    assert (absent.code, absent.err.splitlines()[0]) == (2, "bollard: nowhere does not exist")
+    (tmp_path / "empty").mkdir()
+    assert "no file in it" in ask("plugin", "install", "empty").err
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("../away", "x")
+    (tmp_path / "away.zip").write_bytes(out.getvalue())
+    assert "has an empty part, '.' or '..'" in ask("plugin", "install", "away.zip").err
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "manifest.yaml").symlink_to("/etc/passwd")
+    assert "manifest.yaml is a link" in ask("plugin", "install", "linked").err
+    assert "not the name of a plugin" in ask("plugin", "show", "echo").err
+    package = ask("plugin", "install", "no-such-package", "--package")
+    assert "no such package in the host's environment" in package.err
+    assert "1 to 2000" in ask("plugin", "logs", "bollard/echo", "--lines", "0").err
+
+
+def test_the_log_of_a_plugin_is_printed_and_followed(
+    ask: Any, talker: Any, removed: Any, started: Any, steady_host: Any
+) -> None:
+    assert ask("plugin", "install", str(talker()), "--yes").code == 0
+    removed("acme/talker")
+    following = started("plugin", "logs", "acme/talker", "--follow", **steady_host.variables)
+    first = json.loads(following.stdout.readline())
+    assert first["kind"] == "host"
+    assert said(ask, "you") == "one you"
+    while "heard" not in (line := json.loads(following.stdout.readline()))["text"]:
+        pass
+    assert line["text"] == "heard you"
+    assert "heard you" in ask("plugin", "logs", "acme/talker", "--text").out
+    assert ask("plugin", "logs", "acme/talker", "--lines", "1").json["items"][0]["text"] == "heard you"
+
+
+def test_a_plugin_is_developed_against_a_running_host(ask: Any, talker: Any, started: Any, steady_host: Any) -> None:
+    folder = talker(name="fresh", says="draft")
+    dev = started("plugin", "dev", str(folder), "--yes", **steady_host.variables)
+
+    def until(event: str, condition: Any = lambda said: True) -> Any:
+        while True:
+            line = dev.stdout.readline()
+            assert line, "it ended"
+            told = json.loads(line)
+            if told["event"] == event and condition(told):
+                return told
+
+    began = until("reloaded")
+    assert (began["plugin"], began["first"]) == ("acme/fresh", True)
+    assert said(ask, "hi", "fresh") == "draft hi"
+    until("line", lambda told: told["line"]["text"] == "heard hi")
+
+    (folder / "runner.py").write_text(RUNNER.replace("{says}", "better"))
+    again = until("reloaded")
+    assert again["changed"] == ["runner.py"]
+    assert said(ask, "hi", "fresh") == "better hi"
+
+    (folder / "runner.py").write_text("def broken(:\n")
+    kept = until("kept")
+    assert "runner" in kept["problem"]
+    assert said(ask, "hi", "fresh") == "better hi"
+
+    (folder / "runner.py").write_text(RUNNER.replace("{says}", "last"))
+    until("reloaded")
+    assert said(ask, "hi", "fresh") == "last hi"
+    dev.send_signal(signal.SIGINT)
+    assert until("left")["plugin"] == "acme/fresh"
+    assert dev.wait(timeout=60) == 0
+    assert ask("plugin", "show", "acme/fresh").code == 4
+
+
+def test_a_question_is_asked_on_a_terminal(
+    terminal: Any, talker: Any, steady_host: Any, ask: Any, removed: Any
+) -> None:
+    folder = talker()
+    no = terminal("plugin", "install", str(folder), **steady_host.variables)
+    no.expect(r"Agree\? \[y/N\] ")
+    no.send("n\n")
+    no.expect("was not agreed to, so nothing changed")
+    assert no.end() == 2
+    yes = terminal("plugin", "install", str(folder), **steady_host.variables)
+    yes.expect(r"Agree\? \[y/N\] ")
+    yes.send("y\n")
+    yes.expect("installed acme/talker 1.0.0")
+    assert yes.end() == 0
+    removed("acme/talker")

@@ -1,0 +1,96 @@
+"""`bollard knowledge` against a real host: files go in, are indexed, asked, and forgotten."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bollard.cli.errors import UsageProblem
+from bollard.cli.knowledge_putting import document_id_of, read_files
+
+
+@pytest.fixture
+def ask(bollard: Any, steady_host: Any) -> Any:
+    """Run a command on the host of these tests."""
+    return lambda *arguments, **more: bollard("knowledge", *arguments, **{**steady_host.variables, **more})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two documents, and what must not be sent."""
+    made = tmp_path / "handbook"
+    (made / "more").mkdir(parents=True)
+    (made / "leave.md").write_text("# Leave\n\nEverybody has thirty days of leave a year.\n", encoding="utf-8")
+    (made / "more" / "差旅.md").write_text("# 差旅\n\n出差坐火车。\n", encoding="utf-8")
+    (made / ".hidden.md").write_text("canary", encoding="utf-8")
+    (tmp_path / "key").write_text("canary", encoding="utf-8")
+    (made / "link.md").symlink_to(tmp_path / "key")
+    return made
+
+
+def test_documents_are_put_asked_listed_and_forgotten(ask: Any, folder: Path) -> None:
+    added = ask("add", "handbook", "--name", "Handbook", "--description", "How we work.", "--text")
+    assert (added.code, added.out.splitlines()[0]) == (0, "knowledge base handbook saved, revision 1"), added.err
+    changed = ask("add", "handbook", "--flow", "private,untrusted")
+    assert (changed.json["name"], changed.json["flow"]) == ("Handbook", ["private", "untrusted"])
+    put = ask("put", "handbook", str(folder), "--meta", "language=en", "--meta", "language=zh", "--source", "wiki")
+    assert put.code == 0, put.err
+    items = {item["name"]: item for item in put.json["items"]}
+    assert {name: item["status"] for name, item in items.items()} == {"leave.md": "ready", "more/差旅.md": "ready"}
+    assert items["leave.md"]["metadata"] == {"language": ["en", "zh"]}
+    found = ask("ask", "handbook", "how", "many", "days", "off", "--where", "language=en", "--text")
+    assert found.out.splitlines()[0].startswith("[1] wiki › Leave ("), found.out
+    assert "thirty days of leave" in found.out
+    assert "出差坐火车" in ask("ask", "handbook", "出差怎么走").out
+    assert ask("ask", "handbook", "train", "--where", "language=fr", "--text").out == "Nothing was found.\n"
+    listed = ask("documents", "handbook", "--text", BOLLARD_LANG="zh_Hans").out
+    assert "leave.md" in listed
+    assert "已索引 1 个片段" in listed
+    assert ask("list", "--text").out.count("Handbook") == 1
+    shown = ask("show", "handbook", "--text").out
+    assert "a run that reads of it takes in: private, untrusted" in shown
+    assert ask("reindex", "handbook").json == {"kb_id": "handbook"}
+    gone = ask("forget", "handbook", "leave.md", "--text")
+    assert gone.out == "leave.md of handbook deleted\n"
+    assert ask("forget", "handbook", "leave.md").code == 4
+    assert ask("remove", "handbook", "--text").out == "knowledge base handbook removed, and all that it held\n"
+    assert ask("show", "handbook").code == 4
+
+
+def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp_path: Path) -> None:
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing more")
+    assert ask("add", "broken").code == 0
+    put = ask("put", "broken", str(tmp_path / "broken.pdf"), "--text")
+    assert (put.code, put.out.startswith("broken.pdf: failed: ")) == (1, True), put.err
+    assert "documents that could not be read: 1" in put.err
+    assert ask("remove", "broken").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("put", "handbook", "no-such-file"),
+        ("add", "handbook", "--embedding", "elsewhere"),
+        ("add", "handbook", "--flow", "out"),
+        ("ask", "handbook", "x", "--where", "nothing"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_sent(bollard: Any, arguments: tuple[str, ...]) -> None:
+    refused = bollard("knowledge", *arguments, BOLLARD_URL="http://127.0.0.1:9", BOLLARD_TOKEN="x")
+    assert refused.code == 2, refused.err
+
+
+def test_what_is_hidden_or_a_link_is_not_sent(folder: Path) -> None:
+    given = read_files([folder, folder / "leave.md"], None, {})
+    assert [each.path.name for each in given] == ["leave.md", "差旅.md", "leave.md"]
+    with pytest.raises(UsageProblem):
+        read_files([folder / "more" / "nothing"], None, {})
+
+
+def test_the_same_name_has_the_same_id_and_another_name_has_another() -> None:
+    assert document_id_of("leave.md") == "leave.md"
+    odd = ["差旅.md", "a b.md", "a-b.md", "a/b.md", ".x", "x" * 300, "x" * 301, "..", "-"]
+    ids = [document_id_of(name) for name in odd]
+    assert len({*ids}) == len(odd)
+    assert all(0 < len(each) <= 128 and each.isascii() and each[0].isalnum() for each in ids)
+    assert ids == [document_id_of(name) for name in odd]

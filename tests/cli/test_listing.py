@@ -1,0 +1,47 @@
+"""Whatever lists or shows something prints JSON into a pipe and sentences for people, in both languages."""
+
+import importlib
+import json
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from bollard.cli.app import COMMANDS
+
+LISTING = ("list", "links", "deliveries")
+"""Names of commands that list; a group without a command lists, too, where it has such a one."""
+
+
+def _lists() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for name, entry in COMMANDS.items():
+        command: Any = get_command(importlib.import_module(entry.module).app)
+        under = [child for child in getattr(command, "commands", {}) if child in LISTING]
+        found += [(name, child) for child in under]
+        if getattr(command, "invoke_without_command", False):
+            found.append((name,))
+    return found
+
+
+LISTS = _lists()
+SHOWN = (("agents", "show", "echo"), ("plugin", "show", "bollard/echo"), ("whoami",))
+
+
+def test_every_noun_has_its_list() -> None:
+    nouns = {command[0] for command in LISTS}
+    assert {"runs", "agents", "bindings", "events", "conversations", "channels"} <= nouns
+    assert {"users", "keys", "workspaces", "plugin", "runtimes"} <= nouns
+
+
+@pytest.mark.parametrize("command", [*LISTS, *SHOWN], ids=" ".join)
+def test_what_is_piped_is_json_and_what_people_read_is_not(bollard, host, command: tuple[str, ...]) -> None:
+    piped = bollard(*command, **host.variables)
+    assert (piped.code, piped.err) == (0, "")
+    body = json.loads(piped.out)
+    assert command not in LISTS or isinstance(body["items"], list)
+
+    english, chinese = (bollard(*command, "--text", BOLLARD_LANG=lang, **host.variables) for lang in ("", "zh_Hans"))
+    assert (english.code, chinese.code) == (0, 0)
+    assert english.out.strip(), "an empty list says so"
+    assert english.out != chinese.out

@@ -1,0 +1,114 @@
+"""`bollard up` beyond loopback: refused with the sentence that fixes it, and over TLS once that is done.
+
+127.0.0.2 stands for a public address: it is none of the names of loopback, and yet nobody else can reach it.
+"""
+
+import datetime
+import ipaddress
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from tests.cli.conftest import BOLLARD, environment
+
+_PUBLIC = "127.0.0.2"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A certificate that signs itself, for this address."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bollard")])
+    now = datetime.datetime.now(datetime.UTC)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(_PUBLIC))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
+    cert_file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return str(cert_file), str(key_file)
+
+
+@pytest.mark.parametrize("language", ["en_US", "zh_Hans"])
+def test_without_tls_it_is_refused_with_the_sentence_that_fixes_it(bollard, language: str) -> None:
+    done = bollard("up", "--host", _PUBLIC, BOLLARD_LANG=language)
+    assert (done.code, done.out) == (2, "")
+    for way in ("--tls-cert", "--tls-key", "BOLLARD_ORIGINS=https://", "127.0.0.1"):
+        assert way in done.err
+
+
+def test_with_a_certificate_it_speaks_tls_and_the_commands_find_it(
+    new_host, bollard, certificate: tuple[str, str]
+) -> None:
+    cert, key = certificate
+    host = new_host().start("--host", _PUBLIC, "--tls-cert", cert, "--tls-key", key)
+    address = f"https://{_PUBLIC}:{host.port}"
+    assert next(line["address"] for line in host.told if line["event"] == "listening") == address
+    trusting = {**host.variables, "SSL_CERT_FILE": cert, "BOLLARD_URL": address}
+    assert bollard("agents", **trusting).code == 0
+    said = bollard("chat", "--agent", "echo", "--message", "hello over TLS", **trusting)
+    assert (said.code, "hello over TLS" in said.out) == (0, True)
+    assert bollard("agents", **host.variables, BOLLARD_URL=address).code != 0  # nobody vouches for it
+    assert bollard("agents", **{**trusting, "BOLLARD_URL": f"http://{_PUBLIC}:{host.port}"}).code != 0
+    assert host.signal(signal.SIGTERM) == 0
+    assert "Traceback" not in host.log
+
+
+def test_behind_a_proxy_that_speaks_tls_its_origin_is_enough(new_host, bollard) -> None:
+    host = new_host().start("--host", _PUBLIC, BOLLARD_ORIGINS="https://bollard.example.org")
+    address = f"http://{_PUBLIC}:{host.port}"
+    assert bollard("agents", **host.variables, BOLLARD_URL=address).code == 0
+
+
+def test_a_certificate_that_cannot_be_used_is_one_sentence_before_anything_begins(
+    bollard, certificate: tuple[str, str], tmp_path: Path
+) -> None:
+    for cert, key in ((certificate[0], "none.pem"), ("none.pem", certificate[1]), (certificate[1], certificate[1])):
+        done = bollard("up", "--data", "d", "--tls-cert", cert, "--tls-key", key)
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 2), done.err
+        assert not (tmp_path / "d/bollard.db").exists()
+    done = bollard("up", "--data", "d", "--tls-cert", certificate[0])
+    assert (done.code, "tls_key is missing" in done.err) == (2, True)
+
+
+def test_a_runtime_dials_it_over_tls_where_it_trusts_the_certificate(
+    new_host, bollard, write, certificate: tuple[str, str], tmp_path: Path
+) -> None:
+    cert, key = certificate
+    host = new_host().start("--host", _PUBLIC, "--tls-cert", cert, "--tls-key", key)
+    trusting = {**host.variables, "SSL_CERT_FILE": cert, "BOLLARD_URL": f"https://{_PUBLIC}:{host.port}"}
+    code = bollard("runtimes", "enroll", "afar", **trusting).json["code"]
+    plugin = write(
+        "afar.py", "from bollard.sdk import runner\n\n@runner(label='Afar')\nasync def afar(ctx):\n    yield 'hi'\n"
+    )
+    dialled = ("runtime", str(plugin), "--connect", f"wss://{_PUBLIC}:{host.port}", "--key", str(tmp_path / "k.json"))
+    refused = bollard(*dialled, "--enroll", code)
+    assert (refused.code, "cannot be verified" in refused.err) == (4, True), refused.err
+    with subprocess.Popen(
+        [BOLLARD, *dialled, "--enroll", code],
+        env=environment(SSL_CERT_FILE=cert),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as runtime:
+        try:
+            assert runtime.stderr is not None
+            said = iter(runtime.stderr.readline, b"")
+            assert any(b"connected to" in line for line in said)
+            shown = bollard("runtimes", "show", "afar", **trusting).json
+            assert shown["status"] == "waiting"
+        finally:
+            runtime.terminate()
+    assert runtime.returncode == 0

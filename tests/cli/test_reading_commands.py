@@ -1,0 +1,74 @@
+"""`bollard conversations` and `bollard artifacts` against a real host."""
+
+import hashlib
+import json
+import urllib.request
+
+import pytest
+
+CONTENT = b"\x00\x01not json at all\xff" * 1000
+
+
+@pytest.fixture
+def talked(host, bollard) -> str:
+    """A conversation in which something was said."""
+    bollard("chat", "--agent", "echo", "--conversation", "a/b ü", "--message", "hello there", **host.variables)
+    return "a/b ü"
+
+
+@pytest.fixture
+def artifact(host) -> str:
+    """An artifact: what an event carried that is no JSON."""
+    headers = {
+        "authorization": f"Bearer {host.token}",
+        "content-type": "application/octet-stream",
+        "ce-specversion": "1.0",
+        "ce-id": "upload-1",
+        "ce-source": "/tests",
+        "ce-type": "upload.done",
+    }
+    address = f"http://127.0.0.1:{host.port}"
+    request = urllib.request.Request(f"{address}/api/v1/events", CONTENT, headers)
+    with urllib.request.urlopen(request) as answer:
+        event_id = json.load(answer)["event_id"]
+    request = urllib.request.Request(f"{address}/api/v1/events/{event_id}", headers=headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["content"]["raw"]["artifact_id"]
+
+
+def test_conversations_are_listed_and_shown(host, bollard, talked) -> None:
+    items = bollard("conversations", **host.variables).json["items"]
+    assert items[0]["conversation_id"] == talked
+    assert talked in bollard("conversations", "list", "--text", **host.variables).out
+    page = bollard("conversations", "show", talked, "--limit", "2", **host.variables).json
+    assert [(item["role"], item["content"]) for item in reversed(page["items"])] == [
+        ("user", "hello there"),
+        ("assistant", "you said: hello there"),
+    ]
+    shown = bollard("conversations", "show", talked, "--text", **host.variables).out.splitlines()
+    assert shown[-2].endswith("user: hello there")
+    assert shown[-1].endswith("assistant: you said: hello there")
+
+
+def test_a_conversation_that_is_not_there_is_a_host_problem(host, bollard) -> None:
+    refused = bollard("conversations", "show", "nowhere", **host.variables)
+    assert refused.code == 4
+    assert "there is no such conversation" in refused.err
+    wrong = bollard("conversations", "list", "--limit", "0", **host.variables)
+    assert (wrong.code, "--limit is 0" in wrong.err) == (2, True)
+
+
+def test_an_artifact_is_shown_and_fetched(host, bollard, artifact, tmp_path) -> None:
+    shown = bollard("artifacts", "show", artifact, **host.variables).json
+    assert (shown["size_bytes"], shown["sha256"]) == (len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+    target = tmp_path / "content"
+    told = bollard("artifacts", "get", artifact, str(target), **host.variables).json
+    assert (told["bytes"], target.read_bytes() == CONTENT) == (len(CONTENT), True)
+    assert [path.name for path in tmp_path.iterdir()] == ["content"]
+
+
+def test_what_cannot_be_fetched_leaves_no_file(host, bollard, tmp_path) -> None:
+    refused = bollard("artifacts", "get", "art_nowhere", str(tmp_path / "content"), **host.variables)
+    assert (refused.code, list(tmp_path.iterdir())) == (4, [])
+    elsewhere = bollard("artifacts", "get", "art_nowhere", str(tmp_path / "no" / "content"), **host.variables)
+    assert elsewhere.code == 2

@@ -1,0 +1,58 @@
+"""What a person is told of a host's records while a chat goes on."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from bollard.cli.language import load_text
+from bollard.cli.records import ShownRecords
+from bollard.cli.render_text import TextRenderer
+from bollard.protocol import AgentRunRecord, JsonObject
+
+ASKED: JsonObject = {"approval_id": "apr_1", "name": "send_letter"}
+LOST: JsonObject = {"status": "failed", "code": "host.lost", "error": "the host went away"}
+
+
+def told(language: str, *records: tuple[str, JsonObject]) -> str:
+    file = io.StringIO()
+    console, text = Console(file=file, width=100, highlight=False), load_text(language)
+    shown = ShownRecords(TextRenderer(console, console, text), text)
+    for number, (kind, data) in enumerate(records, start=1):
+        shown.record(
+            AgentRunRecord(run_id="run-1", epoch=1, seq=number, type=kind, data=data, created_at=1.0, observed=True)
+        )
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [("en_US", "send_letter waits for a yes: bollard approvals show apr_1"), ("zh_Hans", "send_letter 正等待有人批准")],
+)
+def test_whoever_waits_for_an_answer_is_told_that_somebody_must_say_yes(language: str, sentence: str) -> None:
+    assert sentence in told(language, ("approval.requested", ASKED))
+
+
+def test_a_name_cannot_move_the_cursor() -> None:
+    assert "\x1b" not in told("en_US", ("approval.requested", {**ASKED, "name": "send\x1b[2K"}))
+
+
+def test_a_question_that_outlives_its_host_is_not_sent_again() -> None:
+    answer = told("en_US", ("approval.requested", ASKED), ("run.ended", LOST))
+    assert "can be allowed still" in answer
+    assert "send the message again" not in answer
+
+
+@pytest.mark.parametrize("before", [[], [("approval.requested", ASKED), ("approval.granted", ASKED)]])
+def test_without_an_open_question_a_lost_run_is_sent_again(before: list[tuple[str, JsonObject]]) -> None:
+    answer = told("en_US", *before, ("run.ended", LOST))
+    assert "send the message again" in answer
+    assert "can be allowed still" not in answer
+
+
+def test_what_the_host_adds_about_a_message_hides_nothing_of_it() -> None:
+    said: JsonObject = {"message": {"role": "assistant", "content": "hello there"}, "flow": 3}
+    saved: JsonObject = {"scope": "conversation", "key": "colour", "value": "red", "flow": 3, "expires_ms": 9}
+    answer = told("en_US", ("message.completed", said), ("state.updated", saved))
+    assert "hello there" in answer
+    assert "colour" in answer

@@ -1,0 +1,128 @@
+"""`bollard runtimes` and `bollard runtime` against a real host, with a real runtime of the same machine."""
+
+import os
+import signal
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import BOLLARD, environment
+
+PATIENCE_S = 60
+PLUGIN = """
+    from bollard.sdk import RunContext, runner
+
+    @runner(name="default", label="Afar", permissions={"history": ["page"]})
+    async def afar(ctx: RunContext):
+        yield ctx.completed(f"afar: {ctx.input.text}")
+"""
+
+
+@pytest.fixture
+def ask(bollard, steady_host):
+    """Run a command on the host of these tests."""
+    return lambda *arguments, **more: bollard(*arguments, **{**steady_host.variables, **more})
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    path = tmp_path / "afar.py"
+    path.write_text(textwrap.dedent(PLUGIN), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def runtime(steady_host, plugin: Path, tmp_path: Path):
+    """`bollard runtime` that goes on, and is ended with the test."""
+    started: list[subprocess.Popen] = []
+
+    def start(*arguments: str) -> subprocess.Popen:
+        with (tmp_path / "said").open("ab") as said:
+            process = subprocess.Popen(
+                [BOLLARD, "runtime", str(plugin), "--connect", steady_host.url, *arguments],
+                env=environment(XDG_CONFIG_HOME=str(tmp_path / "config")),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def until(ask, name: str, status: str) -> dict:
+    """The runtime, once it has this status."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = ask("runtimes", "show", name)
+        if found.code == 0 and found.json["status"] == status and (status != "waiting" or found.json["problem"]):
+            return found.json
+        assert time.monotonic() < deadline, found.out + found.err
+
+
+def test_a_runtime_from_its_code_to_its_revocation(ask, runtime, tmp_path: Path) -> None:
+    shown = ask("runtimes", "enroll", "afar-box", "--text").out
+    assert "--enroll blr_" in shown
+    assert "not shown again" in shown
+    code = ask("runtimes", "enroll", "afar-box").json["code"]
+    assert ask("runtimes", "show", "afar-box").code == 4, "it is not there before it has used its code"
+    process = runtime("--enroll", code)
+    waiting = until(ask, "afar-box", "waiting")
+    (key,) = (tmp_path / "config" / "bollard" / "runtimes").rglob("*.json")
+    assert (key.stat().st_mode & 0o777, key.name) == (0o600, "afar.json")
+    refused = ask("runtimes", "consent", "afar-box")
+    assert (refused.code, "needs your yes" in refused.err) == (2, True)
+    assert ask("runtimes", "consent", "afar-box", "--yes").json["consented"]["by"] == "admin-token"
+    listed = ask("runtimes", "--text").out
+    assert "afar-box" in listed
+    assert "ready" in listed
+    assert "就绪" in ask("runtimes", "--text", BOLLARD_LANG="zh_Hans").out
+    one = ask("runtimes", "show", "afar-box", "--text").out
+    for said in ("brings local/afar 0", waiting["public_key"], "runner default may: history.page", "ping", "agreed"):
+        assert said in one, one
+    talked = ask("chat", "--agent", "afar", "--message", "hi", "--text")
+    assert "afar: hi" in talked.out, talked.err
+    assert "on another machine" in ask("plugin", "show", "local/afar", "--text").out
+    kept = ask("plugin", "disable", "local/afar")
+    assert (kept.code, "brought by a runtime" in kept.err) == (4, True)
+    assert ask("runtimes", "revoke", "afar-box", "--text").out == "afar-box is revoked\n"
+    assert process.wait(PATIENCE_S) == 4
+    assert ask("runtimes", "revoke", "afar-box").err.startswith("bollard: the host says: there is no such runtime")
+
+
+def test_a_runtime_is_switched_off_and_on(ask, runtime) -> None:
+    process = runtime("--enroll", ask("runtimes", "enroll", "switched").json["code"])
+    until(ask, "switched", "waiting")
+    assert ask("runtimes", "disable", "switched", "--text").out == "switched may not connect\n"
+    assert process.wait(PATIENCE_S) == 4
+    assert ask("runtimes", "show", "switched").json["status"] == "disabled"
+    assert ask("runtimes", "enable", "switched").json["enabled"] is True
+    again = runtime()
+    until(ask, "switched", "waiting")
+    os.kill(again.pid, signal.SIGINT)
+    assert again.wait(PATIENCE_S) == 0
+    until(ask, "switched", "away")
+    ask("runtimes", "revoke", "switched")
+
+
+def test_what_cannot_work_is_said_with_a_hint(ask, bollard, plugin: Path, steady_host, tmp_path: Path) -> None:
+    own = {"XDG_CONFIG_HOME": str(tmp_path)}
+    for arguments, code, said in (
+        ((str(plugin), "--connect", steady_host.url), 2, "there is no key at"),
+        ((str(plugin), "--connect", steady_host.url, "--enroll", "blr_wrong"), 4, "the code enrols nothing"),
+        ((str(plugin), "--connect", "ws://192.0.2.1", "--enroll", "x"), 4, "in the clear"),
+        ((str(plugin), "--connect", "nonsense", "--enroll", "x"), 4, "is not the address of a host"),
+        ((str(plugin), "--connect", "ws://127.0.0.1:1", "--enroll", "x"), 4, "cannot be reached"),
+        ((str(tmp_path / "absent"), "--connect", steady_host.url), 2, "does not exist"),
+    ):
+        refused = bollard("runtime", *arguments, **own)
+        assert (refused.code, said in refused.err, "hint: " in refused.err) == (code, True, True), refused.err
+        assert "Traceback" not in refused.err
+    assert ask("runtimes", "enroll", "Bad Name").code == 4
+    assert ask("runtimes", "consent", "absent", "--yes").code == 4

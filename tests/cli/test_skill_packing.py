@@ -1,0 +1,45 @@
+"""`bollard skills add` reads a folder as a host will judge it, and says what is wrong before anything is sent."""
+
+from pathlib import Path
+
+import pytest
+
+from bollard.cli.errors import UsageProblem
+from bollard.cli.skill_packing import pack_skill
+
+TEXT = "---\nname: greeting\ndescription: Greets.\n---\nSay hello.\n"
+
+
+def folder(place: Path, name: str = "greeting") -> Path:
+    made = place / name
+    made.mkdir()
+    (made / "SKILL.md").write_text(TEXT)
+    return made
+
+
+def test_what_is_hidden_or_a_link_is_not_sent(tmp_path: Path) -> None:
+    made = folder(tmp_path)
+    (tmp_path / "key").write_text("canary")
+    (made / "key").symlink_to(tmp_path / "key")
+    (made / ".git").mkdir()
+    (made / ".git" / "config").write_text("canary")
+    (made / "logo").write_bytes(b"\xff\x00")
+    (made / "notes").mkdir()
+    (made / "notes" / "a.md").write_text("a")
+    name, body = pack_skill(made)
+    assert name == "greeting"
+    assert body == {
+        "files": [
+            {"path": "SKILL.md", "text": TEXT},
+            {"path": "logo", "content_base64": "/wA="},
+            {"path": "notes/a.md", "text": "a"},
+        ]
+    }
+
+
+@pytest.mark.parametrize("name", ["other", "nothing"])
+def test_a_folder_that_is_no_skill_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+    place = folder(tmp_path, "other") if name == "other" else tmp_path / "nothing"
+    with pytest.raises(UsageProblem) as refused:
+        pack_skill(place)
+    assert refused.value.hint

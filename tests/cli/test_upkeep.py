@@ -1,0 +1,188 @@
+"""`bollard backup`, `restore`, `export`, `import` and `migrate` as an operator uses them."""
+
+import json
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+BOLLARD = str(Path(sys.executable).with_name("bollard"))
+FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Path:
+    """A data directory with a database of the previous revision."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    with sqlite3.connect(data / "bollard.db") as connection:
+        connection.executescript((FIXTURES / "v0001.sqlite.sql").read_text(encoding="utf-8"))
+    connection.close()
+    return data
+
+
+def test_a_backup_of_a_running_host_is_restored_and_answers_as_before(new_host, bollard, tmp_path):
+    host = new_host().start()
+    bollard("chat", "--message", "hello", "--message", "count 3", **host.variables)
+    archive = tmp_path / "all.zip"
+    done = bollard("backup", str(archive), "--data", str(host.data), "--with-keys")
+    assert (done.code, done.err) == (0, "")
+    assert done.json["missing"] == []
+    assert done.json["records"] > 10
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    before = bollard("runs", **host.variables).json
+    bollard("chat", "--message", "after the backup", **host.variables)
+    host.signal(signal.SIGTERM)
+
+    there = tmp_path / "there"
+    restored = bollard("restore", str(archive), "--data", str(there))
+    assert (restored.code, restored.err) == (0, "")
+    assert restored.json["runs_ended"] == 0
+    host.data.rename(host.folder / "old")
+    there.rename(host.data)
+    host.start()
+    assert bollard("runs", **{**host.variables, "BOLLARD_TOKEN": host.token}).json == before
+    assert bollard("doctor", "--data", str(host.data), **host.variables).code == 0
+    said = bollard("chat", "--message", "hello", **{**host.variables, "BOLLARD_TOKEN": host.token})
+    assert said.code == 0
+
+
+def test_a_restore_without_keys_says_what_that_means_and_the_next_start_prints_a_new_token(new_host, bollard, tmp_path):
+    host = new_host().start()
+    bollard("chat", "--message", "hello", **host.variables)
+    first = host.token
+    told = bollard("backup", str(tmp_path / "a.zip"), "--data", str(host.data), "--text")
+    assert "The keys are not inside" in told.out
+    host.signal(signal.SIGTERM)
+    host.data.rename(host.folder / "old")
+    told = bollard("restore", str(tmp_path / "a.zip"), "--data", str(host.data), "--text")
+    assert "prints a new admin token" in told.out
+    host.start()
+    assert host.token != first
+    refused = bollard("agents", "--url", host.url, "--token", first, XDG_CONFIG_HOME="/nonexistent")
+    assert "does not accept the token" in refused.err
+    assert bollard("runs", **{**host.variables, "BOLLARD_TOKEN": host.token}).json["items"]
+
+
+def test_what_is_in_the_way_of_a_backup_or_restore_is_said_and_nothing_is_written(bollard, past, tmp_path):
+    archive = tmp_path / "all.zip"
+    assert bollard("backup", str(archive), "--data", str(past)).json["missing"] != []
+    again = bollard("backup", str(archive), "--data", str(past))
+    assert (again.code, again.err.splitlines()[0]) == (2, "bollard: all.zip is there already and is not overwritten")
+    nowhere = bollard("backup", "b.zip", "--data", "nowhere")
+    assert (nowhere.code, nowhere.err.splitlines()[0]) == (2, "bollard: nowhere is not a folder")
+    busy = bollard("restore", str(archive), "--data", str(past))
+    assert busy.code == 2
+    assert "is not empty" in busy.err
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[:300] + b"\xff" + whole[301:])
+    broken = bollard("restore", str(archive), "--data", "new")
+    assert broken.code == 1
+    assert "hint: " in broken.err
+    assert not (tmp_path / "new").exists()
+    missing = bollard("restore", "absent.zip", "--data", "new")
+    assert (missing.code, missing.err.splitlines()[0]) == (2, "bollard: there is no file absent.zip")
+
+
+def test_a_workspace_goes_from_one_host_to_another(bollard, past, tmp_path):
+    done = bollard("export", "w.zip", "--workspace", "default", "--data", str(past))
+    assert (done.code, done.err) == (0, "")
+    assert done.json["records"] > 10
+    there = tmp_path / "there"
+    there.mkdir()
+    assert bollard("migrate", "--data", "there").json["migrated"] is True
+    came = bollard("import", "w.zip", "--data", "there")
+    assert (came.code, came.err) == (0, "")
+    assert (came.json["workspace"], came.json["runs_ended"]) == ("default", 1)
+    again = bollard("import", "w.zip", "--data", "there")
+    assert again.code == 2
+    assert "is not empty here" in again.err
+    wrong = bollard("export", "x.zip", "--workspace", "nobody", "--data", str(past))
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "bollard: there is no workspace 'nobody'")
+    kind = bollard("restore", "w.zip", "--data", "new")
+    assert "is imported" in kind.err
+
+
+def test_what_is_no_archive_makes_no_directory(bollard, tmp_path):
+    (tmp_path / "notes.txt").write_text("not a zip")
+    for name in ("absent.zip", "notes.txt"):
+        refused = bollard("import", name, "--data", "there")
+        assert refused.code != 0
+        assert "hint:" in refused.err
+    assert not (tmp_path / "there").exists()
+
+
+def test_a_workspace_is_not_imported_under_a_running_host(new_host, bollard, past, tmp_path):
+    assert bollard("export", "w.zip", "--data", str(past)).code == 0
+    host = new_host().start()
+    refused = bollard("import", "w.zip", "--data", str(host.data))
+    assert refused.code == 2
+    assert f"is in use by process {host.process.pid}" in refused.err
+
+
+def test_migrate_says_what_is_there_and_what_is_needed_and_does_it(bollard, past, tmp_path):
+    empty = bollard("migrate", "--check", "--data", "nowhere")
+    assert (empty.code, empty.json["state"]) == (0, "empty")
+    older = bollard("migrate", "--check", "--data", str(past))
+    assert (older.code, older.json["current"], older.json["state"]) == (1, "0001", "older")
+    assert older.json["migrated"] is False
+    done = bollard("migrate", "--data", str(past))
+    assert (done.code, done.json["migrated"]) == (0, True)
+    now = bollard("migrate", "--check", "--data", str(past))
+    assert (now.code, now.json["state"]) == (0, "current")
+    assert now.json["current"] == now.json["needed"] == older.json["needed"]
+    assert "升级" in bollard("migrate", "--data", str(past), "--text", "--help", BOLLARD_LANG="zh_Hans").out
+
+
+@pytest.mark.parametrize("command", [("migrate", "--check"), ("migrate",), ("up", "--port", "0"), ("log", "rebuild")])
+def test_an_older_program_refuses_a_newer_database_whatever_it_is_asked(bollard, past, command):
+    with sqlite3.connect(past / "bollard.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    done = bollard(*command, "--data", str(past))
+    assert done.code == 4
+    assert done.err.startswith("bollard: the data was written by a newer version: ")
+    assert "9999" in done.err
+    assert "hint: run that version again, or restore a backup" in done.err
+
+
+def test_a_backup_of_the_previous_revision_is_restored_by_this_one(bollard, past, tmp_path):
+    archive = tmp_path / "old.zip"
+    assert bollard("backup", str(archive), "--data", str(past)).code == 1, "its contents are not in this directory"
+    with zipfile.ZipFile(archive) as zipped:
+        manifest = json.loads(zipped.read("manifest.json"))
+    assert manifest["revision"] == "0001"
+    assert len(manifest["missing"]) > 0
+    done = bollard("restore", str(archive), "--data", "new")
+    assert (done.code, done.json["runs_ended"]) == (0, 1)
+    assert bollard("migrate", "--check", "--data", "new").json["state"] == "current"
+
+
+def test_a_backup_is_restored_into_a_mounted_folder(bollard, past, tmp_path):
+    """As a volume of a container: it is empty, and it cannot be replaced."""
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is missing: it gives the command a disk of its own")
+    bollard("backup", "all.zip", "--data", str(past))
+    (tmp_path / "volume").mkdir()
+    script = (
+        'mount -t tmpfs tmpfs volume && mkdir volume/lost+found && "$1" restore all.zip --data volume && ls -A volume'
+    )
+    command = ["unshare", "-Urm", "sh", "-c", script, "sh", BOLLARD]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    if "mount" in done.stderr:
+        pytest.skip(f"a tmpfs in a user namespace is missing: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    assert {"bollard.db", "keys", "lost+found"} <= set(done.stdout.splitlines())
+    assert not [name for name in done.stdout.splitlines() if "restoring" in name]
+
+
+def test_a_bar_is_drawn_where_somebody_looks(terminal, past):
+    shown = terminal("backup", "a.zip", "--data", str(past), "--text", columns=120)
+    shown.expect("wrote a.zip")
+    assert shown.end() == 1
