@@ -5,16 +5,19 @@ from collections.abc import Iterator
 from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
-from words import act_of, is_chinese, number_in
+from telling import Language, answered, decided, refused
+from words import Act, act_of, is_chinese, number_in, tool_in
 
-from bollard.sdk import Form, RunContext, runner
+from bollard.sdk import AgentAPIException, Form, RunContext, runner
 
 PIECE_CHARACTERS: Final = 6
 
 HELP: Final = {
     "en": "Say one of these: count 10 (counts and keeps the number in the conversation's state), file (makes a "
-    "text file), slow (takes its time: try Ctrl-C), fail (fails on purpose), help. Anything else I answer.",
-    "zh": "可以说：数数 10（数到 10，并把数字存进会话状态）、文件（生成一个文本文件）、慢（慢慢说，可以试试 Ctrl-C）、"
+    'text file), call TOOL {"argument": "value"} (calls a tool that this agent was given), slow (takes its time: try '
+    "Ctrl-C), fail (fails on purpose), help. Anything else I answer.",
+    "zh": "可以说：数数 10（数到 10，并把数字存进会话状态）、文件（生成一个文本文件）、"
+    '调用 TOOL {"参数": "值"}（调用交给这个智能体的工具）、慢（慢慢说，可以试试 Ctrl-C）、'
     "失败（故意失败）、帮助。说别的我也会回答。",
 }
 TALK: Final = {
@@ -27,6 +30,10 @@ SLOW: Final = {
     "zh": "我慢慢说，你可以在一句话中间让我停下，也可以在两个地方同时读，或者断开连接后从原处接着读。就这些。",
 }
 FILE: Final = {"en": "Here is a file.\n", "zh": "这是一个文件。\n"}
+CALL: Final = {
+    "en": 'Say it like this: call TOOL {"argument": "value"}. What I was given: {tools}.',
+    "zh": '请这样说：调用 TOOL {"参数": "值"}。交给我的工具：{tools}。',
+}
 FAIL: Final = {"en": "you asked me to fail", "zh": "是你让我失败的"}
 
 
@@ -54,16 +61,13 @@ class DemoConfig(BaseModel):
         "zh_Hans": "用两种语言回答，听得懂几个词，比如“帮助”。",
     },
     capabilities=["streaming", "interrupt"],
-    permissions={"artifacts": ["write"]},
+    permissions={"artifacts": ["write"], "tools": ["call"]},
 )
 async def demo(ctx: RunContext[DemoConfig]):
     """One act for each word; an event without text is told by its name."""
     said = ctx.input.text or ctx.event.event_type
-    language = "zh" if is_chinese(said) else "en"
+    language: Language = "zh" if is_chinese(said) else "en"
     match act_of(said):
-        case "help":
-            for piece in pieces(HELP[language]):
-                yield ctx.delta(piece)
         case "count":
             last = number_in(said)
             for number in range(1, last + 1):
@@ -80,9 +84,32 @@ async def demo(ctx: RunContext[DemoConfig]):
                 await asyncio.sleep(ctx.config.pause_s)
         case "fail":
             yield ctx.fail(FAIL[language])
-        case "talk":
-            for piece in pieces(TALK[language].format(said=said)):
+        case act:
+            for piece in pieces(await _words(ctx, act, said, language)):
                 yield ctx.delta(piece)
+
+
+async def _words(ctx: RunContext[DemoConfig], act: Act, said: str, language: Language) -> str:
+    """The answer to what asks for words alone."""
+    if act == "help":
+        return HELP[language]
+    if act == "call":
+        return await _answer_of_tool(ctx, said, language)
+    if ctx.event.event_type == "approval.decided":
+        return decided(ctx.event.data)
+    return TALK[language].format(said=said)
+
+
+async def _answer_of_tool(ctx: RunContext[DemoConfig], said: str, language: Language) -> str:
+    """What a tool answered, or why it did not. A call that needs somebody's yes comes back when they gave it."""
+    if (asked := tool_in(said)) is None:
+        given = ", ".join(tool.tool_name for tool in ctx.resources.tools)
+        return CALL[language].replace("{tools}", given or "-")
+    name, arguments = asked
+    try:
+        return answered(await ctx.api.tools.call(name, arguments), name, language)
+    except AgentAPIException as refusal:
+        return refused(refusal.code, refusal.error.message, name, language)
 
 
 def pieces(text: str) -> Iterator[str]:

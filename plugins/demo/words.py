@@ -1,11 +1,12 @@
 """Which word asks for what, in both languages. Knows nothing of runs."""
 
+import json
 import re
-from typing import Final, Literal
+from typing import Any, Final, Literal, cast
 
-__all__ = ["ACTS", "Act", "act_of", "is_chinese", "number_in"]
+__all__ = ["ACTS", "Act", "act_of", "is_chinese", "number_in", "tool_in"]
 
-Act = Literal["help", "count", "file", "slow", "fail", "talk"]
+Act = Literal["help", "count", "file", "call", "slow", "fail", "talk"]
 
 ACTS: Final[dict[str, Act]] = {
     "help": "help",
@@ -14,6 +15,8 @@ ACTS: Final[dict[str, Act]] = {
     "数数": "count",
     "file": "file",
     "文件": "file",
+    "call": "call",
+    "调用": "call",
     "slow": "slow",
     "慢": "slow",
     "fail": "fail",
@@ -39,6 +42,18 @@ def number_in(text: str) -> int:
     """How far to count."""
     found = re.search(r"\d{1,6}", text)
     return max(1, min(COUNT_MOST, int(found[0]))) if found else COUNT_DEFAULT
+
+
+def tool_in(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Which tool to call, and with what; nothing where it is not said as `call NAME {"argument": "value"}`."""
+    found = re.fullmatch(r"(?:call\s|调用)\s*([A-Za-z0-9_:./-]+)\s*(.*)", text.strip(), re.IGNORECASE | re.DOTALL)
+    if found is None:
+        return None
+    try:
+        arguments = json.loads(found[2] or "{}")
+    except ValueError:
+        return None
+    return (found[1], cast("dict[str, Any]", arguments)) if isinstance(arguments, dict) else None
 
 
 def is_chinese(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 from runner import FAIL, HELP, SLOW, demo
-from words import ACTS, act_of, number_in
+from words import ACTS, act_of, number_in, tool_in
 
 from bollard.sdk.testing import MemoryHost
 
@@ -72,3 +72,58 @@ async def test_an_event_without_text_is_told_by_its_name():
 @pytest.mark.parametrize("said", ["helpful", "counting sheep", "a file"])
 def test_a_word_counts_only_where_it_stands_first_and_alone(said):
     assert act_of(said) == "talk"
+
+
+def send(to: str) -> str:
+    """Sends a letter."""
+    return f"sent to {to}"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ('call send {"to": "ann"}', "send answered: sent to ann"),
+        ('调用send {"to": "ann"}', "send 的回答：sent to ann"),
+        ("call nothing", "nothing was not called (not_found): no tool nothing"),
+        ("call", 'Say it like this: call TOOL {"argument": "value"}. What I was given: send.'),
+        ("call send to ann", 'Say it like this: call TOOL {"argument": "value"}. What I was given: send.'),
+    ],
+)
+async def test_it_calls_a_tool_and_tells_the_answer(said, answer):
+    outcome = await MemoryHost(tools={"send": send}).run(demo, said)
+    assert (outcome.status, outcome.text) == ("completed", answer)
+
+
+async def test_a_call_that_is_refused_is_told():
+    host = MemoryHost(tools={"send": send})
+    host.deny("tools.call", code="approval_denied", message="somebody said no")
+    outcome = await host.run(demo, "call send")
+    assert outcome.text == "send was not called (approval_denied): somebody said no"
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (
+            {"outcome": "completed", "result": {"content": [{"type": "text", "text": "sent"}]}},
+            "send was allowed and called, 已批准并调用: sent",
+        ),
+        (
+            {"outcome": "denied", "error": "somebody said no"},
+            "send did not succeed (denied), 没有成功: somebody said no",
+        ),
+    ],
+)
+async def test_it_tells_what_came_of_a_call_that_was_decided_later(data, answer):
+    event = {"name": "send", **data}
+    outcome = await MemoryHost().run(demo, event_type="approval.decided", event_data=event)
+    assert outcome.text == answer
+
+
+@pytest.mark.parametrize("said", ["call", "调用", "call send [1]", "call send {", "call {}", "recall send"])
+def test_what_is_no_call_is_not_taken_for_one(said):
+    assert tool_in(said) is None
+
+
+def test_a_tool_may_be_named_by_its_id():
+    assert tool_in('call mcp:letters/send {"to": "ann"}') == ("mcp:letters/send", {"to": "ann"})

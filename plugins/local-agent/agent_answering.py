@@ -1,0 +1,250 @@
+"""One answer of a model, with others in its place when it fails before it has said anything.
+
+After the first piece nobody takes over: two models would speak in one message. What came is kept for whoever has to
+complete the message. Nothing is tried twice here; the host does that while nothing was handed on.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from agent_hooks import Turn
+from agent_media import has_images, without_images
+
+from bollard.sdk import (
+    AgentAPIException,
+    FunctionCall,
+    JsonObject,
+    Message,
+    MessageChunk,
+    RunContext,
+    ToolCall,
+    Usage,
+)
+
+__all__ = ["AnswerBroken", "Answering", "Attempt", "ContextOverflow", "NobodyAnswered", "Partial"]
+
+ANSWER_CHARACTERS: Final = 200_000
+"""Text, thoughts and arguments of one answer together: three bytes each at most, so that it fits into one result."""
+CALLS_IN_ANSWER: Final = 64
+"""Tools that one answer may ask for."""
+_NO_OTHER_MODEL: Final = frozenset({"budget_exceeded", "cancelled", "revoked", "audit_unavailable"})
+"""Refusals that stand whichever model is asked."""
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A model that did not answer, and why."""
+
+    model: str
+    code: str
+    reason: str
+    retryable: bool
+
+    @staticmethod
+    def of(model: str, error: AgentAPIException) -> "Attempt":
+        said = error.error.details.get("reason")
+        return Attempt(
+            model=model,
+            code=error.code,
+            reason=said if isinstance(said, str) else error.error.message,
+            retryable=error.retryable,
+        )
+
+    def to_json(self) -> JsonObject:
+        return {"model": self.model, "code": self.code, "reason": self.reason}
+
+
+class NobodyAnswered(Exception):
+    """No model said anything."""
+
+    def __init__(self, attempts: Sequence[Attempt]) -> None:
+        super().__init__("; ".join(f"{each.model}: {each.reason} ({each.code})" for each in attempts))
+        self.attempts = tuple(attempts)
+
+    @property
+    def code(self) -> str:
+        return self.attempts[-1].code if self.attempts else "not_found"
+
+    @property
+    def retryable(self) -> bool:
+        return any(each.retryable for each in self.attempts)
+
+
+class AnswerBroken(Exception):
+    """The answer stopped in the middle."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(f"{attempt.model} stopped in the middle of its answer: {attempt.reason} ({attempt.code})")
+        self.attempt = attempt
+
+
+class ContextOverflow(Exception):
+    """The model says that the question is longer than what it takes."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(f"the question is too long for {attempt.model}")
+        self.attempt = attempt
+
+
+@dataclass(slots=True)
+class Partial:
+    """An answer that is being assembled."""
+
+    text: list[str] = field(default_factory=list[str])
+    reasoning: list[str] = field(default_factory=list[str])
+    calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    """By index: id, name, arguments."""
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    metadata: JsonObject = field(default_factory=dict[str, Any])
+    characters: int = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model has said anything at all."""
+        return self.characters > 0 or bool(self.calls)
+
+    @property
+    def full(self) -> bool:
+        return self.characters > ANSWER_CHARACTERS or len(self.calls) > CALLS_IN_ANSWER
+
+    def add(self, chunk: MessageChunk) -> str:
+        """One more piece; its text."""
+        said = chunk.content if isinstance(chunk.content, str) else _text_of(chunk.content)
+        if said:
+            self.text.append(said)
+        if chunk.reasoning:
+            self.reasoning.append(chunk.reasoning)
+        self.characters += len(said) + len(chunk.reasoning or "")
+        for piece in chunk.tool_calls or ():
+            call = self.calls.setdefault(piece.index, ["", "", ""])
+            call[0] = piece.id or call[0]
+            if piece.function is not None:
+                call[1] += piece.function.name or ""
+                call[2] += piece.function.arguments or ""
+                self.characters += len(piece.function.arguments or "")
+        self.finish_reason = chunk.finish_reason or self.finish_reason
+        self.usage = chunk.usage or self.usage
+        self.metadata |= chunk.metadata or {}
+        return said
+
+    def message(self) -> Message:
+        """What there is of it. Calls without a name are noise."""
+        calls = tuple(
+            ToolCall(id=call_id, function=FunctionCall(name=name, arguments=arguments))
+            for _, (call_id, name, arguments) in sorted(self.calls.items())
+            if name
+        )
+        return Message(
+            role="assistant",
+            content="".join(self.text),
+            reasoning="".join(self.reasoning) or None,
+            tool_calls=calls or None,
+            finish_reason=self.finish_reason,
+            usage=self.usage,
+            metadata=self.metadata or None,
+        )
+
+
+class Answering:
+    """One question to the models of an agent. `pieces` says what comes; then `message` is the answer."""
+
+    def __init__(
+        self, ctx: RunContext[Any], models: Sequence[str], turn: Turn, *, streaming: bool, overflow_ends: bool
+    ) -> None:
+        """With `overflow_ends` a question that is too long goes to the next model; without, it is raised."""
+        self._ctx = ctx
+        self._models = models
+        self._turn = turn
+        self._streaming = streaming
+        self._overflow_ends = overflow_ends
+        self._able = {each.model_id: each.operations for each in ctx.resources.models}
+        self._sees = {each.model_id for each in ctx.resources.models if getattr(each, "vision", None) is True}
+        self.attempts: list[Attempt] = []
+        self.partial = Partial()
+        self.model = ""
+
+    async def pieces(self) -> AsyncGenerator[MessageChunk, None]:
+        """The answer as it comes, or in one piece. Raises what is named above."""
+        for model in self._models:
+            self.model, self.partial = model, Partial()
+            try:
+                async with aclosing(self._ask(model)) as chunks:
+                    async for chunk in chunks:
+                        self.partial.add(chunk)
+                        yield chunk
+                        if self.partial.full:
+                            self.partial.finish_reason = "length"
+                            break
+            except AgentAPIException as error:
+                self._failed(model, error)
+            else:
+                return
+        raise NobodyAnswered(self.attempts)
+
+    def message(self, known: frozenset[str], step: int) -> Message:
+        """The whole answer, with what is to be known about it; `known` are the ids of calls that were made before."""
+        whole = self.partial.message()
+        metadata: JsonObject = {**(whole.metadata or {}), "model": self.model}
+        if self.attempts:
+            metadata["fallbacks"] = [each.to_json() for each in self.attempts]
+        calls = _own_ids(whole.tool_calls or (), known, step)
+        return whole.model_copy(update={"metadata": metadata, "tool_calls": calls or None})
+
+    def _failed(self, model: str, error: AgentAPIException) -> None:
+        """Note it, and raise where no other model is asked."""
+        attempt = Attempt.of(model, error)
+        if self.partial.begun:
+            raise AnswerBroken(attempt) from error
+        if _is_overflow(error) and not self._overflow_ends:
+            raise ContextOverflow(attempt) from error
+        self.attempts.append(attempt)
+        if error.code in _NO_OTHER_MODEL:
+            raise NobodyAnswered(self.attempts) from error
+        self._ctx.log("a model did not answer", "warning", model=model, code=attempt.code, reason=attempt.reason)
+
+    async def _ask(self, model: str) -> AsyncGenerator[MessageChunk, None]:
+        models, messages = self._ctx.api.models, self._turn.messages
+        if model not in self._sees and has_images(messages):
+            messages = without_images(messages)
+        tools, arguments = self._turn.tools or None, self._turn.extra_args or None
+        able = self._able.get(model, ("invoke", "stream"))
+        if "stream" in able and (self._streaming or "invoke" not in able):
+            async with aclosing(models.stream(model, messages, tools, arguments)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        else:
+            yield _as_chunk(await models.invoke(model, messages, tools, arguments))
+
+
+def _is_overflow(error: AgentAPIException) -> bool:
+    return error.code == "payload_too_large" or error.error.details.get("reason") == "context_length"
+
+
+def _own_ids(calls: Sequence[ToolCall], known: frozenset[str], step: int) -> tuple[ToolCall, ...]:
+    """Calls with ids that no other call of this run has: providers repeat theirs, and to the host an id is a call."""
+    used = set(known)
+    own: list[ToolCall] = []
+    for number, call in enumerate(calls, start=1):
+        fits = call.id not in used and _PLAIN_ID.fullmatch(call.id) is not None
+        call_id = call.id if fits else f"step{step}_{number}"
+        used.add(call_id)
+        own.append(call if fits else call.model_copy(update={"id": call_id}))
+    return tuple(own)
+
+
+def _text_of(content: Sequence[Any]) -> str:
+    return "".join(getattr(element, "text", "") for element in content)
+
+
+def _as_chunk(message: Message) -> MessageChunk:
+    calls = [
+        {"index": index, "id": call.id, "type": "function", "function": call.function.to_wire()}
+        for index, call in enumerate(message.tool_calls or ())
+    ]
+    fields = message.model_dump(exclude={"tool_calls"}) | {"role": "assistant", "tool_calls": calls or None}
+    return MessageChunk.model_validate(fields)

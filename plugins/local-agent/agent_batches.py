@@ -1,0 +1,185 @@
+"""The calls of one answer: made at the same time, answered in the order in which they were asked.
+
+Every call gets a message, whatever becomes of it: refused, failed, too slow, never begun. So a history never has a call
+without its result. What a person has to allow is waited for by the host; here it is a call that takes long.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from agent_config import AgentConfig
+from agent_offering import Offered, Offering
+
+from bollard.sdk import (
+    AgentAPIException,
+    ArtifactContent,
+    ArtifactRef,
+    JsonObject,
+    Message,
+    RunContext,
+    TextContent,
+    ToolCall,
+    ToolResult,
+)
+
+__all__ = ["Batch", "arguments_of", "told"]
+
+ARGUMENTS_CHARACTERS: Final = 200_000
+NOT_BEGUN: Final = "Error: the run was stopped before this call ended."
+_WHY: Final = {
+    "approval_denied": "a person was asked, and said no",
+    "approval_expired": "a person was asked, and nobody answered in time",
+    "approval_required": "it needs a person's yes, and this agent does not wait for one",
+}
+
+
+class Batch:
+    """The calls of one answer. `results` is always whole: what has not ended says so."""
+
+    def __init__(
+        self, ctx: RunContext[Any], config: AgentConfig, offering: Offering, calls: Sequence[ToolCall]
+    ) -> None:
+        self._ctx = ctx
+        self._config = config
+        self._offering = offering
+        self._calls = tuple(calls)
+        self._ended: dict[str, _Ended] = {}
+
+    async def carry_out(self, refused: Mapping[str, str]) -> None:
+        """Make the calls; those that are refused are answered with what is said of them. A cancellation stops all."""
+        for call_id, sentence in refused.items():
+            self._ended[call_id] = _Ended(text=sentence, is_error=True)
+        gate = asyncio.Semaphore(self._config.parallel_tools)
+        async with asyncio.TaskGroup() as group:
+            for call in self._calls:
+                if call.id not in self._ended:
+                    group.create_task(self._carry_out_one(call, gate))
+
+    @property
+    def results(self) -> tuple[Message, ...]:
+        """One message for each call, in order."""
+        lost = _Ended(text=NOT_BEGUN, is_error=True)
+        return tuple(_message(call, self._ended.get(call.id, lost)) for call in self._calls)
+
+    async def _carry_out_one(self, call: ToolCall, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            self._ended[call.id] = await self._ended_as(call)
+
+    async def _ended_as(self, call: ToolCall) -> "_Ended":
+        name = call.function.name
+        offered = self._offering.by_name.get(name)
+        if offered is None:
+            known = ", ".join(self._offering.by_name) or "none"
+            return _failure(f"there is no tool {name}. Tools: {known}")
+        arguments = arguments_of(call)
+        if arguments is None:
+            return _failure(f"the arguments of {name} are no JSON object. Write them again")
+        within_s = self._time_for(offered)
+        limit = asyncio.timeout(within_s)
+        try:
+            async with limit:
+                return await self._call(offered, arguments, call.id)
+        except AgentAPIException as error:
+            why = _WHY.get(error.code, error.error.message)
+            return _failure(f"{name} was not carried out ({error.code}): {why}")
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return _failure(f"{name} did not answer within {within_s:g} seconds, and was given up")
+
+    def _time_for(self, offered: Offered) -> float | None:
+        """Nothing leaves it to the host, who alone knows how much of the time a person took to allow the call."""
+        single = self._config.tool_timeouts
+        return single.get(offered.name) or single.get(offered.target) or self._config.tool_timeout_s
+
+    async def _call(self, offered: Offered, arguments: JsonObject, call_id: str) -> "_Ended":
+        if offered.kind == "agent":
+            return await self._ask_agent(offered, arguments)
+        result = await self._ctx.api.tools.call(offered.target, arguments, call_id)
+        text = told(result, self._config.tool_result_characters)
+        return _Ended(text=text, is_error=result.is_error, refs=result.artifact_refs)
+
+    async def _ask_agent(self, offered: Offered, arguments: JsonObject) -> "_Ended":
+        said = arguments.get("text")
+        if not isinstance(said, str) or not said:
+            return _failure(f"{offered.name} needs a text")
+        child = await self._ctx.api.agents.call(offered.target, said)
+        words = [
+            each.content if isinstance(each.content, str) else _joined(each.content)
+            for each in child.messages
+            if each.role == "assistant"
+        ]
+        text = _cut("\n".join(word for word in words if word), self._config.tool_result_characters)
+        if child.status == "completed":
+            return _Ended(text=text or "(it said nothing)", is_error=False)
+        return _failure(f"the run of {offered.name} ended as {child.status} ({child.code}). {text}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended:
+    text: str
+    is_error: bool
+    refs: tuple[ArtifactRef, ...] = ()
+
+
+def _failure(sentence: str) -> _Ended:
+    return _Ended(text=f"Error: {sentence}.", is_error=True)
+
+
+def _message(call: ToolCall, ended: _Ended) -> Message:
+    return Message(
+        role="tool",
+        content=ended.text,
+        tool_call_id=call.id,
+        name=call.function.name,
+        artifact_refs=ended.refs or None,
+        metadata={"is_error": True} if ended.is_error else None,
+    )
+
+
+def arguments_of(call: ToolCall) -> JsonObject | None:
+    """What a model wrote as arguments; nothing where it is no JSON object. No arguments are none."""
+    text = call.function.arguments.strip() or "{}"
+    if len(text) > ARGUMENTS_CHARACTERS:
+        return None
+    try:
+        value: object = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return cast("JsonObject", value) if isinstance(value, dict) else None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def told(result: ToolResult, most: int) -> str:
+    """A tool's answer as a model reads it: its words, else its structure; what is no text by its handle."""
+    text = _joined(result.content)
+    if not text and result.structured is not None:
+        text = json.dumps(result.structured, ensure_ascii=False)
+    text = _cut(text or "(no output)", most)
+    return f"Error: {text}" if result.is_error and not text.startswith("Error") else text
+
+
+def _joined(content: Sequence[Any]) -> str:
+    parts: list[str] = []
+    for element in content:
+        if isinstance(element, TextContent):
+            parts.append(element.text)
+        elif isinstance(element, ArtifactContent):
+            parts.append(f"[artifact {element.artifact_id}]")
+        else:
+            parts.append(f"[{element.type}]")
+    return "\n".join(part for part in parts if part)
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning and the end of what is too long: errors tend to stand at the end."""
+    if len(text) <= most:
+        return text
+    head, tail = most * 2 // 3, most - most * 2 // 3
+    return f"{text[:head]}\n[… {len(text) - most} characters left out …]\n{text[len(text) - tail :]}"

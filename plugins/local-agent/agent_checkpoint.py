@@ -1,0 +1,115 @@
+"""The compaction checkpoint: a summary of the conversation up to one message, kept where the protocol says (§10).
+
+It is read once, when a run begins. It is written with compare-and-set: of two runs that compact at once, one wins.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bollard.sdk import AgentAPIException, JsonObject, JsonValue, RunContext
+
+__all__ = ["CHECKPOINT_KEY", "Checkpoint", "can_keep", "checkpoint_of", "keep"]
+
+CHECKPOINT_KEY: Final = "runner.compaction.checkpoint"
+SCHEMA_VERSION: Final = 1
+SUMMARY_CHARACTERS: Final = 48 * 1024
+"""A longer one was not written here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A summary of everything up to `covers_until`."""
+
+    summary: str
+    covers_until: int
+    tokens_before: int
+    created_at: float
+    conversation_id: str
+
+    @classmethod
+    def new(cls, ctx: RunContext[Any], summary: str, covers_until: int, tokens_before: int) -> "Checkpoint":
+        return cls(
+            summary=summary[:SUMMARY_CHARACTERS],
+            covers_until=covers_until,
+            tokens_before=tokens_before,
+            created_at=round(time.time(), 3),
+            conversation_id=ctx.access.conversation_id or "",
+        )
+
+    @classmethod
+    def read(cls, value: JsonValue, *, conversation_id: str | None, newest: int | None) -> "Checkpoint | None":
+        """As it was kept; nothing where it is missing, foreign, of another version, or says what cannot be."""
+        if not isinstance(value, dict) or value.get("schema_version") != SCHEMA_VERSION:
+            return None
+        summary, covers = value.get("summary"), value.get("covers_until")
+        if not isinstance(summary, str) or not summary.strip() or len(summary) > SUMMARY_CHARACTERS:
+            return None
+        if isinstance(covers, bool) or not isinstance(covers, int) or covers < 0:
+            return None
+        if conversation_id is None or value.get("conversation_id") != conversation_id:
+            return None
+        if newest is not None and covers > newest:
+            return None
+        before, created = value.get("tokens_before"), value.get("created_at")
+        return cls(
+            summary=summary,
+            covers_until=covers,
+            tokens_before=before if isinstance(before, int) else 0,
+            created_at=float(created) if isinstance(created, int | float) else 0.0,
+            conversation_id=conversation_id,
+        )
+
+    def to_json(self) -> JsonObject:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "summary": self.summary,
+            "covers_until": self.covers_until,
+            "tokens_before": self.tokens_before,
+            "created_at": self.created_at,
+            "conversation_id": self.conversation_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A checkpoint with the version to compare against; version 0: there is none."""
+
+    checkpoint: Checkpoint | None
+    version: int
+
+
+def _usable(ctx: RunContext[Any], value: JsonValue) -> Checkpoint | None:
+    return Checkpoint.read(value, conversation_id=ctx.access.conversation_id, newest=ctx.access.transcript_seq)
+
+
+def can_keep(ctx: RunContext[Any]) -> bool:
+    """Whether a run can leave anything for the next one."""
+    return ctx.access.available_apis.state and ctx.access.conversation_id is not None
+
+
+async def checkpoint_of(ctx: RunContext[Any]) -> Checkpoint | None:
+    """The checkpoint as the run found it: from its context, asked for only where that has the key alone."""
+    if not can_keep(ctx) or CHECKPOINT_KEY not in (snapshot := ctx.state_snapshot.conversation):
+        return None
+    value = snapshot[CHECKPOINT_KEY]
+    return _usable(ctx, value) if value is not None else (await _kept_now(ctx)).checkpoint
+
+
+async def _kept_now(ctx: RunContext[Any]) -> _Kept:
+    """The checkpoint as it is now."""
+    found = await ctx.api.state.find("conversation", CHECKPOINT_KEY)
+    return _Kept(None, 0) if found is None else _Kept(_usable(ctx, found.value), found.version)
+
+
+async def keep(ctx: RunContext[Any], based_on: Checkpoint | None, new: Checkpoint) -> Checkpoint:
+    """Write a checkpoint; the one that stands afterwards. Where another run was faster, and as far, that is its own."""
+    try:
+        now = await _kept_now(ctx)
+        if now.checkpoint is not None and now.checkpoint != based_on and now.checkpoint.covers_until > new.covers_until:
+            return now.checkpoint
+        await ctx.api.state.set("conversation", CHECKPOINT_KEY, new.to_json(), if_version=now.version)
+    except AgentAPIException as error:
+        # This run goes on with its own summary; the next one starts from what is kept.
+        ctx.log("a checkpoint was not kept", "warning", code=error.code, covers_until=new.covers_until)
+    return new

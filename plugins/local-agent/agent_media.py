@@ -1,0 +1,247 @@
+"""Images and files on their way to a model: kept in place for one that sees, a line of text for one that does not.
+
+A small text file is read and put where it stood. Nothing is fetched from outside: what a URL names is the model's to
+fetch, or a line of text.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from agent_tokens import cut_to_tokens
+
+from bollard.sdk import (
+    AgentAPIException,
+    AgentInput,
+    ArtifactContent,
+    ArtifactRef,
+    ContentElement,
+    FileBase64Content,
+    FileUrlContent,
+    ImageBase64Content,
+    ImageUrlContent,
+    Message,
+    RunContext,
+    TextContent,
+)
+
+__all__ = ["given_content", "has_images", "plain", "remembered_content", "without_images"]
+
+INLINE_FILES: Final = 4
+"""Text files of one input that are read."""
+INLINE_BYTES: Final = 64 * 1024
+"""What is read of each."""
+IMAGE_BYTES: Final = 8 * 1024 * 1024
+"""A larger picture is named: providers refuse it, and the host takes only so much in one call."""
+NAME_CHARACTERS: Final = 120
+URL_CHARACTERS: Final = 500
+
+_TEXT_TYPES: Final = frozenset(
+    {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml"}
+    | {"application/javascript", "application/sql", "application/x-sh", "application/csv"}
+)
+_TEXT_ENDINGS: Final = (
+    *(".txt", ".md", ".csv", ".tsv", ".json", ".jsonl", ".yaml", ".yml", ".toml", ".xml", ".html", ".log", ".ini"),
+    *(".py", ".js", ".ts", ".java", ".c", ".h", ".cpp", ".go", ".rs", ".sh", ".sql"),
+)
+
+Parts = Sequence[ContentElement]
+
+
+async def given_content(
+    ctx: RunContext[Any], given: AgentInput, *, vision: bool, file_tokens: int
+) -> tuple[str | tuple[ContentElement, ...], list[str]]:
+    """What somebody gave, as content for a model, and what could not be shown as it is."""
+    parts: list[ContentElement] = []
+    notes: list[str] = []
+    inlined = 0
+    refs = {ref.artifact_id: ref for ref in given.attachments}
+    for part in _elements(given):
+        if isinstance(part, ArtifactContent):
+            ref = refs.get(part.artifact_id) or await _looked_up(ctx, part.artifact_id)
+            if vision and _is_image(ref) and (ref.size_bytes or 0) <= IMAGE_BYTES:
+                parts.append(part)
+                continue
+            text = None
+            if _is_text(ref) and inlined < INLINE_FILES:
+                inlined += 1
+                text = await _read(ctx, ref)
+            parts.append(TextContent(text=_note(ref) if text is None else _file(ref, text, file_tokens)))
+            if text is None:
+                notes.append(_note(ref))
+        else:
+            shown = _shown(part, vision=vision, file_tokens=file_tokens)
+            parts.append(shown)
+            if shown is not part:
+                notes.append(shown.text)
+    return plain(parts), notes
+
+
+def remembered_content(
+    content: str | Parts, refs: Iterable[ArtifactRef], *, vision: bool
+) -> str | tuple[ContentElement, ...]:
+    """What was said earlier, as content for a model; files are named, not read again."""
+    if isinstance(content, str):
+        return content
+    known = {ref.artifact_id: ref for ref in refs}
+    parts: list[ContentElement] = []
+    for part in content:
+        if isinstance(part, ArtifactContent):
+            ref = known.get(part.artifact_id, _unknown(part.artifact_id))
+            seen = vision and _is_image(ref) and (ref.size_bytes or 0) <= IMAGE_BYTES
+            parts.append(part if seen else TextContent(text=_note(ref)))
+        else:
+            # What stands inline in a message would be sent again with every run that remembers it.
+            inline = isinstance(part, ImageUrlContent) and part.image_url.url.startswith("data:")
+            again = vision and isinstance(part, ImageUrlContent) and not inline
+            parts.append(part if again else _unseen(part))
+    return plain(parts)
+
+
+def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The same messages for a model that does not see."""
+    return tuple(
+        message
+        if isinstance(message.content, str)
+        else message.model_copy(update={"content": plain([_unseen(part) for part in message.content])})
+        for message in messages
+    )
+
+
+def has_images(messages: Iterable[Message]) -> bool:
+    """Whether there is anything to be seen in them."""
+    return any(
+        not isinstance(part, TextContent)
+        for message in messages
+        if not isinstance(message.content, str)
+        for part in message.content
+    )
+
+
+def plain(parts: Parts) -> str | tuple[ContentElement, ...]:
+    """Text alone is a string: that is what every provider takes."""
+    if all(isinstance(part, TextContent) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, TextContent))
+    return tuple(parts)
+
+
+def _elements(given: AgentInput) -> list[ContentElement]:
+    """Text, elements and attachments, each once, in the order in which they were given."""
+    parts: list[ContentElement] = list(given.contents)
+    said = "".join(part.text for part in parts if isinstance(part, TextContent))
+    if given.text and given.text.strip() != said.strip():
+        parts.insert(0, TextContent(text=given.text))
+    standing = {part.artifact_id for part in parts if isinstance(part, ArtifactContent)}
+    parts += [
+        ArtifactContent(artifact_id=ref.artifact_id) for ref in given.attachments if ref.artifact_id not in standing
+    ]
+    return parts
+
+
+def _shown(part: ContentElement, *, vision: bool, file_tokens: int) -> Any:
+    """One element that is no artifact: as it is, or as text."""
+    if isinstance(part, TextContent) or (vision and isinstance(part, ImageUrlContent | ImageBase64Content)):
+        return part
+    if isinstance(part, FileBase64Content) and file_tokens > 0:
+        ref = ArtifactRef(artifact_id="", artifact_type="file", name=part.file_name)
+        text = _decoded(part.file_base64) if _is_text(ref) else None
+        if text is not None:
+            return TextContent(text=_file(ref, text, file_tokens))
+    return _unseen(part)
+
+
+def _unseen(part: ContentElement) -> TextContent:
+    if isinstance(part, TextContent):
+        return part
+    if isinstance(part, ImageUrlContent):
+        url = part.image_url.url
+        return TextContent(text=f"[image: {'inline' if url.startswith('data:') else url[:URL_CHARACTERS]}]")
+    if isinstance(part, ImageBase64Content):
+        return TextContent(text="[image: inline]")
+    if isinstance(part, FileUrlContent):
+        return TextContent(text=f"[file: {_name(part.file_name)} {part.file_url[:URL_CHARACTERS]}]")
+    if isinstance(part, FileBase64Content):
+        return TextContent(text=f"[file: {_name(part.file_name)}]")
+    if isinstance(part, ArtifactContent):
+        return TextContent(text="[image]")
+    return TextContent(text=f"[{part.type[:NAME_CHARACTERS]}]")
+
+
+async def _looked_up(ctx: RunContext[Any], artifact_id: str) -> ArtifactRef:
+    if not ctx.access.available_apis.artifact_metadata:
+        return _unknown(artifact_id)
+    try:
+        found = await ctx.api.artifacts.metadata(artifact_id)
+    except AgentAPIException as error:
+        ctx.log("an artifact of the input is not to be had", "warning", code=error.code)
+        return _unknown(artifact_id)
+    return ArtifactRef(
+        artifact_id=artifact_id,
+        artifact_type=found.artifact_type,
+        mime_type=found.mime_type,
+        name=found.name,
+        size_bytes=found.size_bytes,
+    )
+
+
+async def _read(ctx: RunContext[Any], ref: ArtifactRef) -> str | None:
+    if not ctx.access.available_apis.artifact_read:
+        return None
+    try:
+        answer = await ctx.api.artifacts.read(ref.artifact_id, 0, INLINE_BYTES)
+    except AgentAPIException as error:
+        ctx.log("a file of the input could not be read", "warning", code=error.code)
+        return None
+    text = _decoded(answer.content_base64 or "", whole=not answer.has_more)
+    return text if text is None or not answer.has_more else text + "\n…"
+
+
+def _decoded(encoded: str, *, whole: bool = True) -> str | None:
+    try:
+        content = base64.b64decode(encoded, validate=True)[:INLINE_BYTES]
+    except (binascii.Error, ValueError):
+        return None
+    # The range may end in the middle of a character; anything else that is no UTF-8 is no text.
+    ends = range(1) if whole else range(4)
+    for missing in ends:
+        try:
+            text = content[: len(content) - missing].decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        return None if "\0" in text else text
+    return None
+
+
+def _file(ref: ArtifactRef, text: str, tokens: int) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{_note(ref)}\n{fence}\n{cut_to_tokens(text, tokens)}\n{fence}"
+
+
+def _note(ref: ArtifactRef) -> str:
+    kind = "image" if _is_image(ref) else "file"
+    told = [_name(ref.name), _name(ref.mime_type) if ref.mime_type else ""]
+    if ref.size_bytes is not None:
+        told.append(f"{ref.size_bytes} bytes")
+    return f"[{kind}: {', '.join(part for part in told if part) or 'unnamed'}]"
+
+
+def _name(name: str | None) -> str:
+    return " ".join((name or "").replace("[", "(").replace("]", ")").split())[:NAME_CHARACTERS]
+
+
+def _unknown(artifact_id: str) -> ArtifactRef:
+    return ArtifactRef(artifact_id=artifact_id, artifact_type="file")
+
+
+def _is_image(ref: ArtifactRef) -> bool:
+    return (ref.mime_type or "").startswith("image/") or (ref.mime_type is None and ref.artifact_type == "image")
+
+
+def _is_text(ref: ArtifactRef) -> bool:
+    kind = (ref.mime_type or "").partition(";")[0].strip().lower()
+    if kind.startswith("text/") or kind in _TEXT_TYPES:
+        return True
+    return kind in ("", "application/octet-stream") and (ref.name or "").lower().endswith(_TEXT_ENDINGS)

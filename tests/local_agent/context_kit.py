@@ -1,0 +1,48 @@
+"""A runner that prepares a question and asks nothing, so that the question can be looked at."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from agent_config import AgentConfig
+from agent_context import prepare
+from agent_hooks import Hooks
+
+from bollard.sdk import JsonObject, RunContext, runner
+from bollard.sdk.testing import MemoryHost, RunOutcome, ScriptedModel
+from local_agent import CAPABILITIES, PERMISSIONS
+
+Then = Callable[[RunContext[AgentConfig], Any], Awaitable[Any]]
+
+
+async def prepared(
+    host: MemoryHost,
+    text: str | None = None,
+    config: JsonObject | None = None,
+    then: Then | None = None,
+    **occasion: Any,
+) -> tuple[Any, RunOutcome]:
+    """What a run would ask first, and what it did to get there; `then` works on it before the run ends."""
+    found: list[Any] = []
+
+    @runner(label="Prepares", capabilities=CAPABILITIES, permissions=PERMISSIONS)
+    async def prepares(ctx: RunContext[AgentConfig]):
+        question = await prepare(ctx, ctx.config, Hooks())
+        found.append(question if then is None else await then(ctx, question))
+        yield ctx.delta("done")
+
+    outcome = await host.run(prepares, text, config=config or {}, **occasion)
+    assert outcome.status == "completed", outcome.error
+    return found[0], outcome
+
+
+def shown(question: Any) -> list[tuple[str, Any]]:
+    """Roles and contents."""
+    return [(message.role, message.content) for message in question.messages]
+
+
+def memory(models: Mapping[str, ScriptedModel] | None = None, **more: Any) -> MemoryHost:
+    return MemoryHost(models=models or {"default": ScriptedModel()}, **more)
+
+
+def called(outcome: RunOutcome, action: str) -> list[JsonObject]:
+    return [dict(call.params) for call in outcome.calls if call.action == action]

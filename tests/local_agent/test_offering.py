@@ -1,0 +1,75 @@
+"""What a model is offered of what a run was granted."""
+
+from typing import Any
+
+import pytest
+from agent_config import AgentConfig
+from agent_offering import TOOLS_AT_MOST, offering_of, skills_told, tell
+
+from bollard.protocol import AgentRunContext, SkillResource
+from bollard.sdk import Message, RunContext, tool
+from bollard.sdk.testing import MemoryHost
+from bollard.sdk.testing.live import HostCaller
+from bollard.sdk.testing.occasion import context_of
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(risk="low")
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"sunny in {city}"
+
+
+def context(host: MemoryHost, **resources: Any) -> RunContext[Any]:
+    opened = host.open(context_of("run-1", "hi", {}, config={}, now=0.0, timeout_s=None))
+    whole: AgentRunContext = opened.context
+    changed = whole.model_copy(update={"resources": whole.resources.model_copy(update=resources)})
+    return RunContext(changed, HostCaller(host, "run-1"), {})
+
+
+async def test_names_that_providers_refuse_are_made_plain_and_still_reach_their_tool():
+    found = await offering_of(context(MemoryHost(tools={"mcp:files/read.it": weather})), AgentConfig())
+    (function,) = found.functions
+    assert function.function.name == "mcp_files_read_it"
+    assert found.by_name["mcp_files_read_it"].target == "mcp:files/read.it"
+
+
+async def test_the_order_is_always_the_same():
+    names = ["c", "a", "b"]
+    found = await offering_of(context(MemoryHost(tools=dict.fromkeys(names, weather))), AgentConfig())
+    assert [each.function.name for each in found.functions] == ["a", "b", "c"]
+
+
+async def test_a_model_is_offered_no_more_than_providers_take():
+    tools = {f"tool_{number:03}": weather for number in range(TOOLS_AT_MOST + 5)}
+    found = await offering_of(context(MemoryHost(tools=tools)), AgentConfig())
+    assert len(found.functions) == TOOLS_AT_MOST
+
+
+async def test_a_tool_whose_definition_cannot_be_read_is_offered_by_what_is_known():
+    host = MemoryHost(tools=[weather])
+    host.deny("tools.detail", "runtime_error")
+    (function,) = (await offering_of(context(host), AgentConfig())).functions
+    assert (function.function.name, function.function.description) == ("weather", "The weather of a city.")
+
+
+async def test_an_agent_that_is_a_tool_already_is_offered_once():
+    host = MemoryHost(tools={"agent:poet": weather}, agents={"poet": "roses", "cook": "soup"})
+    found = await offering_of(context(host), AgentConfig())
+    assert {name: each.kind for name, each in found.by_name.items()} == {"agent_cook": "agent", "agent_poet": "tool"}
+
+
+def test_skills_are_named_in_the_prompt():
+    told = skills_told(context(MemoryHost(), skills=(SkillResource(skill_name="greeting", description="Greets."),)))
+    assert told.endswith("- greeting: Greets.")
+    assert skills_told(context(MemoryHost())) == ""
+
+
+def test_what_is_told_goes_into_the_prompt_and_nowhere_else():
+    messages = [Message(role="system", content="You are kind."), Message(role="user", content="hi")]
+    tell(messages, "And patient.")
+    assert [message.content for message in messages] == ["You are kind.\n\nAnd patient.", "hi"]
+    without = [Message(role="user", content="hi")]
+    tell(without, "And patient.")
+    assert [message.role for message in without] == ["system", "user"]
