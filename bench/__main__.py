@@ -7,6 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import agent
+import capabilities
+import surface
 from disturbance import BUSY, Disturbance
 from exclusive import AnotherBench, alone
 from figures import print_measured
@@ -14,7 +17,13 @@ from figures import print_measured
 import host
 import wire
 
-SUITES = {"host": host.measure, "wire": wire.measure}
+SUITES = {
+    "agent": agent.measure,
+    "capabilities": capabilities.measure,
+    "host": host.measure,
+    "surface": surface.measure,
+    "wire": wire.measure,
+}
 
 
 def main() -> int:

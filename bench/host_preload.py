@@ -96,12 +96,13 @@ class _Past:
         )
 
 
-def preload(data: Path, runs: int) -> None:
-    """Add so many ended runs to the store in this data directory. No host may use it meanwhile."""
+def preload(data: Path, runs: int, database: str = "") -> None:
+    """Add so many ended runs to the store in this data directory, or database. No host may use it meanwhile."""
+    data.mkdir(parents=True, exist_ok=True)
     clock = SystemClock()
     key = load_or_make_signing_key(data / "keys" / "heads.ed25519")
     chains = Chains(f"bench{clock.now_ms():011x}", key, clock, every_records=1_000, every_s=60)
-    store = choose_store("", data, clock)
+    store = choose_store(database, data, clock)
     store.open()
     try:
         past = _Past(runs)

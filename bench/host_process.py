@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ __all__ = ["Floor", "HostProcess", "Installation", "floor_running", "host_runnin
 
 BENCH = Path(__file__).parent
 PLUGINS = (BENCH / "plugins" / "benchecho.py", BENCH / "plugins" / "benchflood.py")
+NO_VARIABLES: Mapping[str, str] = {}
 START_S = 60
 STOP_S = 30
 PAUSE_S = 0.01
@@ -145,15 +146,18 @@ async def floor_running(directory: Path) -> AsyncGenerator[Floor]:
 
 
 @asynccontextmanager
-async def host_running(installed: Installation) -> AsyncGenerator[HostProcess]:
+async def host_running(
+    installed: Installation, *, plugins: Sequence[Path] = PLUGINS, variables: Mapping[str, str] = NO_VARIABLES
+) -> AsyncGenerator[HostProcess]:
     """A host that has answered `/readyz`. Its agents come a moment later."""
     environment = os.environ | {
         "BOLLARD_BUILTIN_PLUGINS": "false",
         "BOLLARD_LOG_LEVEL": "warning",
         "XDG_CONFIG_HOME": str(installed.data / "config"),  # the user's own credentials are none of our business
+        **variables,
     }
     command = [str(Path(sys.executable).with_name("bollard")), "up", "--data", str(installed.data), "--port", "0"]
-    for plugin in PLUGINS:
+    for plugin in plugins:
         command += ["--plugins", str(plugin)]
     if installed.database:
         command += ["--database", installed.database]

@@ -1,0 +1,203 @@
+"""The executor over a real journal process and SQLite, with live runs and a tool that does nothing."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from figures import Figure, median
+
+from bollard.host.actions.call import Call
+from bollard.host.actions.executor import Executor
+from bollard.host.actions.ledgers import LiveLedger
+from bollard.host.actions.outputs import BlobArtifacts
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ResourceRule
+from bollard.host.capabilities.capability import NO_FLOW, Capability
+from bollard.host.capabilities.memory import MemorySource
+from bollard.host.capabilities.registry import Sources
+from bollard.host.clock import SystemClock
+from bollard.host.grants.offer import Offer
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord
+from bollard.host.log.writer_process import WriterProcess
+from bollard.host.runapi.gate import RunApi
+from bollard.host.runs.creation import RunMaker
+from bollard.host.runs.event import NewEvent
+from bollard.host.runs.hub import Hub
+from bollard.host.runs.ids import IdMaker
+from bollard.host.runs.live import LiveRun, RunPorts
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.opening import choose_store
+from bollard.trust import load_or_make_signing_key
+
+__all__ = ["CallBench", "calling", "measure_calls"]
+
+NOTHING = Capability(
+    id="tool:bench/nothing",
+    name="nothing",
+    kind="tool",
+    description="Does nothing, and counts as if it did.",
+    input_schema={"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False},
+    risk="low",
+    flow=NO_FLOW,
+    source="builtin",
+)
+RUNS = 16
+
+
+class CallBench:
+    """Runs that only make calls."""
+
+    def __init__(self, data: Path, journal: Journal) -> None:
+        self.journal = journal
+        self._clock = SystemClock()
+        self._store = choose_store("", data, self._clock)
+        self._store.open()
+        sources = Sources([MemorySource([NOTHING])])
+        offer = Offer.of(capabilities=[NOTHING])
+        self._maker = RunMaker(self._clock, IdMaker(), lambda _: offer)
+        blobs = BlobStore(data / "blobs")
+        self._executor = Executor(
+            adapters=sources, store=self._store, artifacts=BlobArtifacts(blobs), clock=self._clock
+        )
+        self._ports = RunPorts(
+            journal=journal,
+            hub=Hub(),
+            clock=self._clock,
+            api=RunApi({}, self._clock),
+            released=_nobody_hears,
+            stopping=_nobody_hears,
+            misbehaved=_nobody_hears,
+        )
+
+    async def begin(self, number: int) -> LiveRun:
+        agent = Agent(
+            agent_id="bench",
+            runner_id="plugin:bench/bench/default",
+            runner_name="default",
+            plugin="bench/bench",
+            label={"en_US": "Bench"},
+            permissions=frozenset({"tools.detail", "tools.call"}),
+            policy=AgentPolicy(
+                access=AccessPolicy(
+                    permissions={"tools": ("detail", "call")},
+                    resources={"tools": ResourceRule(add=(NOTHING.id,))},
+                )
+            ),
+        )
+        event = NewEvent(
+            source="bench", source_id=f"{number}.{time.time_ns()}", event_type="message.received", text="hi"
+        )
+        queued = self._maker.make(event, agent, "direct", epoch=1)
+        await self.journal.commit(Entry(records=self._maker.first_records(queued)))
+        return LiveRun(queued.facts, queued.grant, epoch=1, seq=2, ports=self._ports, session=queued.session)
+
+    async def call(self, run: LiveRun, number: int) -> None:
+        outcome = await self._executor.execute(
+            run.session, Call(name="nothing", arguments={"n": number}), LiveLedger(run)
+        )
+        if outcome.status != "completed":
+            raise RuntimeError(f"a call was {outcome.status}: {outcome.message}")
+
+    async def flush(self) -> None:
+        """One record on disk, and nothing else."""
+        record = NewRecord(workspace="default", type="bench.flush", data=b"{}", created_ms=self._clock.now_ms())
+        await self.journal.commit(Entry(records=[record]))
+
+    async def end(self, run: LiveRun) -> None:
+        run.give_up("answered", "")
+        await run.done
+
+    def close(self) -> None:
+        self._store.close()
+
+
+@asynccontextmanager
+async def calling(data: Path) -> AsyncGenerator[CallBench]:
+    (data / "keys").mkdir(parents=True, exist_ok=True)
+    load_or_make_signing_key(data / "keys" / "heads.ed25519")
+    opened = choose_store("", data, SystemClock())
+    opened.open()
+    opened.close()
+    desk = WriterProcess(
+        database="", data=data, incarnation="bench", key_file=data / "keys" / "heads.ed25519", lost=_lost
+    )
+    journal = Journal(desk)
+    await journal.start()
+    bench = CallBench(data, journal)
+    try:
+        yield bench
+    finally:
+        await journal.close()
+        bench.close()
+
+
+def _nobody_hears(run: LiveRun) -> None:
+    del run
+
+
+def _lost() -> None:
+    raise RuntimeError("the journal process is gone")
+
+
+async def measure_calls(bench: CallBench, *, passes: int, calls: int) -> list[Figure]:
+    """Overhead beside a flush of the same minute, then how many a second: in one run, and in many."""
+    run = await bench.begin(0)
+    await bench.call(run, 0)  # what is loaded once is loaded now
+    flushes: list[float] = []
+    taken: list[float] = []
+    rates: list[float] = []
+    for _ in range(passes):
+        for number in range(calls // passes):
+            started = time.perf_counter()
+            await bench.flush()
+            between = time.perf_counter()
+            await bench.call(run, number)
+            flushes.append(between - started)
+            taken.append(time.perf_counter() - between)
+        started = time.perf_counter()
+        for number in range(calls // passes):
+            await bench.call(run, number)
+        rates.append(calls // passes / (time.perf_counter() - started))
+    await bench.end(run)
+    many = [await _many(bench, calls) for _ in range(passes)]
+    return [
+        Figure(
+            figure="executor overhead p50 (class A)",
+            value=median(taken) * 1000,
+            floor=median(flushes) * 1000,
+            unit="ms",
+            better="lower",
+            must=3.0,
+            aim=2.0,
+        ),
+        Figure(
+            figure="class-A calls, one run", value=median(rates), unit="calls/s", better="higher", must=500, aim=1000
+        ),
+        Figure(
+            figure=f"class-A calls, {RUNS} runs",
+            value=median(many),
+            unit="calls/s",
+            better="higher",
+            must=3000,
+            aim=6000,
+        ),
+    ]
+
+
+async def _many(bench: CallBench, calls: int) -> float:
+    runs = [await bench.begin(number) for number in range(RUNS)]
+
+    async def sequence(run: LiveRun) -> None:
+        for number in range(calls // 4):
+            await bench.call(run, number)
+
+    started = time.perf_counter()
+    await asyncio.gather(*map(sequence, runs))
+    rate = RUNS * (calls // 4) / (time.perf_counter() - started)
+    for run in runs:
+        await bench.end(run)
+    return rate
