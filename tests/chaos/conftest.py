@@ -7,18 +7,19 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from tests.ports import free_port
 
 from bollard.host.clock import SystemClock
+from bollard.host.limits import HOUSEKEEPING_S
 from bollard.host.log.rebuild import rebuild
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.simulator.history import History, View
@@ -30,12 +31,6 @@ from bollard.trust import load_or_make_signing_key
 HERE = Path(__file__).parent
 PATIENCE_S = 30.0
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Answer:
@@ -143,6 +138,8 @@ class HostProcess:
         commands: dict[str, list[str]] | None = None,
         runs_at_once: int = 64,
         deadline_s: dict[str, float] | None = None,
+        retention_s: dict[str, float] | None = None,
+        housekeeping_s: float = HOUSEKEEPING_S,
         environment: dict[str, str] | None = None,
         inside: list[str] | None = None,
         seen_at: Path | None = None,
@@ -160,6 +157,8 @@ class HostProcess:
             "commands": commands or {},
             "runs_at_once": runs_at_once,
             "deadline_s": deadline_s or {},
+            "retention_s": retention_s or {},
+            "housekeeping_s": housekeeping_s,
         }
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
@@ -178,7 +177,9 @@ class HostProcess:
         return self._process.pid
 
     def command(self) -> list[str]:
-        options = {"data": str(self._own_data), "port": self.port, **self._options}
+        # A host takes over what the other kind of journal left, in turn.
+        journal = "thread" if len(self.started_s) % 2 else "process"
+        options = {"data": str(self._own_data), "port": self.port, "journal": journal, **self._options}
         return [sys.executable, str(HERE / "launch.py"), json.dumps(options)]
 
     def listens(self, line: bytes) -> bool:
@@ -233,10 +234,18 @@ class HostProcess:
         """Wait until these agents are known: their workers have introduced themselves."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                known = {item["agent_id"] for item in (await self.client.get("/api/v1/agents"))["items"]}
-                if known.issuperset(agents):
+                if (await self._agents()).issuperset(agents):
                     return
                 await asyncio.sleep(0.02)
+
+    async def _agents(self) -> set[str]:
+        known, cursor = set[str](), ""
+        while True:
+            page = await self.client.get(f"/api/v1/agents?limit=100{cursor}")
+            known |= {item["agent_id"] for item in page["items"]}
+            if not page["has_more"]:
+                return known
+            cursor = f"&cursor={page['next_cursor']}"
 
     async def health(self) -> dict[str, Any]:
         """What the host says of itself."""
@@ -265,34 +274,52 @@ class HostProcess:
         return store
 
 
+def scripted_plan(dice: random.Random, event_id: str) -> dict[str, Any]:
+    """A run of some size."""
+    del event_id
+    return {
+        "deltas": dice.choice([0, 3, 40, 200]),
+        "pause_ms": dice.choice([0, 0, 5, 20]),
+        "state": dice.random() < 0.3,
+        "artifact": dice.random() < 0.3,
+        "raises": dice.random() < 0.1,
+    }
+
+
 class Chaos:
     """Clients that keep a host busy, and the judge of what they were told."""
 
-    def __init__(self, host: HostProcess, seed: int) -> None:
+    def __init__(
+        self,
+        host: HostProcess,
+        seed: int,
+        *,
+        agent: str = "scripted",
+        plan: Callable[[random.Random, str], dict[str, Any]] = scripted_plan,
+        again: float = 0.2,
+        history: History | None = None,
+    ) -> None:
         self.host = host
         self.random = random.Random(seed)
-        self.history = History()
+        self.history = history or History()
         self.events: dict[str, dict[str, Any]] = {}
         """Every event that was ever sent, acknowledged or not."""
+        self._agent = agent
+        self._plan = plan
+        self._again = again
+        """How often an event that was sent before is sent again."""
 
     def new_event(self) -> str:
-        """An event of some size, with an id of its own."""
-        dice = self.random
+        """An event that is planned by the seed, with an id of its own."""
         event_id = f"e{len(self.events)}"
-        plan: dict[str, Any] = {
-            "deltas": dice.choice([0, 3, 40, 200]),
-            "pause_ms": dice.choice([0, 0, 5, 20]),
-            "state": dice.random() < 0.3,
-            "artifact": dice.random() < 0.3,
-            "raises": dice.random() < 0.1,
-        }
-        self.events[event_id] = plan
+        self.events[event_id] = self._plan(self.random, event_id)
         return event_id
 
     async def deliver(self, event_id: str) -> str:
         """Post an event, again or for the first time; the run it became."""
-        body = {"source": "chaos", "id": event_id, "type": "message.received", "agent": "scripted", "text": "go"}
-        body["data"] = self.events[event_id]
+        plan = self.events[event_id]
+        body = {"source": "chaos", "id": event_id, "type": "message.received", "agent": self._agent, "data": plan}
+        body["text"] = plan.get("text", "go")
         found = await self.host.client.post("/api/v1/events", body)
         self.history.acknowledged("chaos", event_id, found["run_id"])
         return found["run_id"]
@@ -301,7 +328,7 @@ class Chaos:
         """One client until the host dies: new events, old events again, streams. Ends with one of `BROKEN`."""
         while True:
             known = list(self.events)
-            again = bool(known) and self.random.random() < 0.2
+            again = bool(known) and self.random.random() < self._again
             run_id = await self.deliver(self.random.choice(known) if again else self.new_event())
             if self.random.random() < 0.8:
                 await self.host.client.watch(self.history.view(run_id))
@@ -321,10 +348,15 @@ class Chaos:
 
     def problems(self) -> list[str]:
         """What is wrong with what the host left on disk."""
+        return self.inspect(run_problems)
+
+    def inspect(self, *judges: Callable[[Store], Iterable[str]]) -> list[str]:
+        """What these judges find wrong with it, the chain, and everybody who was told something."""
         store = self.host.open_store()
         try:
             key = load_or_make_signing_key(self.host.data / "keys" / "heads.ed25519").verify_key
-            found = [*run_problems(store), *chain_problems(store, key), *self.history.disagreements(store)]
+            found = [*chain_problems(store, key), *self.history.disagreements(store)]
+            found += [problem for judge in judges for problem in judge(store)]
             before = store.dump_projections()
             rebuild(store)
             after = store.dump_projections()
@@ -378,8 +410,8 @@ async def make_host(tmp_path: Path) -> AsyncIterator[Callable[..., HostProcess]]
 
 
 @pytest.fixture(scope="session")
-def make_chaos(seed: int) -> Callable[[HostProcess], Chaos]:
-    return lambda host: Chaos(host, seed)
+def make_chaos(seed: int) -> Callable[..., Chaos]:
+    return lambda host, **options: Chaos(host, seed, **options)
 
 
 @pytest.fixture

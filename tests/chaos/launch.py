@@ -2,43 +2,52 @@
 
 import asyncio
 import json
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
 
+from bollard.cli.http_server import HttpServer
 from bollard.host.app import Host
+from bollard.host.limits import HOUSEKEEPING_S
+from bollard.host.plugins.fitting import Origin
 from bollard.host.settings import Settings
 from bollard.host.workers.plugin import PluginSource
-from bollard.host.workers.pool import PluginPool
-from bollard.wire import RunnerCatalogue
+
+_DAY_S = 24 * 3600
 
 
 class ChaosHost(Host):
     """A host that also starts workers by their own command, whatever language they speak the channel in."""
 
-    def __init__(self, settings: Settings, commands: dict[str, list[str]], deadline_s: dict[str, float]) -> None:
-        super().__init__(settings)
+    def __init__(
+        self,
+        settings: Settings,
+        commands: dict[str, list[str]],
+        deadline_s: dict[str, float],
+        housekeeping_s: float = HOUSEKEEPING_S,
+    ) -> None:
+        super().__init__(settings, housekeeping_s=housekeeping_s)
         self._commands = commands
-        self._deadline_s = deadline_s
+        put = self._agents.put
+        # Agents whose deadline is asked for get it, as if their operator had configured it.
+        self._agents.put = lambda agent: put(
+            replace(agent, deadline_s=deadline_s.get(agent.agent_id, agent.deadline_s))
+        )
 
-    def _sources(self) -> list[PluginSource]:
+    def _sources(self) -> list[tuple[PluginSource, Origin]]:
         named = [
-            PluginSource(name=name, path=Path(argv[-1]), command=(sys.executable, *argv))
+            (PluginSource(name=name, path=Path(argv[-1]), command=(sys.executable, *argv)), "settings")
             for name, argv in self._commands.items()
         ]
         return [*named, *super()._sources()]
 
-    def _discovered(self, pool: PluginPool, catalogue: RunnerCatalogue) -> None:
-        """Agents whose deadline is asked for get it, as if their operator had configured it."""
-        super()._discovered(pool, catalogue)
-        for agent in self._agents.all():
-            if agent.agent_id in self._deadline_s:
-                self._agents.put(replace(agent, deadline_s=self._deadline_s[agent.agent_id]))
 
+class SayingServer(HttpServer):
+    capture_signals = uvicorn.Server.capture_signals
 
-class SayingServer(uvicorn.Server):
     async def startup(self, sockets=None):
         await super().startup(sockets)
         print("listening", flush=True)
@@ -53,8 +62,11 @@ def main() -> None:
         port=options["port"],
         runs_at_once=options["runs_at_once"],
         grace_s=0.5,
+        journal=options["journal"],
+        egress_allow=("127.0.0.1",),
+        retention=tuple((kind, seconds / _DAY_S) for kind, seconds in options["retention_s"].items()),
     )
-    host = ChaosHost(settings, options["commands"], options["deadline_s"])
+    host = ChaosHost(settings, options["commands"], options["deadline_s"], options["housekeeping_s"])
     if host.new_token:
         Path(options["data"], "token").write_text(host.new_token)
     sys.exit(asyncio.run(serve(host)))
@@ -63,8 +75,10 @@ def main() -> None:
 async def serve(host: Host) -> int:
     """Until a signal comes, or until the host cannot write any more."""
     app = await host.start()
-    server = SayingServer(uvicorn.Config(app, port=host.settings.port, log_level="warning", access_log=False))
-    serving, broken = asyncio.create_task(server.serve()), asyncio.create_task(host.broken.wait())
+    server = SayingServer(app, host.settings, stop_s=5)
+    listener = socket.create_server(("127.0.0.1", host.settings.port))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    broken = asyncio.create_task(host.broken.wait())
     await asyncio.wait({serving, broken}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = server.force_exit = True
     await serving

@@ -107,7 +107,7 @@ class Attack:
             self.result(1, "state.updated", {"scope": "workspace", "key": "k", "value": 1}),
             self.result(2, "state.updated", {"scope": "conversation", "key": "k", "value": 1}),
             self.result(3, "artifact.created", {"artifact_type": "file", "content_base64": "eA=="}),
-            self.result(4, "action.requested", {"action": "send"}),
+            self.result(4, "action.requested", {"action": "send", "target": "everybody"}),
             self.result(5, "message.completed", run),
             self.result(6, "approval.granted", {"everything": True}),
             self.result(7, "message.completed", {"message": {"role": "assistant", "content": "x" * MIB}}),
@@ -163,6 +163,8 @@ def main() -> None:
                 channel.answer(frame, introduction())
             case "runners/list":
                 channel.answer(frame, runners())
+            case "tools/list":
+                channel.answer(frame, {"tools": []})
             case "run/start":
                 attack = Attack(channel, frame)
                 getattr(attack, attack.data.get("attack", "fine"))()

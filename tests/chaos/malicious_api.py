@@ -134,6 +134,8 @@ def main() -> None:
                 channel.answer(frame, introduction())
             case "runners/list":
                 channel.answer(frame, runners())
+            case "tools/list":
+                channel.answer(frame, {"tools": []})
             case "run/start":
                 worker.run(frame)
             case "ping":

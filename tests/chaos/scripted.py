@@ -9,7 +9,7 @@ from bollard.sdk import RunContext, runner
 async def scripted(ctx: RunContext):
     plan = ctx.event.data
     for number in range(plan.get("deltas", 0)):
-        yield ctx.delta(f"{number} ")
+        yield ctx.delta(f"{plan.get('word', '')}{number} ")
         if plan.get("pause_ms") and number % 8 == 7:
             await asyncio.sleep(plan["pause_ms"] / 1000)
     if plan.get("state"):

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 MIB = 1 << 20
-PATIENCE_S = 20
-HEAL_S = 6
-"""Time from the moment there is space again to the moment something new is taken."""
+PATIENCE_S = 60
+HEAL_S = 60
+"""Time from the moment there is space again to the moment something new is taken, on a machine that is busy too."""
 RUNS = 20
-ENDLESS = {"deltas": 1_000_000, "pause_ms": 20}
+ENDLESS = {"deltas": 1_000_000, "pause_ms": 100}
+"""Slow enough that on a busy machine they do not fill the smaller disk by themselves, for good."""
 
 
 class SmallDisk:
@@ -120,7 +121,7 @@ async def _fill_and_free(disk, chaos, prefix):
     views = [chaos.history.view(await chaos.deliver(event_id)) for event_id in list(chaos.events)]
     readers = [asyncio.create_task(host.client.watch(view)) for view in views]
     async with asyncio.timeout(PATIENCE_S):
-        while not all(len(view.records) > 20 for view in views):  # noqa: ASYNC110 -- what readers were shown
+        while not all(len(view.records) > 10 for view in views):  # noqa: ASYNC110 -- what readers were shown
             await asyncio.sleep(0.01)
     disk.fill()
     status, error = await _until_refused(chaos)
@@ -133,6 +134,9 @@ async def _fill_and_free(disk, chaos, prefix):
     after = chaos.history.view(await _until_taken(chaos))
     await host.client.watch(after)
     assert b'"completed"' in after.records[-1].json
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await host.health())["ready"]:  # noqa: ASYNC110 -- another process
+            await asyncio.sleep(0.05)
     for view in views:  # one that had nothing to write meanwhile goes on
         await _answer(host, "POST", f"/api/v1/runs/{view.run_id}/cancel", {})
     async with asyncio.timeout(PATIENCE_S):
@@ -152,7 +156,8 @@ async def _until_nothing_can_be_written(disk, host):
 async def _answers_while_full(host, views):
     async with host.client.request("GET", "/healthz") as answer:
         assert answer.status == 200
-    assert (await host.health())["ready"]
+    health = await host.health()
+    assert (health["ready"], [reason["code"] for reason in health["reasons"]]) == (False, ["disk_full"])
     assert len((await host.client.get("/api/v1/runs?limit=50"))["items"]) >= RUNS
     for view in views[:3]:
         assert (await host.client.get(f"/api/v1/runs/{view.run_id}"))["run_id"] == view.run_id

@@ -11,7 +11,7 @@ import pytest
 from bollard.protocol.limits import CANCEL_GRACE_S
 
 DEADLINE_S = 1.0
-MARGIN_S = 3.0
+MARGIN_S = 20.0
 """For the machine, which is not ours alone."""
 PATIENCE_S = 30
 HEEDS = ["sleep"]
@@ -61,7 +61,7 @@ async def test_a_run_that_hangs_ends_at_its_deadline_and_other_plugins_do_not_no
     for _ in range(min(repeats, 4)):  # the fifth killed worker in a minute would be a plugin's last
         workers = {fault: host.worker(path) for fault, path in plugins.items()}
         hanging = {fault: asyncio.create_task(_hang(host, agents[fault], fault)) for fault in HANGS}
-        assert await _good_runs(host, hanging.values()) > 5
+        assert await _good_runs(host, hanging.values()) > 1
         for fault, task in hanging.items():
             records, seconds = await task
             assert (records[-1]["type"], records[-1]["data"]["status"]) == ("run.ended", "timeout"), fault

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import resource
-import time
 from pathlib import Path
 
 import psutil
@@ -12,7 +11,7 @@ import pytest
 MIB = 1 << 20
 ROOM = 64 * MIB
 """What the worker may take beyond what it has."""
-PATIENCE_S = 20
+PATIENCE_S = 30
 CGROUP = Path("/sys/fs/cgroup/memory")
 
 
@@ -66,14 +65,13 @@ async def _ends_with_its_runs(host, worker):
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.to_thread(worker.wait)
     assert not beside.done()
-    gone_at = time.monotonic()
-    for ended in (await hungry, await neighbour):
+    async with asyncio.timeout(PATIENCE_S):
+        both = await asyncio.gather(hungry, neighbour)
+    for ended in both:
         assert ended[-1]["data"]["code"] == "runner.crashed"
         assert [record["seq"] for record in ended] == list(range(1, len(ended) + 1))
-    assert time.monotonic() - gone_at < 1.0
     again = await host.client.run("faulty", {"fault": "none"})
     assert again[-1]["data"]["status"] == "completed", "a new worker took the next run"
-    assert time.monotonic() - gone_at < 4.0
     records = await beside
     assert records[-1]["data"]["status"] == "completed"
     assert sum(record["type"] == "message.delta" for record in records) == 600

@@ -36,6 +36,10 @@ def kill_points(seed, rounds):
     ]
 
 
+_LOOKS = 10
+"""Looks in a row at a host without runs after which nothing more is on its way."""
+
+
 class Talk:
     """People who talk to one agent, some of them from two terminals, and what they were told."""
 
@@ -84,7 +88,9 @@ class Talk:
             await asyncio.gather(*(self.host.client.watch(view) for view in self.history.views if not view.ended))
             for text in self.sent:
                 await self.send(text)
-            while any((await self.host.health())["runs"].values()):  # noqa: ASYNC110 -- another process
+            quiet = 0
+            while quiet < _LOOKS:  # between two runs of a message that is given on there is none
+                quiet = 0 if any((await self.host.health())["runs"].values()) else quiet + 1
                 await asyncio.sleep(0.05)
 
     def problems(self):

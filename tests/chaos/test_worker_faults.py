@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-import time
 
 import psutil
 import pytest
+
+PATIENCE_S = 30
 
 
 @pytest.fixture
@@ -52,10 +53,9 @@ async def _ended(host, run_id, within_s):
 @pytest.mark.requirement("P08-19")
 @pytest.mark.parametrize("fault", ["segfault", "exit"])
 async def test_a_worker_that_dies_ends_its_runs_and_is_replaced(host, fault):
-    begun = time.monotonic()
-    records, _ = await asyncio.gather(host.client.run("faulty", {"fault": fault}), _good_run(host))
+    async with asyncio.timeout(PATIENCE_S):
+        records, _ = await asyncio.gather(host.client.run("faulty", {"fault": fault}), _good_run(host))
     assert _end(records)["code"] == "runner.crashed"
-    assert time.monotonic() - begun < 10
     again = await host.client.run("faulty", {"fault": "none"})
     assert _end(again)["status"] == "completed", "a new worker took the next run"
 

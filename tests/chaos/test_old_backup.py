@@ -1,0 +1,126 @@
+"""F18: a backup of an earlier moment is restored. Nothing of what was unfinished then is done again, and what clients
+hold of the time between is never taken for something else. Copies that are cut off leave nothing half done."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bollard.host.simulator.history import View
+
+PATIENCE_S = 30
+BOLLARD = str(Path(sys.executable).with_name("bollard"))
+FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
+ENDLESS = {"deltas": 1_000_000, "pause_ms": 20}
+
+
+def command(*arguments):
+    return subprocess.run(
+        [BOLLARD, *map(str, arguments)], capture_output=True, text=True, check=False, env=environment()
+    )
+
+
+def environment():
+    return {**os.environ, "LANG": "C.UTF-8"}
+
+
+async def _run(client, number, data):
+    body = {"source": "old", "id": f"e{number}", "type": "message.received", "agent": "scripted", "text": "go"}
+    return (await client.post("/api/v1/events", {**body, "data": data}))["run_id"]
+
+
+async def test_what_was_unfinished_in_an_old_backup_is_not_done_again_and_places_of_later_are_told_apart(
+    make_host, scripted, tmp_path
+):
+    host = make_host(scripted)
+    await host.start()
+    await host.ready("scripted")
+    first = await _run(host.client, 1, {"deltas": 3})
+    going = await _run(host.client, 2, ENDLESS)
+    view = View(going)
+    reader = asyncio.create_task(host.client.watch(view))
+    async with asyncio.timeout(PATIENCE_S):
+        while len(view.records) < 20:  # noqa: ASYNC110 -- another process
+            await asyncio.sleep(0.01)
+    done = await asyncio.to_thread(command, "backup", tmp_path / "old.zip", "--data", host.data, "--with-keys")
+    assert done.returncode == 0, done.stderr
+    seen = len(view.records)
+    async with asyncio.timeout(PATIENCE_S):
+        while len(view.records) < seen + 50:  # noqa: ASYNC110 -- the time that the backup knows nothing of
+            await asyncio.sleep(0.01)
+    later = await _run(host.client, 3, {"deltas": 1})
+    page = await host.client.get("/api/v1/runs?limit=1")
+    place = view.place
+    token = (host.data / "token").read_text()
+    await host.kill()
+    with contextlib.suppress(Exception):
+        await reader
+
+    shutil.rmtree(host.data)
+    done = await asyncio.to_thread(command, "restore", tmp_path / "old.zip", "--data", host.data)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["runs_ended"] == 1
+    (host.data / "token").write_text(token)  # the keys came back, so it is valid
+    await host.start()
+    await host.ready("scripted")
+    runs = {run["run_id"]: run for run in (await host.client.get("/api/v1/runs"))["items"]}
+    assert runs[first]["status"] == "completed"
+    assert (runs[going]["status"], later in runs) == ("failed", False)
+    assert (await host.health())["runs"]["live"] == 0
+
+    async with host.client.request("GET", f"/api/v1/runs/{going}/stream", headers={"last-event-id": place}) as answer:
+        records = [record async for record in answer.events()]
+    assert records[0].type == "gap"
+    assert json.loads(records[0].json)["data"]["reason"] == "uncommitted"
+    assert records[-1].type == "run.ended"
+    assert b"host.lost" in records[-1].json
+    async with host.client.request("GET", f"/api/v1/runs?limit=1&cursor={page['next_cursor']}") as answer:
+        assert 400 <= answer.status < 500, "a page cursor of a time that never was"
+    async with host.client.request("GET", f"/api/v1/runs/{later}/stream", headers={"last-event-id": "1.3"}) as answer:
+        assert answer.status == 404
+    again = await _run(host.client, 3, {"deltas": 1})
+    assert again != later, "the event of the lost time is new to this host"
+
+
+@pytest.fixture
+def past(tmp_path):
+    data = tmp_path / "past"
+    data.mkdir()
+    with sqlite3.connect(data / "bollard.db") as connection:
+        connection.executescript((FIXTURES / "v0001.sqlite.sql").read_text(encoding="utf-8"))
+    connection.close()
+    return data
+
+
+def _killed_after(seconds, *arguments):
+    process = subprocess.Popen(
+        [BOLLARD, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
+    )
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+    return process.wait()
+
+
+@pytest.mark.parametrize("wait_s", [0.3, 0.6, 0.9])
+def test_a_backup_or_a_restore_that_is_killed_leaves_what_is_whole_or_nothing(past, tmp_path, wait_s):
+    archive, there = tmp_path / "all.zip", tmp_path / "there"
+    _killed_after(wait_s, "backup", archive, "--data", past)
+    if not archive.exists():
+        command("backup", archive, "--data", past)
+    _killed_after(wait_s, "restore", archive, "--data", there)
+    if not there.exists():
+        assert command("restore", archive, "--data", there).returncode == 0, "a whole archive, in spite of the kill"
+    assert json.loads(command("migrate", "--check", "--data", there).stdout)["state"] == "current"
+    assert command("doctor", "--data", there, "--port", "0").returncode == 0
+    left = [path.name for path in tmp_path.iterdir() if path.name.endswith((".partial", ".restoring"))]
+    assert len(left) <= 2, "what was cut off, until the next one"

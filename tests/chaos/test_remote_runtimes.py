@@ -1,0 +1,462 @@
+"""Runtimes of other machines: real processes that dial a real host, are killed, cut off, revoked and impersonated."""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bollard.runtime.host_address import HostAddress
+from bollard.runtime.key_file import RuntimeKey, load_key, make_key
+from bollard.runtime.remote_door import enrol, signed_headers
+from bollard.wire import ChannelClosed
+from bollard.wire.errors import HandshakeRefused
+from bollard.wire.limits import HEARTBEAT_S, HEARTBEAT_TIMEOUT_S
+from bollard.wire.remote_door import CHANNEL_PATH, KEY_HEADER
+from bollard.wire.websocket import connect_websocket
+
+BOLLARD = str(Path(sys.executable).with_name("bollard"))
+PATIENCE_S = 30
+PLUGIN = """
+    import asyncio, os, subprocess
+    from bollard.sdk import RunContext, runner
+
+    @runner(name="default", label="Distant", permissions={"history": ["page"]})
+    async def distant(ctx: RunContext):
+        text = ctx.input.text
+        if text == "wait":
+            yield ctx.delta("waiting")
+            await asyncio.Event().wait()
+        elif text.startswith("flood"):
+            for number in range(80):
+                yield ctx.delta(f"{number} " + "x" * 200_000)
+            yield ctx.completed(f"much, and {len(text)} characters came")
+        elif text == "spawn":
+            yield ctx.completed(str(subprocess.Popen(["sleep", "600"]).pid))
+        elif text == "die":
+            yield ctx.delta("dying")
+            os._exit(1)
+        else:
+            yield ctx.delta(f"pid {os.getpid()}")
+            yield ctx.completed(f"you said {text}")
+"""
+
+
+class Runtime:
+    """`bollard runtime` on what stands for another machine."""
+
+    def __init__(self, host, plugin: Path, home: Path) -> None:
+        self.host = host
+        self.plugin = plugin
+        self.home = home
+        self.key_file = home / "key.json"
+        self.process: asyncio.subprocess.Process | None = None
+        self.said = home / "stderr"
+
+    async def start(self, code: str | None = None) -> None:
+        arguments = [str(self.plugin), "--connect", f"ws://127.0.0.1:{self.host.port}", "--key", str(self.key_file)]
+        arguments += [] if code is None else ["--enroll", code]
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(self.home), "LANG": "C.UTF-8"}
+        with self.said.open("ab") as errors:
+            self.process = await asyncio.create_subprocess_exec(
+                BOLLARD, "runtime", *arguments, stdin=asyncio.subprocess.DEVNULL, stderr=errors, env=environment
+            )
+
+    @property
+    def key(self) -> RuntimeKey:
+        return load_key(self.key_file)
+
+    async def end(self, how: signal.Signals = signal.SIGKILL) -> int:
+        assert self.process is not None
+        if self.process.returncode is None:
+            self.process.send_signal(how)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        assert self.process is not None
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.process.wait()
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    path = tmp_path / "distant.py"
+    path.write_text(textwrap.dedent(PLUGIN), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+async def make_runtime(tmp_path: Path, plugin: Path):
+    made: list[Runtime] = []
+
+    def make(host) -> Runtime:
+        home = tmp_path / f"machine{len(made)}"
+        home.mkdir()
+        made.append(Runtime(host, plugin, home))
+        return made[-1]
+
+    yield make
+    for runtime in made:
+        if runtime.process is not None:
+            await runtime.end()
+
+
+@pytest.fixture
+async def host(make_host):
+    host = make_host()
+    await host.start()
+    return host
+
+
+@pytest.fixture
+async def there(host, make_runtime):
+    """A runtime that is enrolled, connected and said yes to."""
+    runtime = make_runtime(host)
+    await runtime.start(await invite(host))
+    await consent(host)
+    await host.ready("distant")
+    return runtime
+
+
+async def ask(host, method: str, path: str, body=None):
+    async with host.client.request(method, path, body) as answer:
+        return answer.status, await answer.json()
+
+
+async def invite(host, name: str = "box", **more) -> str:
+    status, made = await ask(host, "POST", "/api/v1/runtimes", {"name": name, **more})
+    assert status == 201, made
+    return made["code"]
+
+
+async def seen(host, name: str = "box", *statuses: str):
+    """The runtime, once it has one of these statuses."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            _, found = await ask(host, "GET", f"/api/v1/runtimes/{name}")
+            if found.get("status") in statuses and (found["presence"] is None or found["presence"]["plugin"]):
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def consent(host, name: str = "box"):
+    waiting = await seen(host, name, "waiting")
+    body = {"consent": waiting["presence"]["consent"]}
+    status, changed = await ask(host, "POST", f"/api/v1/runtimes/{name}/consent", body)
+    assert status == 200, changed
+    return changed
+
+
+async def run(host, text: str = "hello"):
+    """A run from its event to its end: how it ended, and what was said."""
+    body = {"agent": "distant", "input": {"text": text}}
+    async with asyncio.timeout(PATIENCE_S):
+        async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
+            assert answer.status == 200, await answer.json()
+            records = [json.loads(record.json) async for record in answer.events()]
+    said = [each["data"]["message"]["content"] for each in records if each["type"] == "message.completed"]
+    return records[-1]["data"], said
+
+
+async def begin(host, text: str) -> str:
+    """A run that goes on, once its first words have come."""
+    body = {"agent": "distant", "input": {"text": text}}
+    async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
+        async for record in answer.events():
+            if record.type == "message.delta":
+                return answer.headers["bollard-run-id"]
+    raise AssertionError("the run ended before its first words")
+
+
+async def end_of(host, run_id: str):
+    async with asyncio.timeout(PATIENCE_S):
+        async with host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer:
+            records = [json.loads(record.json) async for record in answer.events()]
+    return records[-1]["data"]
+
+
+def records_of(host, *kinds: str):
+    """What the log says of runtimes; the host must be down."""
+    store = host.open_store()
+    try:
+        rows = store.records(0, 10_000)
+        return [(row.type, json.loads(row.data)) for row in rows if row.type in kinds]
+    finally:
+        store.close()
+
+
+def address_of(host) -> HostAddress:
+    return HostAddress(secure=False, host="127.0.0.1", port=host.port, prefix="")
+
+
+async def knock(host, key: RuntimeKey, headers=None):
+    """Dial as a runtime with this key would."""
+    signed = headers or await signed_headers(address_of(host), key)
+    return await connect_websocket(address_of(host).socket_url(CHANNEL_PATH), headers=signed)
+
+
+@pytest.mark.requirement("P11-61")
+async def test_a_runtime_is_enrolled_waits_for_a_yes_and_then_gets_runs(host, make_runtime):
+    runtime = make_runtime(host)
+    code = await invite(host)
+    await runtime.start(code)
+    waiting = await seen(host, "box", "waiting")
+    assert "nobody has said yes" in waiting["problem"]
+    assert waiting["presence"]["asks"]["runners"] == {"default": ["history.page"]}
+    assert stat.S_IMODE(runtime.key_file.stat().st_mode) == 0o600
+    status, refused = await ask(host, "POST", "/api/v1/runtimes/box/consent", {})
+    assert (status, refused["error"]["code"]) == (409, "consent_needed")
+    assert (await consent(host))["status"] == "ready"
+    await host.ready("distant")
+    end, said = await run(host)
+    assert (end["status"], said) == ("completed", ["you said hello"])
+    ready = await seen(host, "box", "ready")
+    assert ready["presence"]["ping_ms"] > 0
+    assert ready["presence"]["worker"]["name"] == "bollard.runtime"
+    assert (await host.plugin("distant"))["workers"] == 1
+    with pytest.raises(HandshakeRefused, match="the code enrols nothing"):
+        enrol(address_of(host), code, make_key())
+    await runtime.end(signal.SIGTERM)
+    assert runtime.process.returncode == 0
+    await seen(host, "box", "away")
+    await host.end(signal.SIGTERM)
+    kinds = ("runtime.invited", "runtime.enrolled", "runtime.connected", "runtime.consented", "runtime.lost")
+    assert [kind for kind, _ in records_of(host, *kinds)] == list(kinds)
+    on_disk = b"".join(path.read_bytes() for path in host.data.rglob("*") if path.is_file())
+    assert code.encode() not in on_disk
+    assert runtime.key.secret.hex().encode() not in on_disk
+
+
+async def test_a_killed_runtime_ends_its_runs_and_a_new_run_waits_for_it(host, there):
+    run_id = await begin(host, "wait")
+    began = time.monotonic()
+    await there.end(signal.SIGKILL)
+    end = await end_of(host, run_id)
+    assert end["code"] == "runner.crashed"
+    assert time.monotonic() - began < HEARTBEAT_S, "nobody had to ask whether it is there"
+    next_run = asyncio.create_task(run(host, "again"))
+    await seen(host, "box", "away")
+    await there.start()
+    assert (await next_run)[1] == ["you said again"]
+
+
+async def test_a_runtime_that_goes_silent_ends_its_runs_within_the_heartbeats_limits(host, there):
+    run_id = await begin(host, "wait")
+    began = time.monotonic()
+    there.process.send_signal(signal.SIGSTOP)
+    try:
+        assert (await end_of(host, run_id))["code"] == "runner.crashed"
+    finally:
+        there.process.send_signal(signal.SIGCONT)
+    assert time.monotonic() - began < HEARTBEAT_S + HEARTBEAT_TIMEOUT_S + PATIENCE_S
+    await seen(host, "box", "ready")
+    assert (await run(host))[1] == ["you said hello"], "it came back as a new process"
+
+
+async def test_a_runtime_comes_back_by_itself_after_its_host_was_killed(host, there):
+    pid, child = there.process.pid, int((await run(host, "spawn"))[1][0])
+    assert psutil.pid_exists(child)
+    await host.kill()
+    await host.start()
+    await seen(host, "box", "ready")
+    assert (await run(host))[1] == ["you said hello"]
+    assert (there.process.pid, there.process.returncode) == (pid, None)
+    assert not psutil.pid_exists(child), "what its plugin started went with the process that it was"
+
+
+async def test_a_runtime_that_dies_with_its_plugin_is_a_crash_of_that_run_alone(host, there):
+    end, _ = await run(host, "die")
+    assert end["code"] == "runner.crashed"
+    await there.ended()
+    await seen(host, "box", "away")
+    assert (await host.health())["ready"]
+
+
+async def test_a_revoked_runtime_is_cut_at_once_and_never_let_in_again(host, there):
+    run_id = await begin(host, "wait")
+    began = time.monotonic()
+    status, _ = await ask(host, "DELETE", "/api/v1/runtimes/box")
+    assert status == 200
+    assert (await end_of(host, run_id))["code"] == "runner.crashed"
+    assert time.monotonic() - began < HEARTBEAT_S, "nobody had to ask whether it is there"
+    assert await there.ended() == 4
+    assert "the host let this runtime go" in there.said.read_text()
+    await there.start()
+    assert await there.ended() == 4
+    assert "this key opens nothing here" in there.said.read_text()
+    with pytest.raises(HandshakeRefused) as refused:
+        await knock(host, there.key)
+    assert refused.value.status == 401
+    _, agents = await ask(host, "GET", "/api/v1/agents")
+    assert "distant" not in {each["agent_id"] for each in agents["items"]}
+
+
+async def test_a_disabled_runtime_is_cut_and_comes_back_when_it_is_enabled(host, there):
+    await ask(host, "PATCH", "/api/v1/runtimes/box", {"enabled": False})
+    assert await there.ended() == 4
+    await ask(host, "PATCH", "/api/v1/runtimes/box", {"enabled": True})
+    await there.start()
+    await seen(host, "box", "ready")
+    assert (await run(host))[1] == ["you said hello"]
+
+
+async def test_changed_code_waits_until_somebody_says_yes_to_it(host, there):
+    there.plugin.write_text(there.plugin.read_text().replace("you said", "you wrote"))
+    await there.end(signal.SIGTERM)
+    await there.start()
+    waiting = await seen(host, "box", "waiting")
+    assert "has changed since" in waiting["problem"]
+    assert waiting["presence"]["change"] == {"added": [], "removed": []}
+    await consent(host)
+    await seen(host, "box", "ready")
+    assert (await run(host))[1] == ["you wrote hello"]
+
+
+async def test_a_wrong_key_a_replayed_signature_and_a_foreign_challenge_open_nothing(host, there):
+    await there.end(signal.SIGKILL)
+    await seen(host, "box", "away")
+    own = there.key
+    headers = await signed_headers(address_of(host), own)
+    first = await knock(host, own, headers)
+    first.close("that was the first time")
+    await seen(host, "box", "away")
+    other = await signed_headers(address_of(host), make_key())
+    mixed = [(name, dict(headers)[name] if name == KEY_HEADER else value) for name, value in other]
+    tampered = [(name, value[:-2] + ("00" if value[-2:] != "00" else "11")) for name, value in headers]
+    for tried in (headers, other, mixed, tampered, [], headers[:2], [(name, "zz") for name, _ in headers]):
+        with pytest.raises(HandshakeRefused) as refused:
+            await knock(host, own, tried or [("x", "y")])
+        assert refused.value.status == 401
+    with pytest.raises(Exception, match="this key is for"):
+        await signed_headers(address_of(host), RuntimeKey(secret=own.secret, host_id="0" * 16))
+
+
+async def test_a_second_connection_of_a_key_is_refused_while_the_first_answers(host, there):
+    with pytest.raises(HandshakeRefused, match="is connected already") as refused:
+        await knock(host, there.key)
+    assert refused.value.status == 409
+    assert (await run(host))[1] == ["you said hello"]
+    there.process.send_signal(signal.SIGSTOP)
+    try:
+        second = await knock(host, there.key)  # the first does not answer: its line counts as broken
+        second.close("enough")
+    finally:
+        there.process.send_signal(signal.SIGCONT)
+    await seen(host, "box", "ready")
+    await host.end(signal.SIGTERM)
+    assert records_of(host, "runtime.refused")
+
+
+async def test_a_browser_and_a_stranger_to_the_protocol_are_refused(host, there):
+    signed = await signed_headers(address_of(host), there.key)
+    own = f"http://127.0.0.1:{host.port}"
+    for origin in ("https://evil.example", own):
+        with pytest.raises(HandshakeRefused) as refused:
+            await knock(host, there.key, [*signed, ("origin", origin)])
+        assert refused.value.status == 403
+
+
+class Junk:
+    """A runtime that says what it should not."""
+
+    def __init__(self, transport) -> None:
+        self.transport = transport
+        self.asked: asyncio.Queue = asyncio.Queue()
+        self.lost: asyncio.Future = asyncio.get_running_loop().create_future()
+        transport.start(self)
+
+    def frames_received(self, frames) -> None:
+        for frame in frames:
+            self.asked.put_nowait(json.loads(frame))
+
+    def connection_lost(self, reason: str) -> None:
+        self.lost.set_result(reason)
+
+    async def until_lost(self) -> str:
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.lost
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b"no json"] * 3,
+        [b"[" * 5000] * 3,
+        [b'{"jsonrpc":"2.0","method":"run/result","params":{"run_id":"run_x","sequence":1,"type":"x","data":{}}}'] * 3,
+        [b'{"jsonrpc":"2.0","id":1,"method":"api/call","params":{"run_id":"r","action":"a","params":{}}}'] * 4,
+        [b'"' + b"x" * (2 * 1024 * 1024 + 10) + b'"'],
+    ],
+    ids=["no-json", "nested", "foreign-run", "foreign-call", "oversized"],
+)
+async def test_what_a_runtime_says_wrongly_costs_its_own_connection_and_nothing_else(host, there, frames):
+    key = make_key()
+    enrol(address_of(host), await invite(host, "bad"), key)
+    junk = Junk(await knock(host, key))
+    async with asyncio.timeout(PATIENCE_S):
+        asked = await junk.asked.get()
+    assert asked["method"] == "initialize"
+    for frame in frames:
+        junk.transport.send(frame)
+    await junk.until_lost()
+    assert (await run(host))[1] == ["you said hello"]
+    assert (await host.health())["ready"]
+
+
+async def test_a_runtime_enrolled_for_one_plugin_waits_with_any_other(host, make_runtime):
+    runtime = make_runtime(host)
+    await runtime.start(await invite(host, plugin="acme/other"))
+    waiting = await seen(host, "box", "waiting")
+    assert "enrolled for acme/other only" in waiting["problem"]
+    body = {"consent": waiting["presence"]["consent"]}
+    status, refused = await ask(host, "POST", "/api/v1/runtimes/box/consent", body)
+    assert (status, refused["error"]["code"]) == (409, "conflict")
+
+
+async def test_much_goes_both_ways_beside_small_runs_and_nothing_is_lost(host, there):
+    sent = "flood" + "y" * 200_000
+    body = {"agent": "distant", "input": {"text": sent}}
+    async with asyncio.timeout(PATIENCE_S):
+        async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
+            flood = asyncio.create_task(_all(answer))
+            small = await asyncio.gather(*(run(host, str(number)) for number in range(20)))
+            records = await flood
+    assert [said for _, said in small] == [[f"you said {number}"] for number in range(20)]
+    shown = [each["data"]["chunk"]["content"] for each in records if each["type"] == "message.delta"]
+    assert "".join(shown) == "".join(f"{number} " + "x" * 200_000 for number in range(80))
+    assert records[-1]["data"]["status"] == "completed"
+
+
+async def _all(answer):
+    return [json.loads(record.json) async for record in answer.events()]
+
+
+async def test_two_runtimes_of_the_same_code_share_the_runs(host, there, make_runtime):
+    second = make_runtime(host)
+    await second.start(await invite(host, "second"))
+    await consent(host, "second")
+    waiting = await begin(host, "wait")
+    assert (await run(host))[1] == ["you said hello"]
+    assert (await host.plugin("distant"))["workers"] == 2
+    await there.end(signal.SIGKILL)
+    await second.end(signal.SIGKILL)
+    assert (await end_of(host, waiting))["code"] == "runner.crashed"
+
+
+async def test_a_peer_that_is_no_host_is_dialled_again_without_an_end(make_runtime, host, there):
+    """Nothing listens for a while: the runtime says so, and waits longer each time."""
+    await host.kill()
+    async with asyncio.timeout(PATIENCE_S):
+        while there.said.read_text().count("trying again in") < 2:  # noqa: ASYNC110 -- another process
+            await asyncio.sleep(0.05)
+    assert there.process.returncode is None
+    with pytest.raises(ChannelClosed):
+        await signed_headers(address_of(host), there.key)
+    await there.end(signal.SIGTERM)
+    assert there.process.returncode == 0

@@ -1,0 +1,69 @@
+"""F01 and repeats: a host that is killed while it answers requests with an `Idempotency-Key` does none of it twice."""
+
+import asyncio
+import contextlib
+from collections import Counter
+
+CLIENTS = 4
+PATIENCE_S = 20
+RIGHTS = ["runs.read"]
+
+
+class Maker:
+    """Makes API keys under ids of its own, and remembers what it was told of each."""
+
+    def __init__(self, host, number):
+        self._host = host
+        self._number = number
+        self.told = {}
+        self.asked = []
+
+    async def until_the_host_dies(self):
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                name = f"maker-{self._number}-{len(self.asked)}"
+                self.asked.append(name)
+                await self.ask(name)
+
+    async def ask(self, name):
+        body, headers = {"name": name, "rights": RIGHTS}, {"idempotency-key": name}
+        async with self._host.client.request("POST", "/api/v1/keys", body, headers) as answer:
+            status, found = answer.status, await answer.json()
+        if status == 201:
+            assert self.told.setdefault(name, found) == found, name
+        return status, found
+
+
+async def all_names(host):
+    names, cursor = [], ""
+    while True:
+        page = await host.client.get(f"/api/v1/keys?limit=100{cursor}")
+        names += [item["name"] for item in page["items"]]
+        if not page["has_more"]:
+            return names
+        cursor = f"&cursor={page['next_cursor']}"
+
+
+async def test_what_is_repeated_after_a_kill_is_done_once_or_not_known(make_host, make_chaos, scripted, rounds):
+    host, random = make_host(scripted), make_chaos(make_host(scripted)).random
+    makers = [Maker(host, number) for number in range(CLIENTS)]
+    unknown = 0
+    await host.start()
+    for _ in range(rounds):
+        storm = asyncio.gather(*(maker.until_the_host_dies() for maker in makers))
+        await asyncio.sleep(random.uniform(0.1, 0.6))  # the fault itself: an instant that the seed chose
+        await host.kill()
+        async with asyncio.timeout(PATIENCE_S):
+            await storm
+        await host.start()
+        for maker in makers:
+            for name in maker.asked[-3:]:
+                was_told = name in maker.told
+                status, found = await maker.ask(name)
+                assert status in ((201,) if was_told else (201, 409)), (name, found)
+                unknown += status == 409
+    counted = Counter(await all_names(host))
+    await host.kill()
+    assert not [name for name, count in counted.items() if count > 1]
+    assert counted.keys() >= {name for maker in makers for name in maker.told}
+    assert unknown <= CLIENTS * rounds  # at most what each had under way
