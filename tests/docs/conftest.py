@@ -2,11 +2,15 @@
 
 import json
 import os
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +21,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _COMMAND = re.compile(r"^(    |\t)(\$ )?(bollard|make|pytest|python3?|node|scripts/\w+|echo|curl) ?")
 _FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<language>\S*)(?P<rest>.*)$")
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+WALKS = {"docs/guides/approve-a-tool.md"}
+"""Pages that need several terminals at once: each has a test of its own."""
+COMMAND_TIMEOUT_S = 240.0
+TERMINAL_COLUMNS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +103,120 @@ def read_page(path: Path) -> Page:
     )
 
 
+class Shown:
+    """A command that runs on a terminal, as a reader sees it."""
+
+    def __init__(self, command: str, directory: Path, environment: Mapping[str, str]) -> None:
+        self._ours, theirs = pty.openpty()
+        sized = {**environment, "COLUMNS": str(TERMINAL_COLUMNS), "LINES": "40"}
+        self._process = subprocess.Popen(
+            # The shell stays: a command may ask which one it was typed into.
+            ["bash", "-o", "pipefail", "-c", f"{command}\nexit $?"],
+            cwd=directory,
+            env=sized,
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._output = b""
+
+    @property
+    def printed(self) -> str:
+        return Terminal.visible(self._output.decode("utf-8", "replace"))
+
+    def until(self, mark: bytes | None, timeout_s: float = COMMAND_TIMEOUT_S) -> bool:
+        """Read until the mark was printed; without one, or where it never is, until the command prints no more."""
+        until = time.monotonic() + timeout_s
+        while mark is None or mark not in self._output:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._ours], [], [], left)[0]:
+                return False
+            try:
+                piece = os.read(self._ours, 65536)
+            except OSError:  # Linux says so when the last writer has gone
+                return False
+            if not piece:
+                return False
+            self._output += piece
+        return True
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def end(self, timeout_s: float = COMMAND_TIMEOUT_S) -> int:
+        """Its exit code; what does not end by itself is killed."""
+        try:
+            self.until(None, timeout_s)
+            return self._process.wait(timeout=1.0)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            os.close(self._ours)
+
+
+class Terminal:
+    """What a page shows of a terminal, and what a terminal shows."""
+
+    @staticmethod
+    def commands_of(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+        """Each `$ command` of a console block, and the lines that it prints."""
+        found: list[tuple[str, list[str]]] = []
+        for line in lines:
+            if found and found[-1][0].endswith("\\") and not found[-1][1]:  # the command goes on in the next line
+                found[-1] = (found[-1][0][:-1] + line.strip(), [])
+            elif line.startswith("$ "):
+                found.append((line.removeprefix("$ "), []))
+            elif found:
+                found[-1][1].append(line)
+            else:
+                pytest.fail(f"a console block begins with a command, not with {line!r}")
+        return found
+
+    @staticmethod
+    def pattern_of(shown: Sequence[str]) -> re.Pattern[str]:
+        """What the page shows: a line that is `…` stands for any lines, `…` in a line for any characters."""
+        pattern = ""
+        for line in shown:
+            if line.strip() == "…":
+                pattern += r"(?:[^\n]*\n)*?"
+            else:
+                pattern += r"[^\n]*".join(re.escape(part) for part in line.split("…")) + r"\n"
+        return re.compile(pattern)
+
+    @staticmethod
+    def visible(output: str) -> str:
+        """What stays on a terminal: no control sequences, and of an overwritten line only the last writing."""
+        lines = _CONTROL.sub("", output.replace("\r\n", "\n")).split("\n")
+        kept = [line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines]
+        return "\n".join(kept).strip("\n") + "\n"
+
+    @staticmethod
+    def begin(command: str, directory: Path, environment: Mapping[str, str]) -> Shown:
+        """Start a command that goes on beside others."""
+        return Shown(command, directory, environment)
+
+    def run(
+        self, command: str, directory: Path, environment: Mapping[str, str], stop_at: bytes | None = None
+    ) -> tuple[int, str]:
+        """Run one command line; its exit code and what it printed.
+
+        A command that would go on for ever is stopped as by Ctrl-C when it has printed `stop_at`.
+        """
+        shown = self.begin(command, directory, environment)
+        if stop_at is not None and shown.until(stop_at):
+            shown.interrupt()
+        code = shown.end()
+        return code, shown.printed
+
+
+@pytest.fixture(scope="session")
+def terminal() -> Terminal:
+    return Terminal()
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
@@ -151,9 +274,10 @@ def documented_host(
     folder = tmp_path_factory.mktemp("host")
     command = [str(Path(sys.executable).with_name("bollard")), "up", "--port", "0"]
     command += ["--plugins", str(ROOT / "examples/steering/steady.py")]
+    environment = {**reader_environment, "BOLLARD_EGRESS_ALLOW": "127.0.0.1"}  # as the pages about channels have it
     with (
         (folder / "log").open("wb") as log,
-        subprocess.Popen(command, cwd=folder, env=reader_environment, stdout=subprocess.PIPE, stderr=log) as process,
+        subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log) as process,
     ):
         try:
             assert process.stdout is not None
@@ -173,7 +297,10 @@ def verdicts() -> dict[str, tuple[int, str]]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that asks for `page` is run for every page, one that asks for `running_page` for those with a block."""
-    for name, wanted in (("page", lambda page: True), ("running_page", lambda page: bool(page.blocks))):
+    for name, wanted in (
+        ("page", lambda page: True),
+        ("running_page", lambda page: bool(page.blocks) and page.name not in WALKS),
+    ):
         if name in metafunc.fixturenames:
             chosen = [page for page in map(read_page, PAGES) if wanted(page)]
             metafunc.parametrize(name, chosen, ids=[page.name for page in chosen])

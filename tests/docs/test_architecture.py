@@ -50,6 +50,18 @@ def test_the_table_is_the_one_that_import_linter_checks(table: dict[str, set[str
             assert not table[source.removeprefix("bollard.")] & forbidden, contract["name"]
 
 
+def test_the_list_of_the_host_is_the_one_that_import_linter_checks(pages: dict[str, Any], root: Path) -> None:
+    section = pages["ARCHITECTURE.md"].text.split("Inside `host` imports go down this list")[1].split("\n## ")[0]
+    told = [
+        re.split(r"\s{2,}", line.strip())[0].split(" · ") for line in section.splitlines() if line.startswith("    ")
+    ]
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = next(c["layers"] for c in settings["tool"]["importlinter"]["contracts"] if c["name"].startswith("inside"))
+    checked = [[name.strip().removeprefix("bollard.host.") for name in re.split(r"[:|]", layer)] for layer in layers]
+    leaves = [*checked[-2], *checked[-1]]
+    assert [set(row) for row in told] == [set(row) for row in [*checked[:-2], leaves]]
+
+
 def test_every_module_that_a_page_names_exists(page: Any, root: Path) -> None:
     named = set(
         re.findall(

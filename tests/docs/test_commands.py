@@ -12,14 +12,10 @@ page says `http://127.0.0.1:8420` that host is meant.
 """
 
 import os
-import pty
 import re
-import select
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,92 +27,21 @@ KEPT = {"yaml", "json"}
 TEXT_BLOCKS = 6
 """Blocks of all pages together that may go unrun."""
 COMMAND_TIMEOUT_S = 240.0
-TERMINAL_COLUMNS = 100
 
 DOCUMENTED = "http://127.0.0.1:8420"
 """Where pages say that the host listens."""
+_ENDLESS = {"bollard plugin dev": b"Try it in another terminal"}
+"""Commands that go on until Ctrl-C, and what they print when they have begun."""
 _LAST_AGENT = {"bollard up --plugins shout.py": b"shout is ready"}
 _NEEDS_HOST = re.compile(
-    r"^(\$ |    )?(.*\| )?(bollard (chat|runs|agents|bindings|resolve|events)|RUN=|curl)", re.MULTILINE
+    r"^(\$ |    )?(.*\| )?([A-Z_]+=\S+ )?"
+    r"(bollard (chat|runs|agents|capabilities|bindings|resolve|events|conversations|artifacts"
+    r"|approvals|channels|users|keys|secrets|skills|knowledge|models|workspaces|whoami"
+    r"|mcp|audit show|audit export|plugin install)|RUN=|curl)",
+    re.MULTILINE,
 )
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S")
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _FILE_NAME = re.compile(r"^# ([\w./-]+\.(?:py|yaml|json))$")
-
-
-def commands_of(lines: tuple[str, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Each `$ command` of a console block, and the lines that it prints."""
-    found: list[tuple[str, list[str]]] = []
-    for line in lines:
-        if found and found[-1][0].endswith("\\") and not found[-1][1]:  # the command goes on in the next line
-            found[-1] = (found[-1][0][:-1] + line.strip(), [])
-        elif line.startswith("$ "):
-            found.append((line.removeprefix("$ "), []))
-        elif found:
-            found[-1][1].append(line)
-        else:
-            pytest.fail(f"a console block begins with a command, not with {line!r}")
-    return iter(found)
-
-
-def pattern_of(shown: list[str]) -> re.Pattern[str]:
-    """What the page shows, as a pattern: a line that is `…` stands for any lines, `…` in a line for any characters."""
-    pattern = ""
-    for line in shown:
-        if line.strip() == "…":
-            pattern += r"(?:[^\n]*\n)*?"
-        else:
-            pattern += r"[^\n]*".join(re.escape(part) for part in line.split("…")) + r"\n"
-    return re.compile(pattern)
-
-
-def visible(output: str) -> str:
-    """What stays on a terminal: no control sequences, and of an overwritten line only the last writing."""
-    lines = _CONTROL.sub("", output.replace("\r\n", "\n")).split("\n")
-    kept = [line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines]
-    return "\n".join(kept).strip("\n") + "\n"
-
-
-def on_a_terminal(
-    command: str, directory: Path, environment: Mapping[str, str], stop_at: bytes | None = None
-) -> tuple[int, str]:
-    """Run one command line with its output on a terminal, as a reader does; its exit code and what it printed.
-
-    A command that would go on for ever is stopped as by Ctrl-C when it has printed `stop_at`.
-    """
-    ours, theirs = pty.openpty()
-    sized = {**environment, "COLUMNS": str(TERMINAL_COLUMNS), "LINES": "40"}
-    process = subprocess.Popen(
-        ["bash", "-o", "pipefail", "-c", command],
-        cwd=directory,
-        env=sized,
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    output, until = b"", time.monotonic() + COMMAND_TIMEOUT_S
-    try:
-        while (left := until - time.monotonic()) > 0:
-            if not select.select([ours], [], [], left)[0]:
-                break
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:  # Linux says so when the last writer has gone
-                break
-            if not piece:
-                break
-            output += piece
-            if stop_at is not None and stop_at in output:
-                os.killpg(process.pid, signal.SIGINT)
-                stop_at = None
-        code = process.wait(timeout=max(1.0, until - time.monotonic()))
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-    return code, visible(output.decode("utf-8", "replace"))
 
 
 class Reader:
@@ -130,18 +55,20 @@ class Reader:
         make_targets: set[str],
         verdicts: dict[str, tuple[int, str]],
         host: Any,
+        terminal: Any,
     ) -> None:
         self._page = page
         self._directory = directory
         self._environment = {**environment, **(host.variables if host is not None else {})}
         self._host = host
+        self._terminal = terminal
         self._make_targets = make_targets
         self._verdicts = verdicts
 
     def follow(self, block: Any) -> None:
         where = f"{self._page.name}:{block.line}"
         if block.language == "console":
-            for command, shown in commands_of(block.lines):
+            for command, shown in self._terminal.commands_of(block.lines):
                 self._console(where, command, shown)
         elif block.language == "sh":
             for command in block.lines:
@@ -159,7 +86,9 @@ class Reader:
         if command.startswith("bollard up"):
             # A host of its own, beside the one that the other commands find.
             free = {**self._environment, "BOLLARD_PORT": "0"}
-            code, printed = on_a_terminal(command, self._directory, free, _LAST_AGENT.get(command, b"echo is ready"))
+            code, printed = self._terminal.run(
+                command, self._directory, free, _LAST_AGENT.get(command, b"echo is ready")
+            )
             done = (code, re.sub(r"http://127\.0\.0\.1:\d+", DOCUMENTED, printed))
         else:
             done = self._verdicts.get(command) or self._as_documented(command)
@@ -168,14 +97,15 @@ class Reader:
         code, printed = done
         assert code == 0, f"{where}: `{command}` ended with {code}:\n{printed}"
         wanted = shown or [""]
-        assert pattern_of(wanted).fullmatch(printed), (
+        assert self._terminal.pattern_of(wanted).fullmatch(printed), (
             f"{where}: `{command}` printed\n{printed}\nbut the page shows\n" + "\n".join(shown)
         )
 
     def _as_documented(self, command: str) -> tuple[int, str]:
         """Run a command on the host that the page means, and let its output name the address that the page names."""
         real = self._host.url if self._host is not None else DOCUMENTED
-        code, printed = on_a_terminal(command.replace(DOCUMENTED, real), self._directory, self._environment)
+        mark = next((mark for start, mark in _ENDLESS.items() if command.startswith(start)), None)
+        code, printed = self._terminal.run(command.replace(DOCUMENTED, real), self._directory, self._environment, mark)
         return code, printed.replace(real, DOCUMENTED)
 
     def _assign(self, where: str, command: str) -> None:
@@ -183,7 +113,7 @@ class Reader:
         names = re.findall(r"(?:^| )([A-Z_]+)=", command)
         show = "; ".join(f'printf "%s\\0" "${name}"' for name in names)
         real = self._host.url if self._host is not None else DOCUMENTED
-        code, printed = on_a_terminal(
+        code, printed = self._terminal.run(
             f"{command.replace(DOCUMENTED, real)}; {show}", self._directory, self._environment
         )
         assert code == 0, f"{where}: `{command}` ended with {code}:\n{printed}"
@@ -231,10 +161,11 @@ def test_every_block_of_the_page_does_what_the_page_says(
     reader_environment: dict[str, str],
     make_targets: set[str],
     verdicts: dict[str, tuple[int, str]],
+    terminal: Any,
     request: pytest.FixtureRequest,
 ) -> None:
     host = request.getfixturevalue("documented_host") if _NEEDS_HOST.search(running_page.text) else None
-    reader = Reader(running_page, reader_directory, reader_environment, make_targets, verdicts, host)
+    reader = Reader(running_page, reader_directory, reader_environment, make_targets, verdicts, host, terminal)
     for block in running_page.blocks:
         reader.follow(block)
 
@@ -274,8 +205,8 @@ def test_few_blocks_go_unrun(pages: dict[str, Any]) -> None:
         (["a … c (…)"], "a b c (1.2 s)\n"),
     ],
 )
-def test_an_output_that_fits_the_page_is_accepted(shown: list[str], printed: str) -> None:
-    assert pattern_of(shown).fullmatch(printed)
+def test_an_output_that_fits_the_page_is_accepted(terminal: Any, shown: list[str], printed: str) -> None:
+    assert terminal.pattern_of(shown).fullmatch(printed)
 
 
 @pytest.mark.parametrize(
@@ -288,13 +219,13 @@ def test_an_output_that_fits_the_page_is_accepted(shown: list[str], printed: str
         (["…x"], "one\ntwo x\n"),
     ],
 )
-def test_an_output_that_differs_from_the_page_is_refused(shown: list[str], printed: str) -> None:
-    assert not pattern_of(shown).fullmatch(printed)
+def test_an_output_that_differs_from_the_page_is_refused(terminal: Any, shown: list[str], printed: str) -> None:
+    assert not terminal.pattern_of(shown).fullmatch(printed)
 
 
-def test_of_a_line_that_was_overwritten_the_last_writing_is_seen() -> None:
-    assert visible("\x1b[1m10 %\r20 %\x1b[0m\r\ndone\r\n") == "20 %\ndone\n"
+def test_of_a_line_that_was_overwritten_the_last_writing_is_seen(terminal: Any) -> None:
+    assert terminal.visible("\x1b[1m10 %\r20 %\x1b[0m\r\ndone\r\n") == "20 %\ndone\n"
 
 
-def test_a_command_that_fails_is_seen(tmp_path: Path, reader_environment: dict[str, str]) -> None:
-    assert on_a_terminal("echo out; echo err >&2; exit 3", tmp_path, reader_environment) == (3, "out\nerr\n")
+def test_a_command_that_fails_is_seen(terminal: Any, tmp_path: Path, reader_environment: dict[str, str]) -> None:
+    assert terminal.run("echo out; echo err >&2; exit 3", tmp_path, reader_environment) == (3, "out\nerr\n")

@@ -1,17 +1,19 @@
 """The pages about the host have a heading for everything that the host has."""
 
-import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from bollard.host import limits
 from bollard.host.http import answers
-from bollard.host.http.routes import Api
+from bollard.host.http.routes import operations
 from bollard.host.limits import EVENT_DATA_BYTES, INPUT_TEXT_BYTES, QUEUED_RUNS, SUBSCRIBER_BYTES, SUBSCRIBER_FRAMES
 from bollard.host.runs.reading import parse_place
 from bollard.host.settings import Settings, read_settings
 from bollard.protocol.limits import KIB, MIB
+
+METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 def _titles(page: Any, level: str) -> list[str]:
@@ -20,19 +22,17 @@ def _titles(page: Any, level: str) -> list[str]:
 
 def test_every_route_has_its_heading(pages: dict[str, Any]) -> None:
     titles = _titles(pages["docs/reference/http.md"], "##")
-    told = {title for title in titles if title.partition(" ")[0] in ("GET", "POST", "PUT", "DELETE")}
+    told = {title for title in titles if title.partition(" ")[0] in METHODS}
     assert told == _routes()
 
 
 def _routes() -> set[str]:
-    """Read from the source, because building an `Api` takes a whole host."""
-    found = re.findall(r'self\._\w+\("(\w+)", "([^"]+)"', inspect.getsource(Api.routes))
-    return {f"{method} {path}" for method, path in found}
+    return {f"{operation.method} {operation.path}" for operation in operations()}
 
 
 def test_every_error_code_has_its_heading_and_its_status(pages: dict[str, Any]) -> None:
     page = pages["docs/reference/http.md"]
-    statuses: dict[str, int] = vars(answers)["_STATUS"]
+    statuses = answers.STATUS
     assert _titles(page, "###") == sorted(statuses, key=_titles(page, "###").index)
     for code, status in statuses.items():
         assert f"### `{code}`\n\n{status}. " in page.prose, code
@@ -59,7 +59,7 @@ def test_every_setting_has_its_heading_and_its_default(pages: dict[str, Any]) ->
     for name in known:
         section = page.prose.split(f"## {name}\n")[1].split("\n## ")[0]
         value = getattr(defaults, name)
-        shown = {"": "empty", "()": "none", "True": "`true`"}.get(str(value), f"`{value}`")
+        shown = {"": "empty", "()": "none", "True": "`true`", "False": "`false`"}.get(str(value), f"`{value}`")
         assert f"Default: {shown}" in " ".join(section.split()), name
         assert f"BOLLARD_{name.upper()}" in section, name
 
@@ -69,3 +69,25 @@ def test_the_documented_variables_are_read() -> None:
         {"BOLLARD_PORT": "9000", "BOLLARD_RETENTION": "message.completed=90"}, Path("/nonexistent"), {}
     )
     assert (read.port, read.retention) == (9000, (("message.completed", 90.0),))
+
+
+def test_the_numbers_of_the_edge_are_those_of_the_code(pages: dict[str, Any]) -> None:
+    page = pages["docs/reference/http.md"].prose
+    defaults = Settings()
+    for row in (
+        f"| the head of a request | {limits.REQUEST_HEAD_S:g} s, {limits.REQUEST_HEAD_BYTES // KIB} KiB, "
+        f"{limits.REQUEST_HEADERS} lines |",
+        f"| its body | {limits.BODY_BYTES_PER_S // KIB} KiB a second, looked at every {limits.BODY_WINDOW_S:g} s |",
+        f"| the time between two of them | {limits.CONNECTION_IDLE_S:g} s |",
+        f"| a reader that takes nothing | {limits.DRAIN_S:g} s |",
+        f"| connections | {_number(defaults.connections)} in all, {_number(defaults.connections_per_address)} of one ",
+        f"| requests of one identity | {_number(defaults.requests_per_minute)} a minute, "
+        f"{_number(defaults.requests_per_minute // 6)} at once; {_number(defaults.requests_at_once)} unanswered |",
+        f"| requests without a valid token | {limits.STRANGER_REQUESTS_PER_MINUTE} a minute from one address |",
+        f"| one message over a WebSocket | {limits.SOCKET_MESSAGE_BYTES // MIB} MiB |",
+    ):
+        assert row in page, row
+
+
+def _number(value: int) -> str:
+    return f"{value:,}".replace(",", " ") if value >= 10_000 else str(value)

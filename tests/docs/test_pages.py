@@ -96,6 +96,13 @@ def test_every_picture_has_a_title_and_is_readable_in_the_dark(pages: dict[str, 
         assert picture in shown, f"no page shows {picture.name}"
 
 
+def test_every_concept_has_one_picture_of_its_own(pages: dict[str, Any]) -> None:
+    concepts = {name: page for name, page in pages.items() if re.match(r"docs/concepts/(?!index)", name)}
+    shown = {name: re.findall(r"!\[[^\]]+\]\(([^)]+\.svg)\)", page.prose) for name, page in concepts.items()}
+    assert {name: len(pictures) for name, pictures in shown.items()} == dict.fromkeys(concepts, 1)
+    assert len({pictures[0] for pictures in shown.values()}) == len(shown)
+
+
 def test_concepts_fit_on_a_page(pages: dict[str, Any]) -> None:
     long = {
         name: count
@@ -123,6 +130,16 @@ def test_what_is_promised_is_attacked_by_a_test(pages: dict[str, Any], root: Pat
         ids = set(re.findall(r"P\d\d-\d\d", row))
         assert ids, f"no test attacks this: {row}"
         assert ids <= checked_now, f"not checked yet: {row}"
+
+
+def test_what_is_promised_of_the_host_names_tests_that_there_are(pages: dict[str, Any], root: Path) -> None:
+    promised = pages["SECURITY.md"].text.split("## What is promised of the host\n")[1].split("\n## ")[0]
+    rows = [row for row in promised.splitlines() if row.startswith("| ") and not row.startswith("| promise")]
+    assert len(rows) >= 8
+    for row in rows:
+        tests = re.findall(r"`(tests/[\w/]+\.py)`", row)
+        assert tests, f"no test attacks this: {row}"
+        assert all((root / name).is_file() for name in tests), row
 
 
 def _files(root: Path) -> Iterator[Path]:

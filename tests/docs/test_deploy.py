@@ -1,0 +1,153 @@
+"""The files under deploy/: they parse, what they name exists, and systemd itself finds nothing wrong with the unit."""
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bollard.host.http.health import Health
+from bollard.host.settings import Settings, read_settings
+
+SETTINGS = {f"BOLLARD_{item.name.upper()}" for item in fields(Settings)}
+NOT_OF_THE_HOST = {"BOLLARD_ORIGIN", "BOLLARD_PROXY"}
+"""What compose.yaml asks its reader for."""
+PROGRAM = "/usr/local/lib/bollard/bin/bollard"
+
+
+class _Unit(configparser.RawConfigParser):
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
+@pytest.fixture
+def deploy(root: Path) -> Path:
+    return root / "deploy"
+
+
+@pytest.fixture
+def unit(deploy: Path) -> _Unit:
+    found = _Unit(strict=False)
+    found.read_string((deploy / "bollard.service").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture
+def compose(deploy: Path) -> Any:
+    return yaml.safe_load((deploy / "compose.yaml").read_text(encoding="utf-8"))
+
+
+def test_every_setting_that_a_file_names_exists(deploy: Path) -> None:
+    for file in sorted(deploy.iterdir()):
+        named = set(re.findall(r"\bBOLLARD_[A-Z_]+\b", file.read_text(encoding="utf-8")))
+        unknown = named - SETTINGS - NOT_OF_THE_HOST - {"BOLLARD_NAME"}
+        assert not unknown, f"{file.name}: {unknown}"
+
+
+def test_the_unit_is_one_that_systemd_takes(deploy: Path, tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("there is no systemd here")
+    text = (deploy / "bollard.service").read_text(encoding="utf-8")
+    there = tmp_path / "bollard.service"
+    there.write_text(text.replace(PROGRAM, str(Path(sys.executable).with_name("bollard"))), encoding="utf-8")
+    done = subprocess.run(
+        [program, "verify", "--man=no", str(there)], capture_output=True, text=True, check=False, timeout=60
+    )
+    # Other units of this machine are read too; only what is said of ours counts.
+    said = [line for line in done.stderr.splitlines() if "bollard" in line]
+    assert not said, said
+
+
+def test_the_unit_waits_for_the_notice_and_longer_than_the_grace(unit: _Unit) -> None:
+    service = dict(unit["Service"])
+    assert service["Type"] == "notify"
+    assert service["ExecStart"] == f"{PROGRAM} up"
+    assert service["User"] not in ("root", "")
+    environment = re.findall(r"^Environment=(\w+)=(.+)$", _text(unit), re.MULTILINE)
+    settings = read_settings(dict(environment), Path("/nonexistent"), {})
+    assert settings.grace_s < float(service["TimeoutStopSec"]) - 10
+
+
+def _text(unit: _Unit) -> str:
+    """With every line of a repeated key, which a parser of INI files would lose."""
+    del unit
+    return (Path(__file__).parents[2] / "deploy/bollard.service").read_text(encoding="utf-8")
+
+
+def test_the_unit_takes_away_what_a_host_does_not_need(unit: _Unit) -> None:
+    service = dict(unit["Service"])
+    for name in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "RestrictSUIDSGID"):
+        assert service[name] == "yes", name
+    assert service["ProtectSystem"] == "strict"
+    assert service["CapabilityBoundingSet"] == ""
+
+
+def _instructions(text: str) -> list[tuple[str, str]]:
+    joined = re.sub(r"\\\n\s*", "", text)
+    lines = [line for line in joined.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
+
+
+def test_the_container_is_built_in_stages_and_runs_as_nobody_special(deploy: Path, root: Path) -> None:
+    steps = _instructions((deploy / "Containerfile").read_text(encoding="utf-8"))
+    known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"}
+    assert {name for name, _ in steps} <= known | {"ENTRYPOINT", "CMD"}
+    assert [name for name, _ in steps].count("FROM") == 2
+    last = steps[max(index for index, (name, _) in enumerate(steps) if name == "FROM") :]
+    assert ("USER", "bollard") in last
+    assert ("STOPSIGNAL", "SIGTERM") in last
+    for _, what in (step for step in steps if step[0] == "COPY" and "--from" not in step[1]):
+        for source in what.split()[:-1]:
+            assert (root / source).exists(), source
+    asked = next(what for name, what in last if name == "HEALTHCHECK")
+    assert any(operation.path in asked and operation.open for operation in Health.operations())
+    assert f":{Settings().port}/" in asked
+    ignored = (deploy / "Containerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in ignored, "what is not named does not get into the build: keys and data may lie about"
+    kept = {line[1:] for line in ignored if line.startswith("!")}
+    assert {"pyproject.toml", "README.md", "LICENSE", "src", "plugins"} == kept
+
+
+def test_what_the_container_installs_are_extras_of_the_package(deploy: Path, root: Path) -> None:
+    extras = set(re.findall(r"\.\[([\w,]+)\]", (deploy / "Containerfile").read_text(encoding="utf-8"))[0].split(","))
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    table = text.split("[project.optional-dependencies]")[1].split("\n[")[0]
+    assert extras <= set(re.findall(r"^(\w+) = ", table, re.MULTILINE))
+
+
+def test_compose_has_a_host_and_postgresql_and_its_settings_can_work(compose: Any, deploy: Path) -> None:
+    services = compose["services"]
+    assert set(services) == {"host", "postgres"}
+    host = services["host"]
+    assert (deploy / host["build"]["context"] / host["build"]["dockerfile"]).resolve() == deploy / "Containerfile"
+    given = {
+        "BOLLARD_ORIGIN": "https://bollard.example.org",
+        "POSTGRES_PASSWORD": "p",
+        "BOLLARD_PROXY": "",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "",
+    }
+
+    def filled(text: str) -> str:
+        return re.sub(r"\$\{(\w+)(?::-([^}]*)|:\?[^}]*)?\}", lambda found: given[found[1]] or found[2] or "", text)
+
+    environment = {name: filled(value) for name, value in host["environment"].items()}
+    settings = read_settings(environment, Path("/nonexistent"), {})
+    assert settings.host == "0.0.0.0"
+    assert settings.origins == ("https://bollard.example.org",)
+    assert settings.database == "postgresql://bollard:p@postgres/bollard"
+    assert settings.trusted_proxies
+    assert host["depends_on"]["postgres"]["condition"] == "service_healthy"
+    assert host["ports"] == [f"127.0.0.1:{settings.port}:{settings.port}"]
+    assert set(compose["volumes"]) == {volume.split(":")[0] for each in services.values() for volume in each["volumes"]}
+
+
+def test_nothing_can_be_started_without_a_password_and_an_origin(deploy: Path) -> None:
+    text = (deploy / "compose.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"\$\{(\w+):\?", text)) == {"BOLLARD_ORIGIN", "POSTGRES_PASSWORD"}

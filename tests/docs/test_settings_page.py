@@ -1,0 +1,76 @@
+"""The page of settings is written from the code; the page of metrics has a row for each."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bollard.host.clock import ManualClock
+from bollard.host.http.vitals import PoolVitals, Vitals, process_families
+from bollard.host.log.numbers import Numbers
+from bollard.host.telemetry.counts import HttpCounts, JournalCounts, RunCounts
+from bollard.host.telemetry.process_numbers import process_numbers
+
+
+def _describe(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "scripts/describe"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_page_of_settings_is_what_the_code_says(root: Path) -> None:
+    done = _describe(root, "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_setting_that_changed_is_noticed(root: Path, tmp_path: Path) -> None:
+    for name in ("scripts/describe", "src/bollard/cli/up_command.py", "docs/reference/settings.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((root / name).read_bytes())
+    (tmp_path / "src/bollard/host").mkdir(parents=True)
+    code = (root / "src/bollard/host/settings.py").read_text(encoding="utf-8")
+    (tmp_path / "src/bollard/host/settings.py").write_text(
+        code.replace("Worker processes of each plugin", "Something else"), encoding="utf-8"
+    )
+    (tmp_path / "src/bollard/confine").mkdir()
+    needed = ("host/__init__.py", "host/errors.py", "host/limits.py", "host/exposure.py")
+    for name in ("__init__.py", *needed, "confine/__init__.py", "confine/order.py", "confine/limits.py"):
+        (tmp_path / "src/bollard" / name).write_bytes((root / "src/bollard" / name).read_bytes())
+    done = _describe(tmp_path, "--check")
+    assert done.returncode == 1
+    assert "run scripts/describe" in done.stderr
+
+
+@pytest.fixture
+def families() -> dict[str, Any]:
+    """Every metric of a host, with nothing behind it."""
+    dispatcher = SimpleNamespace(live={}, backlog=SimpleNamespace(size=0, since_ms=None))
+    hub = SimpleNamespace(readers=0, cut=0)
+    journal: Any = SimpleNamespace(numbers=Numbers(), waiting=0, full=False)
+    core: Any = SimpleNamespace(dispatcher=dispatcher, hub=hub)
+    pool = PoolVitals(name="p", status="ready", problem=None, workers=1, crashes=0)
+    vitals = Vitals(
+        version="1",
+        core=core,
+        journal=journal,
+        clock=ManualClock(),
+        runs=RunCounts(),
+        commits=JournalCounts(),
+        requests=HttpCounts(),
+        pools=lambda: [pool],
+    )
+    found = [*vitals.families(), *process_families(process_numbers())]
+    return {family.name: family for family in found}
+
+
+def test_every_metric_has_its_row_with_its_kind_and_its_sentence(
+    pages: dict[str, Any], families: dict[str, Any]
+) -> None:
+    prose = pages["docs/reference/metrics.md"].prose
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|([^|]*)\| (.+) \|$", prose, re.MULTILINE)
+    assert [row[0] for row in rows] == list(families)
+    for name, kind, _, said in rows:
+        assert (kind, said) == (families[name].kind, families[name].help), name
