@@ -4,19 +4,19 @@ import gc
 import resource
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 
 from figures import Figure, Measured
-from host_cells import load_figures, measure_cells, postgres_figures
+from host_cells import load_figures, measure_cells, postgres_figures, traced_figures
 from host_chain import chain_verify
 from host_footprint import growth_over_runs, idle_memory, idle_readers, start_times
 from host_grants import grant_figures
 from host_growth import measure_growth
 from host_neighbour import bad_neighbour
 from host_postgres import NoServer, own_database
-from host_process import HostProcess, Installation, floor_running, host_running
+from host_process import NO_VARIABLES, HostProcess, Installation, floor_running, host_running, trace_sink_running
 from host_restart import restart_with_a_long_log
 from load import Target
 
@@ -31,7 +31,7 @@ async def measure(*, quick: bool) -> Measured:
     gc.freeze()
     with tempfile.TemporaryDirectory(prefix="bollard-bench-") as name, ExitStack() as databases:
         directory, database = Path(name), _database(databases)
-        for part in ("start", "readers", "floor", "host", "postgres"):
+        for part in ("start", "readers", "floor", "host", "traced", "postgres"):
             (directory / part).mkdir()
         figures = await start_times(directory / "start", passes=passes)
         async with _host(directory / "readers") as host:
@@ -39,12 +39,17 @@ async def measure(*, quick: bool) -> Measured:
         async with AsyncExitStack() as stack:
             floor = await stack.enter_async_context(floor_running(directory / "floor"))
             host = await stack.enter_async_context(_host(directory / "host"))
-            servers: dict[str, Target] = {"floor": floor, "host": host}
+            sink = await stack.enter_async_context(trace_sink_running())
+            traced = await stack.enter_async_context(_host(directory / "traced", variables=sink.variables))
+            servers: dict[str, Target] = {"floor": floor, "host": host, "traced": traced}
             if database is not None:
                 servers["postgres"] = await stack.enter_async_context(_host(directory / "postgres", database))
             cells = await measure_cells(servers, passes=passes, seconds=seconds)
+            if not await sink.taken():
+                raise RuntimeError("the traced host sent no span")
             figures.append(await bad_neighbour(host, passes=passes, seconds=2 * seconds))
         figures += load_figures(cells["floor"], cells["host"])
+        figures += traced_figures(cells["floor"], cells["traced"])
         if database is not None:
             figures += postgres_figures(cells["floor"], cells["postgres"])
         figures.append(chain_verify(passes=passes))
@@ -66,9 +71,11 @@ async def _long_figures(directory: Path, *, passes: int) -> list[Figure]:
 
 
 @asynccontextmanager
-async def _host(data: Path, database: str = "") -> AsyncGenerator[HostProcess]:
+async def _host(
+    data: Path, database: str = "", *, variables: Mapping[str, str] = NO_VARIABLES
+) -> AsyncGenerator[HostProcess]:
     """A host whose agents are all there."""
-    async with host_running(Installation(data=data, database=database)) as host:
+    async with host_running(Installation(data=data, database=database), variables=variables) as host:
         await host.wait_for_agents("benchecho", "benchecho.wait", "benchflood")
         yield host
 

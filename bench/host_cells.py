@@ -8,7 +8,7 @@ from figures import Figure, median
 from host_process import HostProcess
 from load import Load, Target, drive
 
-__all__ = ["Cell", "Cells", "load_figures", "measure_cells", "postgres_figures"]
+__all__ = ["Cell", "Cells", "load_figures", "measure_cells", "postgres_figures", "traced_figures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Cell:
     deltas: int
 
 
+_WITHOUT_LONG = ("postgres", "traced")
+"""One run's deltas meet the same code there: only the commits are slower, and no delta has a span."""
 ALONE, SIXTEEN, SIXTY_FOUR, LONG = Cell(1, 10), Cell(16, 10), Cell(64, 10), Cell(1, 1000)
 
 
@@ -51,8 +53,8 @@ async def measure_cells(servers: Mapping[str, Target], *, passes: int, seconds: 
     for _ in range(passes):
         for cell in (ALONE, SIXTEEN, SIXTY_FOUR, LONG):
             for name, server in servers.items():
-                if cell == LONG and name == "postgres":
-                    continue  # one run's deltas meet the same code there; only the commits are slower
+                if cell == LONG and name in _WITHOUT_LONG:
+                    continue
                 await _measure_one(name, server, cell, seconds, found[name])
     return found
 
@@ -102,6 +104,16 @@ def load_figures(floor: Cells, host: Cells) -> list[Figure]:
             must=1.5,
             aim=0.8,
         ),
+    ]
+
+
+def traced_figures(floor: Cells, host: Cells) -> list[Figure]:
+    """The host on SQLite with every trace recorded and sent to a collector on the same machine: the same musts."""
+    return [
+        _rate("traced: runs/s, 16 clients", floor, host, SIXTEEN, must=0.22, aim=0.45),
+        _rate("traced: runs/s, 64 clients", floor, host, SIXTY_FOUR, must=0.18, aim=0.40),
+        _errors("traced: errors, 64 clients", host),
+        _latency("traced: latency p50, 1 client", floor, host, must=2.5, aim=1.6),
     ]
 
 

@@ -17,7 +17,16 @@ from typing import Any
 import psutil
 from load import Call, Connection
 
-__all__ = ["Floor", "HostProcess", "Installation", "floor_running", "host_running"]
+__all__ = [
+    "NO_VARIABLES",
+    "Floor",
+    "HostProcess",
+    "Installation",
+    "TraceSink",
+    "floor_running",
+    "host_running",
+    "trace_sink_running",
+]
 
 BENCH = Path(__file__).parent
 PLUGINS = (BENCH / "plugins" / "benchecho.py", BENCH / "plugins" / "benchflood.py")
@@ -51,6 +60,22 @@ class Floor:
             delta_mark=b'"tok-',
             final_mark=b"FINAL-ANSWER",
         )
+
+
+class TraceSink:
+    """Where a traced host sends its spans."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
+
+    async def taken(self) -> int:
+        """Bytes of spans so far."""
+        connection = Connection(self._port)
+        _, chunks = await connection.request("GET", "/", {})
+        text = b"".join([chunk async for chunk in chunks])
+        connection.close()
+        return int(text)
 
 
 class HostProcess:
@@ -141,6 +166,20 @@ async def floor_running(directory: Path) -> AsyncGenerator[Floor]:
     try:
         await _until(partial(_answers, port))
         yield Floor(port)
+    finally:
+        await _stop(process)
+
+
+@asynccontextmanager
+async def trace_sink_running() -> AsyncGenerator[TraceSink]:
+    """A collector of spans in a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(BENCH / "trace_sink.py"), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        if process.stdout is None:
+            raise RuntimeError("no pipe")
+        yield TraceSink(int(await process.stdout.readline()))
     finally:
         await _stop(process)
 

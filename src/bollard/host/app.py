@@ -99,7 +99,8 @@ class Host:
         redactor: Redactor | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`redactor` is the one that the log goes through; `environment` may name models."""
+        """`redactor` is the one that the log goes through; `environment` may name models, and say
+        how traces get to their collector."""
         self.settings = settings
         self._clock = clock or SystemClock()
         self._incarnation = f"{self._clock.now_ms():011x}{secrets.token_hex(4)}"
@@ -144,7 +145,9 @@ class Host:
         self._tasks: list[asyncio.Task[None]] = []
         self._drained = False
         self._ready = False
-        self._operating = Operating(settings, self._clock, version=__version__, instance=self._incarnation)
+        self._operating = Operating(
+            settings, self._clock, version=__version__, instance=self._incarnation, environment=self._environment
+        )
 
     async def start(self) -> ASGIApp:
         """Everything that must be there before a request is taken. Workers start in the background."""

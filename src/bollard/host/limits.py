@@ -106,12 +106,14 @@ WORKER_FILES: Final = 4096
 """Files that one worker process may have open."""
 SPANS_WAITING: Final = 8192
 """Spans that may wait for the collector; more are dropped and counted."""
-SPANS_AT_ONCE: Final = 512
-"""Spans that are sent together."""
+SPANS_AT_ONCE: Final = 256
+"""Spans that are sent together: few enough that writing them out does not hold up the loop."""
 SPAN_FLUSH_S: Final = 2.0
 """Time that a span may wait for company."""
 SPAN_SEND_S: Final = 5.0
 """Time that a collector may take for a batch, all tries together."""
+SPAN_RETRY_S: Final = 1.0
+"""Time after which a batch is sent again that the collector could not take."""
 SPAN_STOP_S: Final = 2.0
 """Time that a host which stops waits for the last spans to leave."""
 READY_PROBE_S: Final = 2.0

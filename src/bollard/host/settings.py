@@ -120,9 +120,8 @@ class Settings:
     """Whether `/metrics` answers without a token to whoever connects from this machine. Everybody else needs the right
     `metrics.read`."""
     otel_endpoint: str = ""
-    """The base URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; needs
-    `bollard[telemetry]`. Where it is empty, `OTEL_EXPORTER_OTLP_ENDPOINT` is read; where that is empty too, no span is
-    made."""
+    """The base URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`. Where it
+    is empty, `OTEL_EXPORTER_OTLP_ENDPOINT` is read; where that is empty too, no span is made."""
     otel_ratio: float = 1.0
     """The share of traces that are recorded, from 0 to 1. A trace that a caller began follows the caller's decision."""
     grace_s: float = 5.0

@@ -1,6 +1,6 @@
 """What operators watch and turn, put together: numbers, traces, readiness, draining. The composition root has one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bollard.host.audit.witness import WitnessNumbers
 from bollard.host.clock import Clock
@@ -27,12 +27,14 @@ __all__ = ["Operating"]
 class Operating:
     """The parts that count and trace exist before the host does; the rest is made of it."""
 
-    def __init__(self, settings: Settings, clock: Clock, *, version: str, instance: str) -> None:
-        """Raises `SettingsError` where traces are wanted and cannot be sent."""
+    def __init__(
+        self, settings: Settings, clock: Clock, *, version: str, instance: str, environment: Mapping[str, str]
+    ) -> None:
+        """`environment` may say how traces get to their collector. Raises `SettingsError` where they cannot."""
         self._settings = settings
         self._clock = clock
         self._version = version
-        self._export = span_export(settings.otel_endpoint, version=version, instance=instance)
+        self._export = span_export(settings.otel_endpoint, version=version, instance=instance, environment=environment)
         keep = None if self._export is None else self._export.queue.put
         self.runs = RunCounts()
         self.commits = JournalCounts()

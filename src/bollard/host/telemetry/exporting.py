@@ -1,11 +1,12 @@
-"""Whether spans leave this host, and how. OpenTelemetry is an extra, so it is imported only where it is wanted."""
+"""Whether spans leave this host, and how: a queue, an encoder, and the link to a collector."""
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-from bollard.host.errors import SettingsError
 from bollard.host.limits import SPAN_STOP_S
+from bollard.host.telemetry.collector import CollectorLink, collector_of
+from bollard.host.telemetry.otlp import SpanEncoder
 from bollard.host.telemetry.span_queue import SpanQueue
+from bollard.host.telemetry.tracer import Span
 
 __all__ = ["SpanExport", "span_export"]
 
@@ -26,14 +27,16 @@ class SpanExport:
         self._give_up()
 
 
-def span_export(endpoint: str, *, version: str, instance: str) -> SpanExport | None:
-    """Nothing without an endpoint. Raises `SettingsError` where the library is not installed."""
+def span_export(endpoint: str, *, version: str, instance: str, environment: Mapping[str, str]) -> SpanExport | None:
+    """Nothing without an endpoint. Raises `SettingsError` for certificates that cannot be read."""
     if not endpoint:
         return None
-    try:  # by name: a third of a second and 20 MiB that only those should pay who want it
-        otlp = importlib.import_module("bollard.host.telemetry.otlp")
-    except ImportError as error:
-        message = f"otel_endpoint needs the extra `telemetry` ({error.name} is missing)"
-        raise SettingsError(message, hint="pip install 'bollard[telemetry]'", field="otel_endpoint") from error
-    sender = otlp.OtlpSender(endpoint, version=version, instance=instance)
-    return SpanExport(SpanQueue(sender), sender.close)
+    collector = collector_of(endpoint, environment)
+    named = {"service.name": "bollard", "service.version": version, "service.instance.id": instance}
+    encode = SpanEncoder({**named, **collector.resource}, scope="bollard.host", version=version)
+    link = CollectorLink(collector)
+
+    def send(spans: Sequence[Span]) -> bool:
+        return link.send(encode(spans))
+
+    return SpanExport(SpanQueue(send, ended=link.hang_up), link.give_up)

@@ -24,11 +24,14 @@ class SpanQueue:
         limit: int = SPANS_WAITING,
         at_once: int = SPANS_AT_ONCE,
         flush_s: float = SPAN_FLUSH_S,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
+        """`ended` is called by the thread when it has sent the last."""
         self._send = send
         self._limit = limit
         self._at_once = at_once
         self._flush_s = flush_s
+        self._ended = ended
         self._waiting: deque[Span] = deque()
         self._stirred = threading.Event()
         self._closing = False
@@ -66,7 +69,8 @@ class SpanQueue:
             while self._waiting:
                 self._send_some()
             if closing:
-                return
+                break
+        self._ended()
 
     def _send_some(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(self._at_once, len(self._waiting)))]

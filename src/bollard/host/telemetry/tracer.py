@@ -9,7 +9,7 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.telemetry.trace_context import RunTrace, TraceContext, is_chosen, parse_traceparent, trace_of_run
 
-__all__ = ["OpenSpan", "Span", "SpanKind", "Tracer"]
+__all__ = ["Attribute", "OpenSpan", "Span", "SpanKind", "Tracer"]
 
 SpanKind = Literal["server", "client", "internal"]
 Attribute = str | int | float | bool
