@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 import typing
 
 import pytest
@@ -15,7 +17,7 @@ from bollard.protocol.export import LIMITS, SHAPES
 MODULES = sorted(
     found.name
     for found in pkgutil.iter_modules(front_door.__path__, "bollard.protocol.")
-    if found.name != "bollard.protocol.export"
+    if found.name not in ("bollard.protocol.export", "bollard.protocol.front_door")
 )
 
 
@@ -83,3 +85,13 @@ def test_every_limit_has_its_meaning_beside_it() -> None:
 @pytest.mark.parametrize("module", [*MODULES, "bollard.protocol", "bollard.protocol.export"])
 def test_every_module_says_its_job(module) -> None:
     assert importlib.import_module(module).__doc__
+
+
+def test_a_command_that_only_asks_a_host_loads_no_shape() -> None:
+    code = "import sys, bollard.cli.documents; assert 'bollard.protocol.front_door' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_name_that_is_not_there_is_refused_like_any_other_modules() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = front_door.nonsense

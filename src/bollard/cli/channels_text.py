@@ -1,8 +1,10 @@
 """Channels and deliveries as a person reads them. What is edited and saved is their JSON; `--json` prints it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rich.table import Table
 from rich.text import Text as Styled
@@ -10,7 +12,9 @@ from rich.text import Text as Styled
 from bollard.cli.columns import printable
 from bollard.cli.language import Text
 from bollard.cli.tables import plain_table
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["channel_lines", "channels_table", "deliveries_table"]
 

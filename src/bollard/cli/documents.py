@@ -1,7 +1,9 @@
 """Agents and bindings as JSON documents that people keep at a host: fetched, saved, deleted. Shows nothing itself."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from urllib.parse import quote, urlencode
 
 import typer
@@ -9,7 +11,10 @@ import typer
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_client import HostClient
 from bollard.cli.json_option import read_json_document
-from bollard.protocol import JsonObject, limits
+from bollard.protocol import limits
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = [
     "AGENTS",

@@ -1,15 +1,19 @@
 """Agents and bindings as a person reads them. What is edited and saved is their JSON; `--json` prints it."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.table import Table
 
 from bollard.cli.columns import printable
 from bollard.cli.language import Text
 from bollard.cli.tables import plain_table
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["agent_lines", "binding_lines", "bindings_table"]
 

@@ -3,24 +3,30 @@
 Finds the address and the token: options, then the environment, then the settings and what `bollard up` kept.
 """
 
+from __future__ import annotations
+
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from bollard.cli.credentials import Credentials, credentials_path
 from bollard.cli.errors import HostProblem, HostRefusal, UsageProblem
 from bollard.cli.http_client import Answer, BadAnswer, ConnectionLost, HttpClient, Unreachable, read_url
+from bollard.cli.shell import Shell
 from bollard.cli.sse_client import EventParser, ServerEvent
 from bollard.host.errors import HostError
 from bollard.host.exposure import own_address
 from bollard.host.settings import read_settings
-from bollard.protocol import JsonObject
 
-__all__ = ["HostClient", "TokenOption", "UrlOption", "find_host", "problem_of_failure"]
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
+
+__all__ = ["HostClient", "TokenOption", "UrlOption", "at_host", "find_host", "problem_of_failure"]
 
 _OF_SOMEBODY = ("bls_", "blk_")
 """How the tokens of sessions and of keys begin; the admin token is nobody's in particular."""
@@ -28,7 +34,12 @@ UrlOption = Annotated[str | None, typer.Option("--url", metavar="URL", help="opt
 TokenOption = Annotated[str | None, typer.Option("--token", metavar="TOKEN", help="option.token")]
 
 
-def find_host(url: str | None, token: str | None, environment: Mapping[str, str]) -> "HostClient":
+def at_host(ctx: typer.Context, url: str | None, token: str | None) -> tuple[Shell, HostClient]:
+    """Where a command runs, and the host that it asks; raises `UsageProblem`."""
+    return ctx.obj, find_host(url, token, os.environ)
+
+
+def find_host(url: str | None, token: str | None, environment: Mapping[str, str]) -> HostClient:
     """Where to go and with what token; raises `UsageProblem`."""
     asked = url or environment.get("BOLLARD_URL") or _configured(environment)
     try:

@@ -3,13 +3,18 @@
 The answer goes to the inherited descriptor FD, because the plugin's code may print. The parent is `plugincheck`.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bollard.protocol import JsonObject
 from bollard.runtime import LoadedPlugin, PluginLoadError, Problem, load_plugin
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["main"]
 

@@ -1,12 +1,16 @@
 """A JSON object that a command is given: as an option, in a file (`@file`), or as a document on its own."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from bollard.cli.errors import UsageProblem
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["read_json_document", "read_json_object"]
 

@@ -1,5 +1,7 @@
 """Files on their way into a knowledge base: read, sent one after the other, and watched until they are indexed."""
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import json
@@ -8,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 
 from bollard.cli.documents import KNOWLEDGE, DocumentKind
@@ -17,7 +19,9 @@ from bollard.cli.host_client import HostClient
 from bollard.cli.limits import KNOWLEDGE_FILE_BYTES, KNOWLEDGE_FILES, KNOWLEDGE_LOOK_S
 from bollard.cli.shell import Shell
 from bollard.cli.upload_bar import uploading
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["GivenFile", "documents_of", "index_bar", "one_base", "put_files", "read_files"]
 

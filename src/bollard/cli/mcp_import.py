@@ -3,13 +3,17 @@
 What looks like a secret there goes into the host's vault, and the server gets a reference to it. Prints nothing.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from bollard.cli.errors import UsageProblem
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["ImportedServer", "read_servers"]
 

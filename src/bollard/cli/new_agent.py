@@ -1,9 +1,13 @@
 """The document of a new agent: all that its runner asks for is spelled out, so that whoever saves it has read it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
 
-from bollard.protocol import JsonObject
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
+
 
 __all__ = ["new_agent", "runner_meant"]
 

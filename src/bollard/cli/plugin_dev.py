@@ -4,6 +4,8 @@ Every save is checked here and sent whole; the host proves it beside the one bef
 Ctrl-C takes the plugin away, and so does the host when this command is not heard of any more.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json
@@ -11,7 +13,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bollard.cli.errors import CliError, HostRefusal, UsageProblem
 from bollard.cli.host_client import HostClient
@@ -22,8 +24,10 @@ from bollard.cli.plugin_requests import Consenting, one, with_consent
 from bollard.cli.plugin_text import change_lines, log_line
 from bollard.cli.plugincheck import check_plugin
 from bollard.cli.shell import Shell
-from bollard.protocol import JsonObject
 from bollard.wire.plugin_files import plugin_files
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["Developing"]
 

@@ -1,15 +1,19 @@
 """What the plugin commands ask a host: the requests, and the yes that some of them need. Prints only the question."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 
 from bollard.cli.errors import HostRefusal, UsageProblem
 from bollard.cli.host_client import HostClient
 from bollard.cli.plugin_packing import ARCHIVE, Packed, pack_plugin
 from bollard.cli.upload_bar import uploading
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["PLUGINS", "Consenting", "all_plugins", "install", "one", "update", "with_consent"]
 

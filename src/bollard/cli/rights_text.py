@@ -1,7 +1,9 @@
 """What a run may do and why, as a person reads it. The reasons come from the host, in the reader's language."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.table import Table
 from rich.text import Text as Styled
@@ -10,7 +12,9 @@ from bollard.cli.columns import printable
 from bollard.cli.language import Text
 from bollard.cli.records import taken_away
 from bollard.cli.tables import plain_table
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["explained", "explained_table", "granted"]
 

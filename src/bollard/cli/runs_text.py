@@ -1,13 +1,17 @@
 """One run as a person reads it. Everything there is to know is in its JSON; `--json` prints it."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from bollard.cli.columns import printable, shorten
 from bollard.cli.language import Text
 from bollard.cli.moments import second_of
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["run_lines"]
 

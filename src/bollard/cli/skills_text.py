@@ -1,14 +1,18 @@
 """Skills as a person reads them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.table import Table
 
 from bollard.cli.columns import printable
 from bollard.cli.language import Text
 from bollard.cli.tables import plain_table
-from bollard.protocol import JsonObject
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
 
 __all__ = ["skill_lines", "skills_table"]
 

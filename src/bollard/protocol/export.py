@@ -12,8 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Literal, cast
 
-import bollard.protocol as front_door
-from bollard.protocol import limits, shape
+from bollard.protocol import front_door, limits, shape
 from bollard.protocol.api import ACTIONS, Action
 from bollard.protocol.channel import METHODS, Method
 from bollard.protocol.errors import API_ERROR_RPC_CODE, ERROR_MEANINGS, FAILURE_MEANINGS, status_of_failure

@@ -7,11 +7,10 @@ is complete, or the run is over.
 from dataclasses import replace
 from typing import Final, Literal, get_args, get_origin
 
-from bollard import protocol
 from bollard.host.capabilities.capability import KINDS, RISKS, Effects
 from bollard.host.log.records import encode_data
 from bollard.host.secrets.redactor import Scrubber, StreamScrubber
-from bollard.protocol import RESULT_PAYLOADS, JsonObject
+from bollard.protocol import RESULT_PAYLOADS, JsonObject, front_door
 from bollard.wire import WorkerResult
 
 __all__ = ["RunScrubber"]
@@ -19,7 +18,7 @@ __all__ = ["RunScrubber"]
 
 def protocol_words() -> frozenset[str]:
     """Every word that the protocol has for something."""
-    closed = [get_args(each) for each in vars(protocol).values() if get_origin(each) is Literal]
+    closed = [get_args(each) for each in vars(front_door).values() if get_origin(each) is Literal]
     return frozenset({word for words in closed for word in words if isinstance(word, str)} | set(RESULT_PAYLOADS))
 
 
