@@ -17,7 +17,6 @@ from bollard.host.log.records import data_of
 from bollard.host.simulator.history import History, View
 from bollard.host.simulator.ledger import all_records, run_problems
 
-PATIENCE_S = 30
 KEPT_S = 0.5
 KINDS = ("event.received", "message.completed", "api.called", "message.delta")
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
@@ -105,7 +104,7 @@ def remains(store, words):
 
 async def look_at_all(chaos):
     """A new reader for every run that was acknowledged, and those that were cut off."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with chaos.host.awaiting("the end of every run"):
         await asyncio.gather(*(chaos.host.client.watch(view) for view in chaos.history.views if not view.ended))
         for run_id in chaos.history.accepted.values():
             await chaos.host.client.watch(chaos.history.view(run_id))
@@ -117,7 +116,7 @@ async def storm(chaos, kill):
     with contextlib.suppress(*BROKEN):  # it may die before it is ready: recovery commits too
         await chaos.host.ready("scripted")
         nemesis = asyncio.create_task(kill_later(chaos, kill))
-        async with asyncio.timeout(PATIENCE_S):
+        async with chaos.host.awaiting("the host to die in the storm"):
             await chaos.storm(clients=4)
         await nemesis
     assert await chaos.host.died() == -signal.SIGKILL, kill
@@ -155,7 +154,7 @@ async def test_what_was_dropped_is_gone_and_accounted_for_whenever_the_host_dies
     chaos.host = forgetful
     await chaos.host.start()
     await chaos.host.ready("scripted")
-    async with asyncio.timeout(PATIENCE_S):
+    async with chaos.host.awaiting("the last purge"):
         while left(chaos):  # noqa: ASYNC110 -- another process
             await asyncio.sleep(0.1)
     await resume_in_what_is_gone(chaos)

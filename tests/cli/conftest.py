@@ -24,7 +24,7 @@ import pytest
 from tests.ports import free_port
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
-PATIENCE_S = 60
+PATIENCE_S = 120
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 

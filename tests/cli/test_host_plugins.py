@@ -201,7 +201,7 @@ def test_a_plugin_is_developed_against_a_running_host(ask: Any, talker: Any, sta
     assert said(ask, "hi", "fresh") == "last hi"
     dev.send_signal(signal.SIGINT)
     assert until("left")["plugin"] == "acme/fresh"
-    assert dev.wait(timeout=60) == 0
+    assert dev.wait(timeout=120) == 0
     assert ask("plugin", "show", "acme/fresh").code == 4
 
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from tests.host.mcp.conftest import Guarded, start_guarded
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")

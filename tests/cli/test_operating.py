@@ -11,7 +11,7 @@ from typing import Any
 
 from bollard.cli.systemd_notice import tell_systemd
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 LOUD = """
     from bollard.sdk import RunContext, runner
 

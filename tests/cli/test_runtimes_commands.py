@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import BOLLARD, environment
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 PLUGIN = """
     from bollard.sdk import RunContext, runner
 

@@ -72,7 +72,7 @@ def test_a_host_whose_output_nobody_reads_any_more_still_stops_in_order(new_host
     assert json.loads(process.stdout.readline())["event"] == "listening"
     process.stdout.close()
     process.terminate()
-    assert process.wait(timeout=60) in (0, 1)
+    assert process.wait(timeout=120) in (0, 1)
     process.stdout = None
 
 

@@ -44,7 +44,7 @@ def test_a_wall_that_the_kernel_offers_is_found(findings: Findings):
     asking = (
         "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000 | 0x20000))"  # user and mount namespaces
     )
-    asked = subprocess.run([sys.executable, "-I", "-c", asking], check=False, timeout=60)
+    asked = subprocess.run([sys.executable, "-I", "-c", asking], check=False, timeout=120)
     assert findings.namespaces == (asked.returncode == 0)
     assert walls_of("any", findings).shown in ("bubblewrap", "landlock+seccomp", "none")
 

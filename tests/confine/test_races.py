@@ -17,7 +17,7 @@ from bollard.confine.wildcard import Wildcard
 RACE_S = float(os.environ.get("CHAOS_RACE_S", "3"))
 WON = 100
 """Times that each side must have won, for it to be a race."""
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 SWAPPER = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None)

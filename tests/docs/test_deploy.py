@@ -58,7 +58,7 @@ def test_the_unit_is_one_that_systemd_takes(deploy: Path, tmp_path: Path) -> Non
     there = tmp_path / "bollard.service"
     there.write_text(text.replace(PROGRAM, str(Path(sys.executable).with_name("bollard"))), encoding="utf-8")
     done = subprocess.run(
-        [program, "verify", "--man=no", str(there)], capture_output=True, text=True, check=False, timeout=60
+        [program, "verify", "--man=no", str(there)], capture_output=True, text=True, check=False, timeout=120
     )
     # Other units of this machine are read too; only what is said of ours counts.
     said = [line for line in done.stderr.splitlines() if "bollard" in line]

@@ -18,7 +18,7 @@ from bollard.host.telemetry.process_numbers import process_numbers
 
 def _describe(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(root / "scripts/describe"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_the_page_of_settings_is_what_the_code_says(root: Path) -> None:

@@ -90,7 +90,7 @@ def _server() -> str:
     problems: list[str] = []
     for url in (named,) if named else LOCAL_SERVERS:
         try:
-            psycopg.connect(url, connect_timeout=30).close()
+            psycopg.connect(url, connect_timeout=120).close()
         except psycopg.Error as error:
             problems.append(str(error).strip())
         else:
@@ -191,7 +191,7 @@ def reopen() -> Callable[[Store], None]:
 
 # --- an in-memory host: journal, dispatcher and workers without processes ---
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 PLUGIN = PluginIdentity(author="acme", name="parrot", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
 

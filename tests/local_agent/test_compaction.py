@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from agent_compaction import LEFT_OUT, STEPS, shrink
+from agent_guard import Guard
 from agent_history import Said
 from agent_summary import extracted, summary_message
 from agent_tokens import count, count_text
@@ -255,7 +256,7 @@ def step(number: int, answer: str) -> list[Message]:
 async def shrunk(host, text, turn, used=None, config=None):
     async def then(ctx, question):
         longer = replace(question, messages=[*question.messages, *turn])
-        return await shrink(ctx, ctx.config, longer, used or count(longer.messages))
+        return await shrink(ctx, ctx.config, longer, used or count(longer.messages), Guard(ctx.config))
 
     return await prepared(host, text, config, then)
 

@@ -28,7 +28,7 @@ async def test_a_runner_that_blocks_the_loop_is_reported_with_file_and_line(star
     await driver.written_line("the worker's loop has been blocked for ")
     await driver.written_line(f'plugin.py", line {line}, in run')
     assert not run.handle.ended.done()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await driver.host.ping()
     await run.end()
     report = await driver.logged_line("blocked the worker's loop")

@@ -33,7 +33,7 @@ from bollard.wire import (
 )
 from bollard.wire.websocket import connect_websocket, serve_websocket
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 HANG_S = 60.0
 PLUGIN = PluginIdentity(author="acme", name="helpdesk", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")

@@ -18,7 +18,7 @@ from bollard.wire import (
 )
 from bollard.wire.delta_frame import RESULT_PREFIX
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 PLUGIN = PluginIdentity(author="acme", name="helpdesk", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
 RESULTS = 400

@@ -20,7 +20,7 @@ from bollard.wire import (
 )
 from bollard.wire.stream import LineCodec
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 PLUGIN = PluginIdentity(author="acme", name="helpdesk", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
 MOST_FRAMES = 60

@@ -20,7 +20,7 @@ from bollard.wire import (
 from bollard.wire.limits import WRITE_FLUSH_BYTES, WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
 from bollard.wire.stream import LineCodec
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from bollard.protocol import CHANNEL_FD_VARIABLE
 from bollard.wire import HostEnd, WorkerProcess, spawn_worker, worker_environment
 from bollard.wire.limits import OUTPUT_LINE_BYTES
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 CUT = " […cut]"
 
 

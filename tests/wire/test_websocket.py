@@ -20,7 +20,7 @@ from bollard.wire import ChannelClosed, IncompatiblePeer, Peer, StreamTransport,
 from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES
 from bollard.wire.websocket import CHANNEL_SUBPROTOCOL, WebSocketCodec, connect_websocket, serve_websocket
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 TLS = Path(__file__).parent / "tls"  # a certificate for localhost that nobody trusts, made for this test
 
 

@@ -23,7 +23,7 @@ from bollard.host.runs.parked import Parked
 from bollard.host.store.boundary import Store
 from bollard.protocol import JsonObject, JsonValue
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 SECRET = "correct horse battery"
 
 

@@ -63,7 +63,7 @@ class Approvals(RuleBasedStateMachine):
 
     def play(self, work: Coroutine[Any, Any, T]) -> T:
         async def bounded() -> T:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 return await work
 
         return self.loop.run_until_complete(bounded())

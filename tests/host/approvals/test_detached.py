@@ -127,7 +127,7 @@ async def test_a_yes_that_was_carried_out_before_the_host_died_is_not_carried_ou
 
     first.before_carry = dies
     await first.decide(approval, "allow_once")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await reached.wait()
     await first.close()
 

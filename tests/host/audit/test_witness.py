@@ -20,7 +20,7 @@ from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import HeadRow
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 Open = Callable[..., Journal]
 
 

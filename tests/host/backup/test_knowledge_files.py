@@ -28,7 +28,7 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.opening import choose_store
 from bollard.trust import load_or_make_signing_key
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 LEAVE = NewDocument(
     document_id="leave",
     name="请假.md",

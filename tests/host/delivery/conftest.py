@@ -16,7 +16,7 @@ from bollard.host.runs.reply import ReplyRoute
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import OutboxRow
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Post:

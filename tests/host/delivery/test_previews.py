@@ -10,7 +10,7 @@ from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
 from bollard.host.channels.boundary import Abilities, Failed, Unknown
 from bollard.host.channels.memory import MemoryChannel
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
 STREAMS_RARELY = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
 """For messages that must be whole before their time to be shown comes, however slow the machine is."""

@@ -19,7 +19,7 @@ from bollard.cli.http_server import HttpServer, tls_of
 from bollard.host.http.edge import Edge
 from bollard.host.settings import Settings
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 CALM = Patience(head_s=30, body_window_s=30, idle_s=30, drain_s=30, linger_s=1)
 """For tests that wait for no deadline: however slow the machine is, none comes in their way."""
 QUICK = Patience(head_s=1.0, body_window_s=1.0, idle_s=1.2, drain_s=0.6, linger_s=0.3)

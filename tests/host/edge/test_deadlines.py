@@ -9,7 +9,7 @@ import pytest
 from bollard.cli.http_door import Patience
 from bollard.host.http.edge_waits import Waits
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def test_waits_are_over_in_the_order_in_which_they_began() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 _POST = b"POST /a HTTP/1.1\r\nHost: localhost\r\n"
 _CHUNKED = _POST + b"Transfer-Encoding: chunked\r\n\r\n"
 _SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"

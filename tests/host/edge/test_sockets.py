@@ -6,7 +6,7 @@ from typing import Any
 
 from bollard.host.limits import SOCKET_MESSAGE_BYTES
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 _HANDSHAKE = (
     b"GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"

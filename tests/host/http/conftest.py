@@ -23,7 +23,7 @@ from bollard.host.app import Host
 from bollard.host.settings import Settings
 from bollard.wire import encode
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 LOOK_S = 0.01
 PARROT = """
     import asyncio

@@ -318,7 +318,7 @@ def test_a_binary_payload_keeps_its_bytes_and_its_type(host: Any) -> None:
 
 def pour(host: Any, head: str, pieces: list[bytes]) -> bytes:
     """Send what a server may stop to listen to, and read what it says."""
-    with socket.create_connection(("127.0.0.1", host.port), timeout=30) as line:
+    with socket.create_connection(("127.0.0.1", host.port), timeout=120) as line:
         lines = ["POST /api/v1/events HTTP/1.1", "host: localhost", f"authorization: Bearer {host.token}", head]
         line.sendall("\r\n".join([*lines, f"content-type: {STRUCTURED}", "", ""]).encode())
         with contextlib.suppress(OSError):

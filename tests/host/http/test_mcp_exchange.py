@@ -21,7 +21,7 @@ META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Workbench:

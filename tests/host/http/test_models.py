@@ -14,7 +14,7 @@ import pytest
 from bollard.host.settings import Settings
 
 KEY = "sk-0123456789-canary"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 PLUGIN = """
     from contextlib import aclosing
     from typing import Annotated

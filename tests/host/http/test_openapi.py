@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 from bollard.host import errors as host_errors
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.errors import HostError
+from bollard.host.http import errors as http_errors
 from bollard.host.http.answers import STATUS
 from bollard.host.http.description import described
 from bollard.host.http.openapi import TAGS
@@ -152,7 +153,8 @@ def test_every_code_has_words_and_its_example_is_an_error() -> None:
 
 
 def test_a_code_may_be_tried_again_where_its_error_says_so() -> None:
-    kinds = [kind for kind in vars(host_errors).values() if isinstance(kind, type) and issubclass(kind, HostError)]
+    named = (*vars(host_errors).values(), *vars(http_errors).values())
+    kinds = [kind for kind in named if isinstance(kind, type) and issubclass(kind, HostError)]
     first = {kind.code: kind.retryable for kind in reversed(kinds)}
     for code, words in ERROR_WORDS.items():
         if code in first:
@@ -393,7 +395,7 @@ def test_the_examples_of_parameters_are_taken(world: World, name: str) -> None:
 
 def test_the_example_of_an_endless_stream_is_true(world: World) -> None:
     path, _, token, _ = _request(world, ALL["streamPluginLogs"])
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", world.api.port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", world.api.port, timeout=120)) as connection:
         connection.request("GET", path, headers={"authorization": f"Bearer {token}"})
         with contextlib.closing(connection.getresponse()) as response:
             said = ITEMS["streamPluginLogs"]["responses"]["200"]["content"]["text/event-stream"]

@@ -180,7 +180,7 @@ def test_a_run_keeps_the_code_that_it_began_with_and_new_runs_get_the_new(clean:
     gate.touch()
     assert said(clean, waiting) == "one wait"
     clean.until(path, lambda body: body["leaving_runs"] == 0)
-    psutil.wait_procs([psutil.Process(old_pid)] if psutil.pid_exists(old_pid) else [], timeout=30)
+    psutil.wait_procs([psutil.Process(old_pid)] if psutil.pid_exists(old_pid) else [], timeout=120)
     assert not psutil.pid_exists(old_pid)
 
 

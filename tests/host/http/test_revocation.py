@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 PASSWORD = "correct horse battery"
 RIGHTS = ["runs.read", "runs.create", "runs.control", "plugins.read"]
 

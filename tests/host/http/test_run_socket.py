@@ -9,7 +9,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @contextmanager

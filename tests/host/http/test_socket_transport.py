@@ -10,7 +10,7 @@ from bollard.host.http.socket_transport import SocketTransport
 from bollard.wire import ChannelClosed, FrameError
 from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Line:

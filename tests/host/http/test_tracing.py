@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from bollard.host.settings import Settings
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CALLER = f"00-{TRACE}-{SPAN}-01"
 TRACED = """

@@ -16,7 +16,7 @@ from bollard.host.store.failing import FailurePlan, failing
 from bollard.protocol import JsonObject
 from bollard.wire import WorkerRun
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Turnstile:

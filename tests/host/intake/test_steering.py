@@ -41,7 +41,7 @@ async def test_where_a_message_stands_is_not_moved_by_what_comes_while_it_goes_t
     live = room.stage.dispatcher.live[run.run_id]
     before = live.place[1]
     saying = asyncio.create_task(room.say("and this"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while live.place[1] == before:  # noqa: ASYNC110 -- nobody tells when a record gets its number
             await asyncio.sleep(0)
     assert live.note("api.called", {"action": "host.info", "outcome": "ok"}, pressing=False)
@@ -93,7 +93,7 @@ async def test_what_a_run_gives_back_is_dispatched_in_the_order_it_came_one_at_a
         assert (await room.say(text)).steered
     await room.answer(run)
     second = await room.nth_run(2)
-    async with asyncio.timeout(20):  # the others are on their way to the disk
+    async with asyncio.timeout(120):  # the others are on their way to the disk
         while len(room.store.unfinished_runs("", 10)) < 5:  # noqa: ASYNC110 -- another thread writes them
             await asyncio.sleep(0.01)
     assert [row.status for row in room.store.unfinished_runs("", 10)].count("queued") == 4, "one at a time"

@@ -181,7 +181,7 @@ class Lingering(threading.Condition):
         return super().wait(20)
 
     async def reached(self) -> None:
-        assert await asyncio.to_thread(self._waits.acquire, timeout=20)
+        assert await asyncio.to_thread(self._waits.acquire, timeout=120)
 
 
 # --- fencing, dedupe, leases ---

@@ -21,7 +21,7 @@ from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
 from bollard.trust import load_or_make_signing_key
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 class Desk:

@@ -305,7 +305,7 @@ async def test_a_result_that_is_too_large_gives_its_credit_back(memory_store: Me
 
 async def _committed(stage: Any, run_id: str, count: int) -> None:
     subscription = stage.hub.subscribe(run_id)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while len(stage.data(run_id, "result.rejected")) < count:
             await subscription.take(20)
     subscription.close()

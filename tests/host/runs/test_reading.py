@@ -98,7 +98,7 @@ class Ledger:
         return RunReader(self.store, self.hub, live)
 
     async def read(self, after: Place | None, tail: list[StreamRecord] | None = None) -> list[StreamRecord]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return [record async for batch in self.reader(tail).read("run_1", after) for record in batch]
 
 
@@ -175,7 +175,7 @@ async def test_a_reader_joins_what_is_on_disk_what_is_shown_and_what_comes(
     ledger.hub.publish("run_1", tail)  # what a reader has already must not come twice
     ledger.hub.publish("run_1", stream)
     ledger.hub.end("run_1")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         got.extend([record async for batch in batches for record in batch])
     assert got == [*ledger.records, *tail, *stream]
 
@@ -232,14 +232,14 @@ async def test_a_cursor_behind_the_end_of_a_live_run_gets_a_gap_and_then_what_co
     entry, tail = ledger.make(shown)
     newest = ledger.seq
     batches = ledger.reader(tail).read("run_1", Place(1, 1000))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         (gap,) = await anext(batches)
     assert json.loads(gap.json)["data"] == {"first": newest + 1, "last": 1000, "reason": "unknown"}
     await ledger.journal.commit(entry)
     held = ledger.reader(tail).read("run_1", Place(1, newest))  # one that has everything
     pending = [asyncio.ensure_future(anext(each)) for each in (batches, held)]
     more, stream = ledger.make("re")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while ledger.hub.readers < 2:  # noqa: ASYNC110 -- the readers look into the store first, in a thread
             await asyncio.sleep(0)
         ledger.hub.publish("run_1", stream)
@@ -309,7 +309,7 @@ async def test_a_run_that_ends_between_two_looks_is_read_to_its_end(ledgers: Any
     batches = ledger.reader().read("run_1", None)
     got = list(await anext(batches))
     await ledger.write("rde")  # by an owner that this reader cannot hear
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         got.extend([record async for batch in batches for record in batch])
     assert got == ledger.records
 

@@ -22,7 +22,7 @@ from bollard.trust import SigningKey, connect_proof, enrol_proof
 from bollard.wire import MemoryTransport, ToolRequest, WorkerEnd, WorkerRun, memory_pair
 
 HOST_ID = "0123456789abcdef"
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 class Remote:

@@ -12,7 +12,7 @@ from tests.ports import free_port
 
 from bollard.host.telemetry.collector import Collector, CollectorLink, collector_of
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Sink:

@@ -13,7 +13,7 @@ from bollard.host.telemetry.trace_context import TraceContext
 from bollard.host.telemetry.tracer import Span, Tracer
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 def _span(name: str = "x") -> Span:

@@ -16,7 +16,7 @@ from bollard.host.workers.slot import WorkerSlot
 from bollard.protocol import JsonObject
 from bollard.wire import Delta, RunCall, RunEnd, RunnerCatalogue, Strike, WorkerResult
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 PARROT = """
     import asyncio, os, subprocess, sys, time
     from bollard.sdk import RunContext, runner

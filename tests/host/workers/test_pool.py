@@ -264,5 +264,5 @@ async def test_a_pool_that_stops_while_it_starts_leaves_nothing(pools: Any) -> N
     await asyncio.sleep(0)
     await pool.stop(0)
     left = set(psutil.Process().children(recursive=True)) - before
-    _, alive = psutil.wait_procs(left, timeout=30)
+    _, alive = psutil.wait_procs(left, timeout=120)
     assert alive == []

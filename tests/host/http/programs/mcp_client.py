@@ -11,7 +11,7 @@ from httpx2 import AsyncClient, Timeout
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 async def call(client: Client, step: dict[str, Any]) -> dict[str, Any]:
