@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from agent_budget import Budget, Prepared, nears_budget, position
 from agent_checkpoint import Checkpoint, can_keep, keep
+from agent_guard import Guard
 from agent_history import History, Said
 from agent_settings import ContextSettings
 from agent_summary import extracted, summarised, summary_message
@@ -76,9 +77,10 @@ async def compacted(
     *,
     room: int,
     complete: bool,
+    guard: Guard,
 ) -> Compacted:
     """Summarise what is older than the newest messages. `said` is what was read after the checkpoint, `complete` says
-    whether that is all, `room` how much of it a question has room for."""
+    whether that is all, `room` how much of it a question has room for, `guard` what the run may still spend."""
     if not config.compaction or not can_keep(ctx):
         return Compacted(checkpoint, behind=not complete)
     most = int((room - summary_tokens(budget)) * KEEP_OF_ROOM)  # a long prompt leaves less than its share
@@ -88,7 +90,7 @@ async def compacted(
     if not complete:
         older, complete = await _backlog(history, checkpoint, older, until, STEPS * _step_tokens(budget))
     older = _settled(older, history.own_seq)
-    reached, finished = await _advance(ctx, config, budget, checkpoint, older, count_of(said))
+    reached, finished = await _advance(ctx, config, budget, checkpoint, older, count_of(said), guard)
     return Compacted(reached, behind=not (finished and complete))
 
 
@@ -148,15 +150,16 @@ async def _advance(
     checkpoint: Checkpoint | None,
     older: Sequence[Said],
     tokens_before: int,
+    guard: Guard,
 ) -> tuple[Checkpoint | None, bool]:
     """Take older messages into the summary, a step at a time; how far it came, and whether that is all of them."""
     at = 0
     for _ in range(STEPS):
         batch = _batch(older[at:], _step_tokens(budget))
-        if not batch or (at > 0 and ctx.time_left is not None and ctx.time_left < TIME_LEFT_S):
+        if not batch or (at > 0 and not _may_go_on(ctx, guard)):
             break
         before = "" if checkpoint is None else checkpoint.summary
-        summary = await summarised(ctx, config.models, before, batch, summary_tokens(budget))
+        summary = await summarised(ctx, config.models, before, batch, summary_tokens(budget), guard)
         by_model = summary is not None
         text = summary or extracted(before, batch, summary_tokens(budget))
         if not text:
@@ -169,6 +172,12 @@ async def _advance(
         if not by_model:
             break
     return checkpoint, at >= len(older)
+
+
+def _may_go_on(ctx: RunContext[Any], guard: Guard) -> bool:
+    """Whether there is time and money for another step. Else the next run takes it, better than this one without a
+    model."""
+    return guard.may_summarise and (ctx.time_left is None or ctx.time_left >= TIME_LEFT_S)
 
 
 def _batch(said: Sequence[Said], tokens: int) -> list[Said]:
@@ -185,7 +194,9 @@ def _batch(said: Sequence[Said], tokens: int) -> list[Said]:
 # --- a question that is too long ---
 
 
-async def shrink(ctx: RunContext[Any], config: ContextSettings, prepared: Prepared, used_tokens: int) -> Prepared:
+async def shrink(
+    ctx: RunContext[Any], config: ContextSettings, prepared: Prepared, used_tokens: int, guard: Guard
+) -> Prepared:
     """A shorter question with the same meaning: history into the summary, then older tool answers, then older steps,
     then whatever is longest. Only the first of these is lasting."""
     counted = count(prepared.messages)
@@ -193,7 +204,7 @@ async def shrink(ctx: RunContext[Any], config: ContextSettings, prepared: Prepar
     target = int(min(counted, prepared.budget.tokens) * SHRINK_TO)
     if used_tokens > real > 0:  # tools, or a provider that counts more: what is not messages is not to be had smaller
         target = max(target // 2, int(target * real / used_tokens))
-    prepared = await _with_less_history(ctx, config, prepared, target)
+    prepared = await _with_less_history(ctx, config, prepared, target, guard)
     at = position(prepared.messages, prepared.question)
     turn_at = at + len(prepared.question)
     head, question, turn = prepared.messages[:at], prepared.messages[at:turn_at], prepared.messages[turn_at:]
@@ -205,7 +216,7 @@ async def shrink(ctx: RunContext[Any], config: ContextSettings, prepared: Prepar
 
 
 async def _with_less_history(
-    ctx: RunContext[Any], config: ContextSettings, prepared: Prepared, target: int
+    ctx: RunContext[Any], config: ContextSettings, prepared: Prepared, target: int, guard: Guard
 ) -> Prepared:
     """The oldest of the history into the summary, as much as the target needs."""
     if not prepared.history or count(prepared.messages) <= target:
@@ -218,7 +229,7 @@ async def _with_less_history(
     if config.compaction and can_keep(ctx):
         small = replace(prepared.budget, tokens=max(1, target))
         settled = _settled(older, prepared.own_seq)
-        checkpoint, _ = await _advance(ctx, config, small, checkpoint, settled, count(prepared.messages))
+        checkpoint, _ = await _advance(ctx, config, small, checkpoint, settled, count(prepared.messages), guard)
     summary = prepared.summary
     if checkpoint is not None and checkpoint is not prepared.checkpoint:
         summary = summary_message(cut_to_tokens(checkpoint.summary, summary_tokens(prepared.budget)))

@@ -180,7 +180,12 @@ class AgentConfig(BaseModel):
     max_steps: Annotated[
         int,
         Field(ge=1, le=200),
-        _form("Steps", "步数", "Answers of a model in one run at most.", "一次运行里模型最多回答多少次。"),
+        _form(
+            "Steps",
+            "步数",
+            "Answers of a model in one run at most, with the summaries that it makes.",
+            "一次运行里模型最多回答多少次，包括做摘要。",
+        ),
     ] = 24
     max_tool_calls: Annotated[
         int,
@@ -193,8 +198,8 @@ class AgentConfig(BaseModel):
         _form(
             "Cost",
             "费用",
-            "What the model calls of one run may cost, in the currency of the models' prices.",
-            "一次运行的模型费用上限，币种与模型价格相同。",
+            "What the model calls of one run may cost, summaries among them, in the currency of the models' prices.",
+            "一次运行的模型费用上限，包括做摘要，币种与模型价格相同。",
         ),
     ] = None
     steering: Annotated[

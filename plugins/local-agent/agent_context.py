@@ -13,8 +13,8 @@ from agent_budget import Budget, Prepared, budget_of
 from agent_checkpoint import Checkpoint, checkpoint_of
 from agent_compaction import boundary, compacted, count_of, summary_tokens
 from agent_config import AgentConfig
+from agent_guard import Guard
 from agent_history import History, Said, paired, text_of, with_name
-from agent_hooks import Hooks
 from agent_media import given_content, without_images
 from agent_retrieval import INSTRUCTION, Source, bases_of, query_of, sources_for, sources_message
 from agent_summary import summary_message
@@ -40,16 +40,15 @@ TOOL_TOKENS: Final = 100
 _SCHEMA: Final = "Answer with JSON alone, without a word before or after it. It must fit this JSON schema:\n{schema}"
 
 
-async def prepare(ctx: RunContext[Any], config: AgentConfig, hooks: Hooks) -> Prepared:
-    """The question that a run begins with."""
-    del hooks  # an author steps in when the question is asked: `before_model`
+async def prepare(ctx: RunContext[Any], config: AgentConfig, guard: Guard) -> Prepared:
+    """The question that a run begins with. An author steps in when it is asked: `before_model`."""
     budget = budget_of(ctx, config)
     prompt = _prompt(ctx, config)
     given, notes = await _input(ctx, budget)
     asks_bases = bool(bases_of(ctx, config))
     room = budget.tokens - _offered_tokens(ctx) - count_message(given) - sum(count_message(each) for each in prompt)
     room = max(0, room - (budget.tokens // SOURCES_SHARE if asks_bases else 0))
-    history, checkpoint, said, behind = await _remembered(ctx, config, budget, room)
+    history, checkpoint, said, behind = await _remembered(ctx, config, budget, room, guard)
     if behind:
         notes.append("earlier messages are neither shown nor summarised yet")
     if history.several_people and (name := history.name_of(ctx.event.event_id)) is not None:
@@ -102,7 +101,7 @@ def _event(ctx: RunContext[Any]) -> str:
 
 
 async def _remembered(
-    ctx: RunContext[Any], config: AgentConfig, budget: Budget, room: int
+    ctx: RunContext[Any], config: AgentConfig, budget: Budget, room: int, guard: Guard
 ) -> tuple[History, Checkpoint | None, list[Said], bool]:
     """The checkpoint and the messages after it, compacted where they are too many."""
     history = History(ctx, vision=budget.vision)
@@ -111,7 +110,9 @@ async def _remembered(
     used = budget.tokens - room + count_of(said) + _summary_cost(checkpoint, budget)
     behind = False
     if not complete or used > budget.tokens * config.compaction_at:
-        done = await compacted(ctx, config, budget, history, checkpoint, said, room=room, complete=complete)
+        done = await compacted(
+            ctx, config, budget, history, checkpoint, said, room=room, complete=complete, guard=guard
+        )
         checkpoint, behind = done.checkpoint, done.behind
         covered = -1 if checkpoint is None else checkpoint.covers_until
         said = [each for each in said if each.seq > covered]

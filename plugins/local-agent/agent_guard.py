@@ -14,6 +14,8 @@ __all__ = ["SAME_CALLS", "Guard", "Stop"]
 
 SAME_CALLS: Final = 3
 """The same call this often is answered with a word instead; once more ends the run."""
+SUMMARIES_SHARE: Final = 0.5
+"""Of what a run may cost: beyond it no model is asked for a summary, so that something is left for the answer."""
 
 Stop = Literal["max_steps", "max_cost", "repeated_calls"]
 """Why a run ends before its model is done."""
@@ -27,6 +29,9 @@ class Guard:
     advised: JsonObject = field(default_factory=dict[str, Any])
     """The host's own limits of the run: `steps`, `calls`, `cost`."""
     steps: int = 0
+    """Answers."""
+    summaries: int = 0
+    """Answers too, but to the agent: they cost the same."""
     calls: int = 0
     cost: float = 0.0
     prompt_tokens: int = 0
@@ -38,10 +43,18 @@ class Guard:
         """Whether a model may be asked once more."""
         if self._stuck:
             return "repeated_calls"
-        if self.steps >= self._least(self.config.max_steps, "steps"):
+        if self.steps_used >= self._most_steps:
             return "max_steps"
-        most = self._least(self.config.max_cost, "cost")
-        return "max_cost" if self.cost >= most else None
+        return "max_cost" if self.cost >= self._most_cost else None
+
+    @property
+    def may_summarise(self) -> bool:
+        """Whether a model may be asked for a summary: a step and a part of the cost stay for the answer."""
+        return self.steps_used + 1 < self._most_steps and self.cost < SUMMARIES_SHARE * self._most_cost
+
+    @property
+    def steps_used(self) -> int:
+        return self.steps + self.summaries
 
     @property
     def calls_left(self) -> int:
@@ -50,6 +63,14 @@ class Guard:
     def answered(self, answer: Message) -> None:
         """Count what an answer took. What a provider does not say is not counted."""
         self.steps += 1
+        self._spent(answer)
+
+    def summarised(self, summary: Message) -> None:
+        """Count what a summary took, also one that was of no use."""
+        self.summaries += 1
+        self._spent(summary)
+
+    def _spent(self, answer: Message) -> None:
         if answer.usage is not None:
             self.prompt_tokens += answer.usage.prompt_tokens or 0
             self.completion_tokens += answer.usage.completion_tokens or 0
@@ -75,6 +96,14 @@ class Guard:
             else:
                 self.calls += 1
         return said
+
+    @property
+    def _most_steps(self) -> float:
+        return self._least(self.config.max_steps, "steps")
+
+    @property
+    def _most_cost(self) -> float:
+        return self._least(self.config.max_cost, "cost")
 
     def _least(self, own: float | None, name: str) -> float:
         told = self.advised.get(name)

@@ -33,14 +33,16 @@ _OWN_CODES: Final = frozenset({"budget_exceeded", "cancelled", "revoked"})
 class AgentRun:
     """One run. `results` to its end; `last_words` when it was cancelled on the way."""
 
-    def __init__(self, ctx: RunContext[AgentConfig], hooks: Hooks, offering: Offering, prepared: Prepared) -> None:
+    def __init__(
+        self, ctx: RunContext[AgentConfig], hooks: Hooks, offering: Offering, prepared: Prepared, guard: Guard
+    ) -> None:
         self._ctx = ctx
         self._config = ctx.config
         self._hooks = hooks
         self._offering = offering
         self._prepared = prepared
         self._language: Language = language_of(ctx)
-        self._guard = Guard(ctx.config, ctx.runtime.limits)
+        self._guard = guard
         self._shown = ctx.config.streaming and ctx.config.output_schema is None
         self._answering: Answering | None = None
         self._answer: Message | None = None
@@ -169,7 +171,7 @@ class AgentRun:
         self._say(answer, *results)
         self._listens = True
         used = self._used(answer, results)
-        if nears_budget(self._ctx, self._config, used):
+        if self._guard.before_step() is None and nears_budget(self._ctx, self._config, used):
             await self._shrink(used)
 
     # --- ending ---
@@ -225,7 +227,7 @@ class AgentRun:
 
     def _stop(self, stop: Stop) -> Iterator[Result]:
         self._over = True
-        words = stopped(stop, self._language, self._guard.steps)
+        words = stopped(stop, self._language, self._guard.steps_used)
         yield self._whole(Message(role="assistant", content=words, finish_reason=stop, metadata={"stopped": stop}))
         yield self._ctx.finish(stop)
 
@@ -263,7 +265,7 @@ class AgentRun:
         return usage.prompt_tokens + (usage.completion_tokens or 0) + scale.real(count(added))
 
     async def _shrink(self, used_tokens: int) -> None:
-        self._prepared = await shrink(self._ctx, self._config, self._prepared, used_tokens)
+        self._prepared = await shrink(self._ctx, self._config, self._prepared, used_tokens, self._guard)
 
 
 def text_of(content: str | tuple[Any, ...]) -> str:

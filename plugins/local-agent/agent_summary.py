@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from agent_guard import Guard
 from agent_history import Said, text_of
 from agent_tokens import count_text, cut_to_tokens
 
@@ -47,9 +48,9 @@ def summary_message(summary: str) -> Message:
 
 
 async def summarised(
-    ctx: RunContext[Any], models: Sequence[str], before: str, said: Sequence[Said], tokens: int
+    ctx: RunContext[Any], models: Sequence[str], before: str, said: Sequence[Said], tokens: int, guard: Guard
 ) -> str | None:
-    """A new summary by the first model that gives one; nothing where none does."""
+    """A new summary by the first model that gives one; nothing where none does, or the run may not ask any more."""
     question = [
         Message(role="system", content=INSTRUCTION.format(words=max(50, tokens // 2))),
         Message(
@@ -59,11 +60,14 @@ async def summarised(
     ]
     arguments: JsonObject = {"max_tokens": 2 * tokens}  # some models think before they write
     for model in models:
+        if not guard.may_summarise:
+            break
         try:
             answer = await ctx.api.models.invoke(model, question, extra_args=arguments)
         except AgentAPIException as error:
             ctx.log("a model did not summarise", "warning", model=model, code=error.code)
             continue
+        guard.summarised(answer)
         if summary := text_of(answer).strip():
             return cut_to_tokens(summary, tokens)
     return None

@@ -16,6 +16,7 @@ from typing import Final
 
 from agent_config import AgentConfig
 from agent_context import prepare
+from agent_guard import Guard
 from agent_hooks import Hooks
 from agent_loop import AgentRun
 from agent_offering import offering_of, skills_told, tell
@@ -53,12 +54,11 @@ class LocalAgent:
     async def run(self, ctx: RunContext[AgentConfig]) -> AsyncGenerator[Result, None]:
         """One run, to its end. A run that is cancelled completes what it had begun to say first."""
         one: AgentRun | None = None
+        guard = Guard(ctx.config, ctx.runtime.limits)
         try:
-            offering, prepared = await asyncio.gather(
-                offering_of(ctx, ctx.config), prepare(ctx, ctx.config, self._hooks)
-            )
+            offering, prepared = await asyncio.gather(offering_of(ctx, ctx.config), prepare(ctx, ctx.config, guard))
             tell(prepared.messages, skills_told(ctx))
-            one = AgentRun(ctx, self._hooks, offering, prepared)
+            one = AgentRun(ctx, self._hooks, offering, prepared, guard)
             async with aclosing(one.results()) as results:
                 async for result in results:
                     yield result
