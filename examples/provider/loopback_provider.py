@@ -120,6 +120,8 @@ class Provider:
         self._scripts = Scripts()
         self._seen: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
         self._count = 0
+        self._may_go = asyncio.Semaphore(0)
+        """One for each answer that is held: it may be told to go on before it has come that far."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, request by request."""
@@ -149,12 +151,17 @@ class Provider:
                     await exchange.answer(200, {"waiting": len(self._scripts)})
             case "GET", "/_requests":
                 await exchange.answer(200, {"requests": list(self._seen), "waiting": len(self._scripts)})
+            case "POST", "/_go":
+                self._may_go.release()
+                await exchange.answer(200, {"waiting": len(self._scripts)})
             case "POST", "/_reset":
                 self._scripts.clear()
                 self._seen.clear()
+                self._may_go = asyncio.Semaphore(0)
                 await exchange.answer(200, {"waiting": 0})
             case _:
-                await exchange.answer(404, {"error": {"message": "POST /_script, GET /_requests, POST /_reset"}})
+                known = "POST /_script, GET /_requests, POST /_go, POST /_reset"
+                await exchange.answer(404, {"error": {"message": known}})
 
     async def _model_call(self, exchange: Exchange) -> None:
         path = re.sub(r"^/v\d+(?=/)", "", exchange.path.partition("?")[0])
@@ -196,7 +203,7 @@ class Provider:
         if answer.status != 200:
             await _refuse(exchange, path, answer, seen)
             return
-        answering = asyncio.ensure_future(_say(exchange, asked, answer, seen["number"]))
+        answering = asyncio.ensure_future(_say(exchange, asked, answer, seen["number"], self._may_go))
         leaving = asyncio.ensure_future(exchange.client_gone())
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
@@ -208,7 +215,9 @@ class Provider:
             raise Gone
 
 
-async def _say(exchange: Exchange, asked: Question | dict[str, Any], answer: Answer, number: int) -> None:
+async def _say(
+    exchange: Exchange, asked: Question | dict[str, Any], answer: Answer, number: int, may_go: asyncio.Semaphore
+) -> None:
     if answer.first_token_s:
         await asyncio.sleep(answer.first_token_s)
     if answer.body is not None:
@@ -218,7 +227,7 @@ async def _say(exchange: Exchange, asked: Question | dict[str, Any], answer: Ans
     said = FORMATS[asked.path](answer, asked, number)
     if asked.stream:
         await exchange.begin_stream(answer.headers)
-        return await _stream(exchange, said, answer)
+        return await _stream(exchange, said, answer, may_go)
     if answer.fault == "hang":
         await asyncio.Event().wait()
     if answer.fault == "disconnect":
@@ -234,12 +243,14 @@ async def _refuse(exchange: Exchange, path: str, answer: Answer, seen: dict[str,
     await exchange.answer(answer.status, body, answer.headers)
 
 
-async def _stream(exchange: Exchange, said: Format, answer: Answer) -> None:
+async def _stream(exchange: Exchange, said: Format, answer: Answer, may_go: asyncio.Semaphore) -> None:
     loop = asyncio.get_running_loop()
     for event in said.begin():
         await exchange.write(event, bytewise=answer.bytewise)
     started = loop.time()
     for number, event in enumerate(said.pieces()):
+        if answer.hold and number == answer.after:
+            await may_go.acquire()
         if answer.fault and number == answer.after and await _fault(exchange, said, answer):
             return
         if answer.tokens_per_second:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Final, cast
 
+from cited_sources import Source, brings_sources, cited_sentence, sources_of, without_sources
+
 __all__ = ["Answer", "BadScript", "Question", "Scripts", "ToolCall", "default_answer", "read_question", "read_script"]
 
 QUEUED: Final = 10_000
@@ -64,8 +66,10 @@ class Answer:
     error_code: str = ""
     """Of that error: `context_length_exceeded`, for example."""
     fault: str = ""
+    hold: bool = False
+    """A stream stops, until `POST /_go` lets it go on: to its fault, or to its end."""
     after: int = 1
-    """Pieces that come before the fault."""
+    """Pieces that come before the hold and the fault."""
     bytewise: bool = False
     """Every byte of a stream is a chunk of its own."""
     noise: bool = False
@@ -96,14 +100,15 @@ class Question:
     wants_usage: bool
     """In a stream of OpenAI's, usage is told to who asks for it."""
     text: str
-    """Of the last user message."""
+    """Of the last user message, without sources."""
     earlier: str
-    """Of the user message before that."""
+    """Of the user message before that; one that brings sources is the agent's."""
     results: tuple[str, ...]
     """What tools returned, where they spoke last."""
     rounds: int
     """Batches of tools since the user spoke."""
     tools: tuple[str, ...]
+    sources: tuple[Source, ...]
     words: int
     """About what the prompt counts."""
 
@@ -166,7 +171,8 @@ class Scripts:
 
 
 def default_answer(question: Question) -> Answer:
-    """`call NAME {json}`, `repeat`, `stream N [at RATE]`, `fail STATUS`, or what was said, said again."""
+    """`call NAME {json}`, `repeat`, `stream N [at RATE]`, `fail STATUS`; else from the sources that came with it, or
+    what was said, said again."""
     calls = [call for call in _calls(question.text) if call[0] == question.rounds]
     if calls and all(name in question.tools for _, name, _ in calls):
         return Answer(tool_calls=tuple(ToolCall(name=name, arguments=rest or "{}") for _, name, rest in calls))
@@ -185,6 +191,8 @@ def default_answer(question: Question) -> Answer:
             return Answer(status=int(status))
         case ["think", *words] if words:
             return Answer(reasoning=" ".join(words), text="I thought about it.")
+        case _ if question.sources:
+            return Answer(text=cited_sentence(question.text, question.sources) or "The sources say nothing about that.")
         case _:
             return Answer(text=f"You said: {question.text[:SAID]}")
 
@@ -203,6 +211,7 @@ def read_question(path: str, body: dict[str, Any]) -> Question:
     entries = list(_entries(body))
     users = [index for index, (role, _) in enumerate(entries) if role == "user"]
     last = users[-1] if users else -1
+    earlier = [entries[index][1] for index in users[:-1] if not brings_sources(entries[index][1])]
     after = entries[last + 1 :]
     roles = [role for role, _ in after]
     first = len(after)
@@ -214,11 +223,12 @@ def read_question(path: str, body: dict[str, Any]) -> Question:
         model=str(body.get("model", "")),
         stream=body.get("stream") is True,
         wants_usage=options.get("include_usage") is True,
-        text=entries[last][1] if users else "",
-        earlier=entries[users[-2]][1] if len(users) > 1 else "",
+        text=without_sources(entries[last][1]) if users else "",
+        earlier=earlier[-1] if earlier else "",
         results=tuple(text for _, text in after[first:]),
         rounds=sum(1 for before, role in pairwise(["", *roles]) if role == "tool" != before),
         tools=tuple(_tool_names(body.get("tools") or [])),
+        sources=tuple(sources_of(text for role, text in entries if role in {"user", "system"})),
         words=sum(len(re.findall(r"[\u3400-\u9fff]|\w+", text)) for _, text in entries),
     )
 
