@@ -5,7 +5,7 @@ from typing import Any
 
 from agent_config import AgentConfig
 from agent_context import prepare
-from agent_hooks import Hooks
+from agent_guard import Guard
 
 from bollard.sdk import JsonObject, RunContext, runner
 from bollard.sdk.testing import MemoryHost, RunOutcome, ScriptedModel
@@ -26,7 +26,7 @@ async def prepared(
 
     @runner(label="Prepares", capabilities=CAPABILITIES, permissions=PERMISSIONS)
     async def prepares(ctx: RunContext[AgentConfig]):
-        question = await prepare(ctx, ctx.config, Hooks())
+        question = await prepare(ctx, ctx.config, Guard(ctx.config))
         found.append(question if then is None else await then(ctx, question))
         yield ctx.delta("done")
 

@@ -1,11 +1,18 @@
-"""A whole host with the local agent in a worker of its own, and a provider that speaks a vendor's format."""
+"""A whole host with the local agent in a worker of its own, and a provider that speaks a vendor's format.
 
+There is one with each kind of store, started when the first test asks for it and shared by all tests of this process.
+"""
+
+import os
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from tests.host.conftest import _server, _with_database
 from tests.host.http.conftest import Client, HostThread
 from tests.local_agent.provider_kit import RunningProvider
 
@@ -128,14 +135,26 @@ ACCESS: dict[str, Any] = {
 """All that the runner may be granted; what it is granted is what a configuration or a policy names."""
 
 
-@pytest.fixture(scope="session")
-def agent_host_process(
-    tmp_path_factory: pytest.TempPathFactory, provider_process: RunningProvider
-) -> Iterator[AgentHost]:
-    errands = tmp_path_factory.mktemp("plugins") / "errands.py"
+@contextmanager
+def _own_database() -> Iterator[str]:
+    """The URL of a database of this test process alone."""
+    server, name = _server(), f"bollard_agent_{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name}")
+        try:
+            yield _with_database(server, name)
+        finally:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@contextmanager
+def _running(folder: Path, provider: RunningProvider, database: str = "") -> Iterator[AgentHost]:
+    errands = folder / "errands.py"
     errands.write_text(textwrap.dedent(TOOLS), encoding="utf-8")
     settings = Settings(
-        data=tmp_path_factory.mktemp("data"),
+        data=folder / "data",
+        database=database,
         plugins=(PLUGIN, errands, SEEDING),
         builtin_plugins=False,
         port=0,
@@ -145,15 +164,37 @@ def agent_host_process(
     assert host.token is not None
     client = Client(host.port, host.token)
     client.until_health(lambda health: {plugin["status"] for plugin in health["plugins"].values()} == {"ready"})
-    running = AgentHost(client, provider_process)
+    running = AgentHost(client, provider)
     for model in ("main", "second", "third"):
         running.save_model(model)
     yield running
     host.stop()
 
 
-@pytest.fixture
-def agent_host(agent_host_process: AgentHost, provider: RunningProvider) -> AgentHost:
-    """The host, with a provider that has no scripts and remembers nothing."""
+@pytest.fixture(scope="session")
+def sqlite_host(tmp_path_factory: pytest.TempPathFactory, provider_process: RunningProvider) -> Iterator[AgentHost]:
+    with _running(tmp_path_factory.mktemp("sqlite"), provider_process) as host:
+        yield host
+
+
+@pytest.fixture(scope="session")
+def postgres_host(tmp_path_factory: pytest.TempPathFactory, provider_process: RunningProvider) -> Iterator[AgentHost]:
+    with (
+        _own_database() as database,
+        _running(tmp_path_factory.mktemp("postgres"), provider_process, database) as host,
+    ):
+        yield host
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def agent_host(request: pytest.FixtureRequest, provider: RunningProvider) -> AgentHost:
+    """The host with each kind of store, and a provider that has no scripts and remembers nothing."""
     del provider
-    return agent_host_process
+    return request.getfixturevalue(f"{request.param}_host")
+
+
+@pytest.fixture
+def any_host(sqlite_host: AgentHost, provider: RunningProvider) -> AgentHost:
+    """The same for what does not depend on the store: once is enough."""
+    del provider
+    return sqlite_host

@@ -44,6 +44,10 @@ class RunningProvider:
                 await asyncio.sleep(0.01)
         return seen
 
+    def go_on(self) -> None:
+        """Let an answer that is held (`hold`) go on."""
+        assert self.ask("POST", "/_go")[0] == 200
+
     def reset(self) -> None:
         self.ask("POST", "/_reset")
 

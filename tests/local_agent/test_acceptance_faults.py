@@ -32,13 +32,13 @@ def test_la_14_an_answer_that_never_begins_is_given_by_the_next_model(agent_host
     assert told.messages[0]["metadata"]["fallbacks"][0]["model"] == "main"
 
 
-def test_la_14_a_provider_that_asks_to_wait_is_asked_again(agent_host: AgentHost) -> None:
-    agent_host.save_model("patient", tries=2)
-    agent_host.save_agent("patient", model={"primary": "patient", "fallbacks": []})
-    agent_host.provider.script({"status": 429, "headers": {"retry-after": "1"}})
-    told = agent_host.run("patient", "hello")
+def test_la_14_a_provider_that_asks_to_wait_is_asked_again(any_host: AgentHost) -> None:
+    any_host.save_model("patient", tries=2)
+    any_host.save_agent("patient", model={"primary": "patient", "fallbacks": []})
+    any_host.provider.script({"status": 429, "headers": {"retry-after": "1"}})
+    told = any_host.run("patient", "hello")
     assert told.text == "You said: hello"
-    assert len(agent_host.asked()) == 2
+    assert len(any_host.asked()) == 2
 
 
 def test_la_14_a_provider_that_has_no_room_is_replaced_with_the_reason(agent_host: AgentHost) -> None:

@@ -45,12 +45,13 @@ def test_la_09_a_message_during_a_tool_batch_is_absorbed_and_injected_before_the
 
 def test_la_09_a_message_during_the_answer_continues_the_run(agent_host: AgentHost, room: str) -> None:
     agent_host.save_agent("speaker")
-    agent_host.provider.script({"text": "one two three four five six", "tokens_per_second": 1.5})
+    agent_host.provider.script({"text": "one two three four five six", "hold": True})
     run_id = agent_host.tell("speaker", "speak", conversation=room, **IDA)
     stream = agent_host.client.stream(run_id)
     stream.until("message.delta")
     sent = agent_host.client.tell("speaker", "and then?", conversation=room, **IDA)
     assert sent.json["steering"]["claimed_by_run_id"] == run_id
+    agent_host.provider.go_on()
     stream.close()
     told = agent_host.told(run_id)
     assert [message["content"] for message in told.messages] == ["one two three four five six", "You said: and then?"]
@@ -60,14 +61,14 @@ def test_la_09_a_message_during_the_answer_continues_the_run(agent_host: AgentHo
 def test_la_09_a_message_into_a_run_that_fails_is_dropped_and_gets_a_run_of_its_own(
     agent_host: AgentHost, room: str
 ) -> None:
-    agent_host.save_model("impatient", idle_s=4)
-    agent_host.save_agent("breaks", model={"primary": "impatient", "fallbacks": []})
-    agent_host.provider.script({"text": "one two three", "fault": "hang", "after": 1})
+    agent_host.save_agent("breaks")
+    agent_host.provider.script({"text": "one two three", "hold": True, "fault": "disconnect"})
     run_id = agent_host.tell("breaks", "speak", conversation=room, **IDA)
     stream = agent_host.client.stream(run_id)
     stream.until("message.delta")
     sent = agent_host.client.tell("breaks", "are you there?", conversation=room, **IDA)
     assert sent.json["steering"]["claimed_by_run_id"] == run_id
+    agent_host.provider.go_on()
     stream.close()
     told = agent_host.told(run_id)
     assert told.status == "failed"
@@ -102,8 +103,8 @@ def test_la_13_what_somebody_else_says_does_not_enter_a_run_that_holds_ones_righ
     assert said[-1] == "Bob: make it 5000"
 
 
-def test_la_13_who_may_talk_and_who_may_say_yes_are_different_people(agent_host: AgentHost, room: str) -> None:
-    client = agent_host.client
+def test_la_13_who_may_talk_and_who_may_say_yes_are_different_people(any_host: AgentHost, room: str) -> None:
+    client = any_host.client
     people: dict[str, Client] = {}
     for name in ("ida", "bob"):
         assert client.put(f"/api/v1/users/{name}", {"role": "member", "password": PASSWORD}).status in (200, 201)
@@ -113,15 +114,15 @@ def test_la_13_who_may_talk_and_who_may_say_yes_are_different_people(agent_host:
         "gate": {"talk": "listed", "actors": ["user:ida", "user:bob"]},
         "audience": {"approve": {"who": "listed", "actors": ["user:ida"]}},
     }
-    agent_host.save_agent("shared", tools=[PAY, WEATHER], policy=policy)
+    any_host.save_agent("shared", tools=[PAY, WEATHER], policy=policy)
     eve = {"actor": {"type": "user", "id": "eve"}}
     assert client.tell("shared", "hello", conversation=room, **eve).status == 403
     started = people["bob"].tell("shared", 'call pay {"amount": 7}', conversation=room)
     assert started.status == 202
-    item = parked(agent_host, started.json["run_id"])
+    item = parked(any_host, started.json["run_id"])
     body = {"decision": "allow_once", "digest": item["digest"]}
     path = f"/api/v1/approvals/{item['approval_id']}/decide"
     assert people["bob"].post(path, body).status == 403
     assert people["ida"].post(path, body).status == 200
-    told = agent_host.told(started.json["run_id"])
+    told = any_host.told(started.json["run_id"])
     assert told.messages[1]["content"] == "paid 7"

@@ -73,20 +73,20 @@ def test_la_04_an_agent_without_tools_offers_none(agent_host: AgentHost) -> None
 
 
 @pytest.mark.parametrize("style", ["openai-responses", "anthropic"])
-def test_la_04_two_tools_are_called_at_once_whatever_the_vendors_format(agent_host: AgentHost, style: str) -> None:
-    agent_host.save_model(style, style=style)
-    agent_host.save_agent("formats", tools=[WEATHER], model={"primary": style, "fallbacks": []})
-    agent_host.provider.script(
+def test_la_04_two_tools_are_called_at_once_whatever_the_vendors_format(any_host: AgentHost, style: str) -> None:
+    any_host.save_model(style, style=style)
+    any_host.save_agent("formats", tools=[WEATHER], model={"primary": style, "fallbacks": []})
+    any_host.provider.script(
         {
             "tool_calls": [{"name": "weather", "arguments": {"city": city}} for city in ("Rome", "Oslo")],
             "bytewise": True,
         },
         {"text": "sunny in both 都晴", "bytewise": True},
     )
-    told = agent_host.run("formats", "the weather?", conversation=f"la-04-{style}")
+    told = any_host.run("formats", "the weather?", conversation=f"la-04-{style}")
     assert (told.status, told.text) == ("completed", "sunny in both 都晴")
     assert [message["content"] for message in told.messages[1:3]] == ["sunny in Rome", "sunny in Oslo"]
-    again = agent_host.run("formats", "thanks", conversation=f"la-04-{style}")
+    again = any_host.run("formats", "thanks", conversation=f"la-04-{style}")
     assert again.text == "You said: thanks"
 
 

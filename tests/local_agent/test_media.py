@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from agent_context import _remembered
+from agent_guard import Guard
 from agent_media import given_content, has_images, remembered_content, without_images
 from tests.local_agent.context_kit import called, memory, prepared, shown
 
@@ -141,7 +142,7 @@ async def test_only_the_newest_pictures_of_a_conversation_are_shown_again():
 
     async def then(ctx, question):
         seeing = replace(question.budget, vision=True)
-        return (await _remembered(ctx, ctx.config, seeing, 50_000))[2]
+        return (await _remembered(ctx, ctx.config, seeing, 50_000, Guard(ctx.config)))[2]
 
     shown_again, _ = await prepared(host, "and?", then=then)
     assert [has_images([each.message]) for each in shown_again] == [False] * 4 + [True] * 8

@@ -4,14 +4,14 @@ from tests.local_agent.host_kit import AgentHost
 from tests.local_agent.model_kit import KEY, local_model
 
 
-def test_sampled_text_flows_through_everything(agent_host: AgentHost) -> None:
+def test_sampled_text_flows_through_everything(any_host: AgentHost) -> None:
     with local_model() as base_url:
-        saved = agent_host.client.put("/api/v1/secrets/local-model", {"value": KEY})
+        saved = any_host.client.put("/api/v1/secrets/local-model", {"value": KEY})
         assert saved.status in (200, 201), saved.body
-        agent_host.save_model("real", base_url=base_url, model="smollm2", secret="local-model")
+        any_host.save_model("real", base_url=base_url, model="smollm2", secret="local-model")
         only = {"primary": "real", "fallbacks": []}
-        agent_host.save_agent("sampled", model=only, max_tokens=16, temperature=0, prompt="You are friendly.")
-        told = agent_host.run("sampled", "Say hello.")
+        any_host.save_agent("sampled", model=only, max_tokens=16, temperature=0, prompt="You are friendly.")
+        told = any_host.run("sampled", "Say hello.")
     assert told.status == "completed", told.end
     assert told.text.strip()
     assert "".join(told.deltas) == told.text
