@@ -84,8 +84,7 @@ def open_abilities(
 
 
 def rerank_with(desk: ModelDesk) -> Rerank:
-    """Knowledge bases ask models through this, in their own name: what a base is put in order by is its operator's
-    choice, and no run's."""
+    """Knowledge bases ask models through this where no run asks: the workspace pays."""
 
     async def rerank(workspace: str, model_id: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
         tokens = sum(map(len, (query, *texts))) // _LETTERS_OF_TOKEN

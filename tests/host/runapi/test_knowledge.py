@@ -19,6 +19,7 @@ from bollard.host.knowledge.memory import MemoryEngine
 from bollard.host.knowledge.source import KnowledgeSource
 from bollard.host.log.flow_bits import PRIVATE_BIT, UNTRUSTED_BIT
 from bollard.host.runapi.knowledge import Knowledge
+from bollard.host.runapi.models import Models
 from bollard.host.runapi.tool_calls import ToolCalls
 from bollard.wire import encode
 
@@ -32,7 +33,7 @@ class Away(MemoryEngine):
         raise KnowledgeUnavailable("the knowledge process does not answer", hint="try again")
 
 
-async def library_of(house: Any, engine: MemoryEngine | None = None) -> Library:
+async def library_of(house: Any, engine: MemoryEngine | None = None, models: Models | None = None) -> Library:
     """Two bases with a document each, behind the run API of this house."""
     made = engine or MemoryEngine(house.clock)
     library = Library(BaseBook(house.journal, house.clock), house.journal, house.clock, lambda: made)
@@ -43,7 +44,7 @@ async def library_of(house: Any, engine: MemoryEngine | None = None) -> Library:
             document_id="d", name="d.md", mime_type="text/plain", content=text.encode(), metadata={"year": 2026}
         )
         await library.put("default", kb_id, document, by="ann")
-    knowledge = Knowledge(library)
+    knowledge = Knowledge(library, models)
     house.handlers.update({"knowledge.list": knowledge.list, "knowledge.retrieve": knowledge.retrieve})
     house.offer(Sources([KnowledgeSource(library.book)]))
     return library

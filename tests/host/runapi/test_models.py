@@ -24,6 +24,7 @@ from bollard.host.log.saved_changes import SavedChanges
 from bollard.host.models.book import ModelBook
 from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Vectors
 from bollard.host.models.calling import ModelDesk, open_backend
+from bollard.host.models.ledger import WorkspaceLedger
 from bollard.host.models.source import ModelSource
 from bollard.host.runapi.handlers import _of_models  # pyright: ignore[reportPrivateUsage]
 from bollard.host.runapi.models import ModelPorts, Models
@@ -82,7 +83,12 @@ class Scripted:
     async def rerank(
         self, query: str, documents: Sequence[str], top_k: int | None, key: str | None
     ) -> tuple[RerankScore, ...]:
-        del query, documents, top_k, key
+        del query, documents, top_k
+        self.keys.append(key)
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.failure is not None:
+            raise self.failure
         return (RerankScore(index=1, score=0.5),)
 
     async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:
@@ -109,13 +115,16 @@ class Shop:
         self.opened: list[Scripted] = []
         self.spans: list[Span] = []
         self.counts = ModelCounts()
+        self.of_workspace = Spending()
+        """What every workspace may spend a day."""
         self.book = ModelBook(SavedChanges(house.journal, house.clock))
-        self.desk = ModelDesk(self.book, self.vault, self.redactor, house.clock, self._open)
+        ledger = WorkspaceLedger(house.journal, house.clock)
+        self.desk = ModelDesk(self.book, self.vault, self.redactor, house.clock, self._open, ledger=ledger)
         self.tracer = Tracer(house.clock, self.spans.append)
-        models = Models(
+        self.models = Models(
             ModelPorts(
                 desk=self.desk,
-                budgets=Budgets(house.clock),
+                budgets=Budgets(house.clock, lambda _: self.of_workspace),
                 clock=house.clock,
                 counts=self.counts,
                 tracer=self.tracer,
@@ -123,8 +132,8 @@ class Shop:
                 blobs=house.blobs,
             )
         )
-        house.handlers.update(_of_models(models))
-        house.streams["models.stream"] = models.stream
+        house.handlers.update(_of_models(self.models))
+        house.streams["models.stream"] = self.models.stream
         house.offer(Sources([ModelSource(self.book)]))
 
     def _open(self, spec: ModelSpec) -> ModelBackend:

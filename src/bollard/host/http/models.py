@@ -232,8 +232,9 @@ def _try() -> Operation:
         name="testModel",
         tag="models",
         summary="Ask a model one tiny question, and say what came of it.",
-        description="A real call, which may cost a few tokens. `ok` is false where it failed: `reason`, `message` and "
-        "`hint` say why. One that talks has `words`, one that embeds `dimensions`, one that ranks `best`.",
+        description="A real call, which may cost a few tokens: it counts in the workspace's budget and leaves "
+        "`model.called` in its log. `ok` is false where it failed: `reason`, `message` and `hint` say why. One that "
+        "talks has `words`, one that embeds `dimensions`, one that ranks `best`.",
         right="models.write",
         answers={
             200: Answer(

@@ -161,30 +161,19 @@ class Library:
 
     # --- questions ---
 
-    async def retrieve(self, workspace: str, kb_id: str, question: Question) -> list[KnowledgeChunk]:
-        """What fits best, as much of it as one answer has room for. Raises `NotFound`, `KnowledgeUnavailable`."""
+    async def retrieve(
+        self, workspace: str, kb_id: str, question: Question, rerank: Rerank | None = None
+    ) -> list[KnowledgeChunk]:
+        """What fits best, as much of it as one answer has room for; `rerank` where somebody else than the workspace
+        asks for the better order. Raises `NotFound`, `KnowledgeUnavailable`."""
         saved = self.book.get(workspace, kb_id)
         engine, model = await self._ready(saved), saved.thing.rerank_model
-        if model is None or self._rerank is None:
+        rerank = rerank or self._rerank
+        if model is None or rerank is None:
             return fitted(await engine.retrieve(workspace, kb_id, question), question.top_k)
         wider = replace(question, top_k=max(question.top_k, RERANK_CANDIDATES))
         found = await engine.retrieve(workspace, kb_id, wider)
-        return fitted(await self._better(workspace, model, question.query, found), question.top_k)
-
-    async def _better(
-        self, workspace: str, model: str, query: str, found: Sequence[KnowledgeChunk]
-    ) -> Sequence[KnowledgeChunk]:
-        """In the order of the rerank model. Where it cannot be asked, as they were: that is better than no answer."""
-        if self._rerank is None or not found:
-            return found
-        first, rest = found[:RERANK_CANDIDATES], found[RERANK_CANDIDATES:]
-        try:
-            async with asyncio.timeout(RERANK_S):
-                scores = await self._rerank(workspace, model, query, [chunk.text for chunk in first])
-        except (HostError, TimeoutError) as error:
-            _log.warning("a rerank model did not answer", workspace=workspace, model=model, problem=str(error))
-            return found
-        return [*reordered(first, scores), *rest]
+        return fitted(await _better(rerank, workspace, model, question.query, found), question.top_k)
 
     # --- the engine ---
 
@@ -245,3 +234,19 @@ class Library:
         data = encode_data({"kb_id": kb_id, "document_id": document_id, "action": action, "by": by, **more})
         record = NewRecord(workspace=workspace, type="knowledge.changed", data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], size=len(data)))
+
+
+async def _better(
+    rerank: Rerank, workspace: str, model: str, query: str, found: Sequence[KnowledgeChunk]
+) -> Sequence[KnowledgeChunk]:
+    """In the order of the rerank model. Where it cannot be asked, as they were: that is better than no answer."""
+    if not found:
+        return found
+    first, rest = found[:RERANK_CANDIDATES], found[RERANK_CANDIDATES:]
+    try:
+        async with asyncio.timeout(RERANK_S):
+            scores = await rerank(workspace, model, query, [chunk.text for chunk in first])
+    except (HostError, TimeoutError) as error:
+        _log.warning("a rerank model did not answer", workspace=workspace, model=model, problem=str(error))
+        return found
+    return [*reordered(first, scores), *rest]

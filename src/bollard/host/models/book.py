@@ -144,8 +144,12 @@ class ModelBook:
             )
         fixed = self._fixed.get(model_id)
         if fixed is not None:
-            where = "comes with the host" if fixed.origin == "builtin" else "comes from the environment of the host"
-            raise Conflict(f"the model {model_id} {where} and cannot be changed", hint="save yours under another name")
+            said = (
+                f"the model {model_id} comes with the host and cannot be changed"
+                if fixed.origin == "builtin"
+                else f"the model {model_id} comes from the environment of the host and cannot be changed"
+            )
+            raise Conflict(said, hint="save yours under another name")
 
     def _saw(self, before: Saved[ModelSpec] | None, after: Saved[ModelSpec] | None) -> None:
         self.revision += 1

@@ -1,10 +1,11 @@
-"""Asks models: finds the backend of one, gives it its key at the last moment, keeps to its pace. Knows no runs."""
+"""Asks models: finds the backend of one, gives it its key at the last moment, keeps to its pace. Knows no runs, and no
+budgets: whoever keeps account of calls is connected to it."""
 
 import asyncio
 import importlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, cast
 
@@ -13,12 +14,14 @@ from bollard.host.errors import Conflict, ModelFailed, NotFound
 from bollard.host.log.shelf import Saved
 from bollard.host.models.book import KnownModel, ModelBook
 from bollard.host.models.boundary import ModelBackend, ModelSpec
+from bollard.host.models.ledger import WorkspaceLedger
 from bollard.host.models.limits import BACKENDS_OPEN, KEYS_KEPT
 from bollard.host.models.pacing import Pace
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import SecretNote
+from bollard.protocol import MessageChunk
 
-__all__ = ["Asker", "ModelDesk", "ModelKeys", "OpenBackend", "Place", "open_backend"]
+__all__ = ["Accounts", "Asker", "ModelDesk", "ModelKeys", "OpenBackend", "Place", "open_backend"]
 
 OpenBackend = Callable[[ModelSpec], ModelBackend]
 
@@ -46,6 +49,10 @@ class Asker:
     """As the use of its key is written down: `run:…`, `user:…`."""
 
 
+def _nobody_counts(chunk: MessageChunk) -> None:
+    del chunk
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """What one call is made with."""
@@ -54,6 +61,14 @@ class Place:
     backend: ModelBackend
     key: str | None
     pace: Pace
+    heard: Callable[[MessageChunk], None] = _nobody_counts
+    """Told of each piece of an answer by whoever streams it: what was used is in the last one."""
+
+
+class Accounts(Protocol):
+    """Keeps account of calls: sets aside what one may cost, measures it, and writes it down when it has ended."""
+
+    def asked(self, asker: Asker, model_id: str, tokens: int, most: int) -> AbstractAsyncContextManager[Place]: ...
 
 
 class _Open:
@@ -77,21 +92,37 @@ class ModelDesk:
         redactor: Redactor,
         clock: Clock,
         opens: OpenBackend = open_backend,
+        *,
+        ledger: WorkspaceLedger | None = None,
     ) -> None:
+        """`ledger` is for calls that no run makes."""
         self.book: Final = book
+        self.ledger: Final = ledger
         self._keys = keys
         self._redactor = redactor
         self._clock = clock
         self._opens = opens
+        self._accounts: Accounts | None = None
         self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()
         self._given: OrderedDict[tuple[str, str, str, int], str] = OrderedDict()
         """Keys by workspace, asker, secret and its revision: that a run was given one is written down once."""
         self._closing: set[asyncio.Task[None]] = set()
 
+    def connect(self, accounts: Accounts) -> None:
+        """Who keeps account of the calls that are made here; budgets are there later than models."""
+        self._accounts = accounts
+
+    def place(self, asker: Asker, model_id: str, tokens: int, most: int = 0) -> AbstractAsyncContextManager[Place]:
+        """Everything for one call that sends about so many tokens and gets at `most` so many back, where that is known.
+        It is paid for and written down. Raises what `unpaid` raises, and `BudgetExceeded`."""
+        if self._accounts is None:
+            return self.unpaid(asker, model_id, tokens)
+        return self._accounts.asked(asker, model_id, tokens, most)
+
     @asynccontextmanager
-    async def place(self, asker: Asker, model_id: str, tokens: int) -> AsyncGenerator[Place]:
-        """Everything for one call that sends about so many tokens. Raises `NotFound`, `Overloaded`, `ModelFailed` where
-        its key cannot be had, and `AuditUnavailable` where that it was handed out cannot be written down."""
+    async def unpaid(self, asker: Asker, model_id: str, tokens: int) -> AsyncGenerator[Place]:
+        """The same for who keeps account of it, and for nobody else. Raises `NotFound`, `Overloaded`, `ModelFailed`
+        where its key cannot be had, and `AuditUnavailable` where that it was handed out cannot be written down."""
         known = self.book.get(asker.workspace, model_id)
         entry = self._entry(asker.workspace, known)
         entry.calls += 1

@@ -9,6 +9,7 @@ from bollard.host.log.saved_changes import SavedChanges
 from bollard.host.models.book import ModelBook
 from bollard.host.models.calling import ModelDesk
 from bollard.host.models.environment import models_of_environment
+from bollard.host.models.ledger import WorkspaceLedger
 from bollard.host.models.source import ModelSource
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
@@ -42,4 +43,5 @@ def open_models(
         if each.key is not None:
             redactor.hold(workspace, each.key)
     book = ModelBook(SavedChanges(journal, clock), environment=named, default_model=default_model)
-    return OpenedModels(book=book, desk=ModelDesk(book, vault, redactor, clock), source=ModelSource(book))
+    desk = ModelDesk(book, vault, redactor, clock, ledger=WorkspaceLedger(journal, clock))
+    return OpenedModels(book=book, desk=desk, source=ModelSource(book))

@@ -1,4 +1,5 @@
-"""Tries a model with one tiny call, and says what came of it. Costs a few tokens; written down nowhere."""
+"""Tries a model with one tiny call, and says what came of it. A call like others: it costs a few tokens of the
+workspace's budget, and is written down as who made it."""
 
 import asyncio
 from contextlib import aclosing
@@ -9,24 +10,34 @@ from bollard.host.errors import HostError
 from bollard.host.models.boundary import ModelCall
 from bollard.host.models.calling import Asker, ModelDesk, Place
 from bollard.host.models.limits import TEST_S
+from bollard.host.models.pricing import guess_messages, guess_text, guess_texts
 from bollard.protocol import JsonObject, Message, Usage
 
 __all__ = ["try_model"]
 
 _WORDS: Final = 80
 """Characters of the answer that are shown."""
-_QUESTION: Final = "Say hello in three words."
+_MESSAGES: Final = (Message(role="user", content="Say hello in three words."),)
 _TOKENS: Final = 32
+_TEXTS: Final = ("Say hello in three words.",)
+_QUESTION: Final = "Where do ships moor?"
 _DOCUMENTS: Final = ("A cat sleeps.", "Ships moor at a bollard.")
+_SENT: Final = {
+    "llm": (guess_messages(_MESSAGES), _TOKENS),
+    "rerank": (guess_text(_QUESTION) + guess_texts(_DOCUMENTS), 0),
+    "embedding": (guess_texts(_TEXTS), 0),
+}
+"""By type of model, tokens that are sent, and those that may come back."""
 
 
 async def try_model(desk: ModelDesk, clock: Clock, workspace: str, model_id: str, by: str) -> JsonObject:
     """`ok`, and what was heard or why nothing was. Raises `NotFound` where there is no such model."""
-    desk.book.get(workspace, model_id)
+    sent, most = _SENT[desk.book.get(workspace, model_id).spec.model_type]
+    asker = Asker(workspace=workspace, by=by)
     started = clock.monotonic()
     heard: JsonObject = {}
     try:
-        async with asyncio.timeout(TEST_S), desk.place(Asker(workspace=workspace, by=by), model_id, _TOKENS) as place:
+        async with asyncio.timeout(TEST_S), desk.place(asker, model_id, sent, most) as place:
             heard = await _HEARD[place.known.spec.model_type](place, clock, started)
     except TimeoutError:
         heard = _failed("timeout", f"the model did not answer within {TEST_S:g} seconds", "look at its provider")
@@ -34,7 +45,7 @@ async def try_model(desk: ModelDesk, clock: Clock, workspace: str, model_id: str
         reason = error.details.get("reason", error.code)
         heard = _failed(str(reason), error.message, error.hint)
     finally:
-        desk.forget(Asker(workspace=workspace, by=by))
+        desk.forget(asker)
     took: JsonObject = {"latency_ms": round((clock.monotonic() - started) * 1000, 1)}
     return {"model_id": model_id, "ok": "reason" not in heard, **took, **heard}
 
@@ -45,9 +56,10 @@ def _failed(reason: str, message: str, hint: str) -> JsonObject:
 
 async def _talk(place: Place, clock: Clock, started: float) -> JsonObject:
     said, first, usage = "", None, None
-    call = ModelCall(messages=(Message(role="user", content=_QUESTION),), extra_args={"max_tokens": _TOKENS})
+    call = ModelCall(messages=_MESSAGES, extra_args={"max_tokens": _TOKENS})
     async with aclosing(place.backend.stream(call, place.key)) as chunks:
         async for chunk in chunks:
+            place.heard(chunk)
             first = clock.monotonic() if first is None else first
             said += chunk.content if isinstance(chunk.content, str) else ""
             usage = chunk.usage or usage
@@ -63,13 +75,13 @@ def _told(usage: Usage) -> JsonObject:
 
 async def _order(place: Place, clock: Clock, started: float) -> JsonObject:
     del clock, started
-    scores = await place.backend.rerank("Where do ships moor?", _DOCUMENTS, None, place.key)
+    scores = await place.backend.rerank(_QUESTION, _DOCUMENTS, None, place.key)
     return {"best": scores[0].index} if scores else {}
 
 
 async def _measure(place: Place, clock: Clock, started: float) -> JsonObject:
     del clock, started
-    return {"dimensions": (await place.backend.embed([_QUESTION], place.key)).dimensions}
+    return {"dimensions": (await place.backend.embed(_TEXTS, place.key)).dimensions}
 
 
 _HEARD: Final = {"llm": _talk, "rerank": _order, "embedding": _measure}

@@ -69,7 +69,7 @@ def handlers(
         "agents.call": agents_call,
         "host.info": HostFacts(host_version).info,
         **({} if models is None else _of_models(models)),
-        **({} if library is None else _knowledge(Knowledge(library))),
+        **({} if library is None else _knowledge(Knowledge(library, models))),
     }
 
 

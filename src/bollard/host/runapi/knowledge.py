@@ -1,9 +1,12 @@
 """`knowledge.list` and `knowledge.retrieve`: the knowledge bases that a run was granted, and what they say."""
 
+from collections.abc import Sequence
+
 from bollard.host.errors import NotFound
 from bollard.host.grants.check import NOT_FOUND, Denied, check
-from bollard.host.knowledge.library import Library
+from bollard.host.knowledge.library import Library, Rerank
 from bollard.host.knowledge.retrieving import checked_question
+from bollard.host.runapi.models import Models
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runs.live import LiveRun
 from bollard.protocol import (
@@ -12,6 +15,8 @@ from bollard.protocol import (
     KnowledgeListQuery,
     KnowledgeResult,
     KnowledgeRetrieve,
+    ModelsRerank,
+    RerankScore,
 )
 
 __all__ = ["Knowledge"]
@@ -23,8 +28,10 @@ _RETRIEVE = "knowledge.retrieve"
 class Knowledge:
     """Asks knowledge bases for runs. That the grant lists the base was checked before."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, models: Models | None = None) -> None:
+        """`models` put in order what a base with a rerank model finds."""
         self._library = library
+        self._models = models
 
     async def list(self, run: LiveRun, params: KnowledgeListQuery) -> KnowledgeBaseList:
         """Those that were granted, are still there and were not taken away since."""
@@ -45,10 +52,23 @@ class Knowledge:
             raise _gone()
         run.take_in(saved.thing.brings.bits)  # before anything of it leaves, whatever comes of the question
         try:
-            chunks = await self._library.retrieve(workspace, params.kb_id, question)
+            chunks = await self._library.retrieve(workspace, params.kb_id, question, self._rerank_for(run))
         except NotFound:  # deleted meanwhile: looks as never granted
             raise _gone() from None
         return KnowledgeResult(chunks=tuple(chunks))
+
+    def _rerank_for(self, run: LiveRun) -> Rerank | None:
+        """Which model a base is put in order by is its operator's choice; who asks pays for it."""
+        models = self._models
+        if models is None:
+            return None
+
+        async def rerank(workspace: str, model_id: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
+            del workspace  # the run's own
+            asked = ModelsRerank(model_id=model_id, query=query, documents=tuple(texts))
+            return (await models.rerank(run, asked)).results
+
+        return rerank
 
 
 def _granted(run: LiveRun) -> "list[KnowledgeBaseResource]":

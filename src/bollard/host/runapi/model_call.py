@@ -6,12 +6,11 @@ from bollard.host.actions.budgets import Amount, Reservation
 from bollard.host.errors import HostError
 from bollard.host.models.book import KnownModel
 from bollard.host.models.pacing import Pace
-from bollard.host.models.pricing import Spent, added, cost_of, guess_text, spent_of
+from bollard.host.models.pricing import Spent, cost_of, guess_text, spent_of
 from bollard.host.models.specs import provider_of
+from bollard.host.runapi.model_payers import Payer
 from bollard.host.runapi.models import ModelPorts
-from bollard.host.runs.live import LiveRun
 from bollard.host.telemetry.counts import ModelCalled
-from bollard.host.telemetry.gen_ai import model_span
 from bollard.protocol import JsonObject, Message, MessageChunk, Usage
 
 __all__ = ["Asked", "Operation", "Status"]
@@ -25,14 +24,13 @@ Status = Literal["completed", "failed", "cancelled", "refused"]
 class Asked:
     """Ended once; whatever comes later changes nothing."""
 
-    def __init__(self, run: LiveRun, known: KnownModel, operation: Operation, sent: int, ports: ModelPorts) -> None:
-        self._run = run
+    def __init__(self, payer: Payer, known: KnownModel, operation: Operation, sent: int, ports: ModelPorts) -> None:
+        self._payer = payer
         self._known = known
         self._operation: Operation = operation
         self._sent = sent
         self._ports = ports
         self._started = ports.clock.monotonic()
-        self._span = None if run.span is None else ports.tracer.under(run.span.context)
         self._pace: Pace | None = None
         self._first: float | None = None
         self._usage: Usage | None = None
@@ -81,7 +79,7 @@ class Asked:
 
     def cut(self) -> None:
         """Nobody waits for it any more, or there is no time left."""
-        late = self._run.left_s <= 0
+        late = self._payer.is_late
         self.end("failed" if late else "cancelled", "deadline" if late else None)
 
     def end(self, status: Status, reason: str | None = None) -> None:
@@ -100,10 +98,7 @@ class Asked:
             self._pace.settle(self._sent, spent.tokens)
         called = self._called(status, reason, spent, now)
         self._ports.counts.count(called)
-        if self._span is not None:
-            name, attributes = model_span(self._run.facts, called)
-            self._ports.tracer.end(self._span, name, "client", attributes, reason)
-        self._run.note("model.called", self._data(called, spent), pressing=False)
+        self._payer.note("model.called", self._data(called, spent), called, spent)
 
     def _spent(self, status: Status) -> Spent:
         """What nobody answered cost nothing; what was cut off is guessed by what came of it."""
@@ -158,8 +153,6 @@ class Asked:
             data |= {"cost": round(spent.cost, 10), "currency": spent.currency}
         if called.first_token_s is not None:
             data["first_token_ms"] = round(called.first_token_s * 1000, 1)
-        if called.status != "refused":
-            data["run_usage"] = added(self._run.state.usage, spent)
         return data
 
 

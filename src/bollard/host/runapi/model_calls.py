@@ -1,21 +1,24 @@
-"""Calls of models for runs: what they may cost is set aside before, and what they came to is written down once, however
-they end. Asking itself is the desk's job; nothing here writes while an answer streams."""
+"""Calls of models, for runs and for who asks outside of them: what they may cost is set aside before, and what they
+came to is written down once, however they end. Asking itself is the desk's job; nothing here writes while an answer
+streams."""
 
 import asyncio
 import base64
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 from bollard.host.actions.budgets import Amount
 from bollard.host.errors import HostError
-from bollard.host.models.boundary import ModelCall
+from bollard.host.models.boundary import ModelCall, ModelType
 from bollard.host.models.calling import Asker, Place
 from bollard.host.models.limits import CALL_TEXTS
 from bollard.host.models.pricing import cost_of, guess_messages, guess_text, guess_texts
 from bollard.host.runapi.gate import Emit
 from bollard.host.runapi.model_call import Asked, Operation
 from bollard.host.runapi.model_content import MessageContent, checked_args
+from bollard.host.runapi.model_payers import Payer, RunPayer, WorkspacePayer
 from bollard.host.runapi.models import ModelPorts
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runs.live import LiveRun
@@ -33,6 +36,8 @@ from bollard.protocol import (
 __all__ = ["ModelCalls"]
 
 _WORDS: Final = {"content"}
+_OPERATIONS: Final[dict[ModelType, Operation]] = {"llm": "stream", "rerank": "rerank", "embedding": "embed"}
+"""What is asked of a model outside of the run API, by its type."""
 
 
 class ModelCalls:
@@ -45,7 +50,7 @@ class ModelCalls:
 
     async def invoke(self, run: LiveRun, params: ModelsInvoke) -> Message:
         call = await self._call(run, params)
-        async with self._asked(run, params.model_id, "invoke", _sent(call), _most(call)) as (place, asked):
+        async with self._asked(self._of(run), params.model_id, "invoke", _sent(call), _most(call)) as (place, asked):
             answer = await place.backend.invoke(call, place.key)
             asked.answered(answer)
         return asked.priced(answer)
@@ -53,7 +58,7 @@ class ModelCalls:
     async def stream(self, run: LiveRun, params: ModelsInvoke, emit: Emit) -> None:
         call = await self._call(run, params)
         async with (
-            self._asked(run, params.model_id, "stream", _sent(call), _most(call)) as (place, asked),
+            self._asked(self._of(run), params.model_id, "stream", _sent(call), _most(call)) as (place, asked),
             aclosing(place.backend.stream(call, place.key)) as chunks,
         ):
             async for chunk in chunks:
@@ -62,7 +67,7 @@ class ModelCalls:
 
     async def rerank(self, run: LiveRun, params: ModelsRerank) -> RerankResult:
         sent = guess_text(params.query) + guess_texts(params.documents)
-        async with self._asked(run, params.model_id, "rerank", sent) as (place, _):
+        async with self._asked(self._of(run), params.model_id, "rerank", sent) as (place, _):
             scores = await place.backend.rerank(params.query, params.documents, params.top_k, place.key)
         return RerankResult(results=scores)
 
@@ -71,7 +76,7 @@ class ModelCalls:
             raise ApiRefused(
                 "payload_too_large", f"one call has {CALL_TEXTS} texts at most", details={"field": "texts"}
             )
-        async with self._asked(run, params.model_id, "embed", guess_texts(params.texts)) as (place, _):
+        async with self._asked(self._of(run), params.model_id, "embed", guess_texts(params.texts)) as (place, _):
             vectors = await place.backend.embed(params.texts, place.key)
         encoded = tuple(base64.b64encode(each).decode() for each in vectors.content)
         return Embeddings(vectors_base64=encoded, dimensions=vectors.dimensions)
@@ -82,22 +87,28 @@ class ModelCalls:
         return ModelCall(messages=messages, tools=params.tools or (), extra_args=extra_args)
 
     @asynccontextmanager
+    async def asked(self, asker: Asker, model_id: str, sent: int, most: int) -> AsyncGenerator[Place]:
+        """A call that no run makes: the workspace of who asks pays."""
+        known = self._ports.desk.book.get(asker.workspace, model_id)
+        payer, operation = WorkspacePayer(asker, self._ports), _OPERATIONS[known.spec.model_type]
+        async with self._asked(payer, model_id, operation, sent, most) as (place, asked):
+            yield replace(place, heard=asked.heard)
+
+    @asynccontextmanager
     async def _asked(
-        self, run: LiveRun, model_id: str, operation: Operation, sent: int, most: int = 0
+        self, payer: Payer, model_id: str, operation: Operation, sent: int, most: int = 0
     ) -> AsyncGenerator[tuple[Place, Asked]]:
         """One call: reserved, asked, measured, settled, written down. `sent` tokens go out, and at `most` so many come
         back where the caller said so."""
         ports = self._ports
-        self._watch(run)
-        known = ports.desk.book.get(run.facts.workspace, model_id)
-        asked = Asked(run, known, operation, sent, ports)
+        known = ports.desk.book.get(payer.asker.workspace, model_id)
+        asked = Asked(payer, known, operation, sent, ports)
         price = known.spec.price
         amount = Amount(calls=1, tokens=sent + most, cost=0.0 if price is None else cost_of(price, sent, most))
-        run.closing.add(asked.cut)
+        payer.closing.add(asked.cut)
         try:
-            asked.reserved = ports.budgets.reserve(run.session.context, run.session.policy.budget, amount)
-            asker = Asker(workspace=run.facts.workspace, by=f"run:{run.facts.run_id}")
-            async with ports.desk.place(asker, model_id, sent) as place:
+            asked.reserved = payer.reserve(amount)
+            async with ports.desk.unpaid(payer.asker, model_id, sent) as place:
                 asked.begin(place.pace)
                 yield place, asked
             asked.end("completed")
@@ -111,7 +122,11 @@ class ModelCalls:
             asked.end("failed", "broken")
             raise
         finally:
-            run.closing.discard(asked.cut)
+            payer.closing.discard(asked.cut)
+
+    def _of(self, run: LiveRun) -> RunPayer:
+        self._watch(run)
+        return RunPayer(run, self._ports)
 
     def _watch(self, run: LiveRun) -> None:
         """What is kept for a run goes with it."""

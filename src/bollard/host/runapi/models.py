@@ -1,13 +1,15 @@
-"""`models.invoke`, `models.stream`, `models.rerank`, `models.embed`: the door to what answers them. That is loaded when
-a run first asks a model, because most hosts are idle and their memory is measured."""
+"""`models.invoke`, `models.stream`, `models.rerank`, `models.embed`: the door to what answers them, and to what keeps
+account of every other call of a model. That is loaded when somebody first asks one, because most hosts are idle and
+their memory is measured."""
 
 import importlib
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bollard.host.actions.budgets import Budgets
 from bollard.host.clock import Clock
-from bollard.host.models.calling import ModelDesk
+from bollard.host.models.calling import Asker, ModelDesk, Place
 from bollard.host.runapi.gate import Emit
 from bollard.host.runapi.reach import FindArtifact
 from bollard.host.runs.live import LiveRun
@@ -36,11 +38,12 @@ class ModelPorts:
 
 
 class Models:
-    """One per host."""
+    """One per host. Keeps the desk's accounts."""
 
     def __init__(self, ports: ModelPorts) -> None:
         self._ports = ports
         self._loaded: ModelCalls | None = None
+        ports.desk.connect(self)
 
     @property
     def _calls(self) -> "ModelCalls":
@@ -61,3 +64,6 @@ class Models:
 
     async def embed(self, run: LiveRun, params: ModelsEmbed) -> Embeddings:
         return await self._calls.embed(run, params)
+
+    def asked(self, asker: Asker, model_id: str, tokens: int, most: int) -> AbstractAsyncContextManager[Place]:
+        return self._calls.asked(asker, model_id, tokens, most)
