@@ -8,6 +8,7 @@ import os
 import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
 
 FIXTURES = Path(__file__).parent / "fixtures"
+_NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,7 @@ class Past:
     """A database of an earlier revision and what the code of that time read of it."""
 
     kind: str
+    revision: str
     source: Source
     read: dict[str, Any]
 
@@ -40,51 +43,65 @@ class Past:
         return store
 
 
-@pytest.fixture
-def new_database(postgres_database: str) -> Iterator[Callable[[], str]]:
-    """Makes empty databases on the server of the tests."""
+@contextmanager
+def empty_databases(server: str) -> Iterator[Callable[[], str]]:
+    """Makes empty databases on the server of the tests, and drops them again."""
     made: list[str] = []
-    numbers = itertools.count(1)
 
     def make() -> str:
-        name = f"bollard_copy_{os.getpid()}_{next(numbers)}"
-        with psycopg.connect(postgres_database, autocommit=True) as connection:
+        name = f"bollard_copy_{os.getpid()}_{next(_NUMBERS)}"
+        with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
             connection.execute(f"CREATE DATABASE {name}")
         made.append(name)
-        return urlunsplit(urlsplit(postgres_database)._replace(path=f"/{name}"))
+        return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
 
     yield make
-    with psycopg.connect(postgres_database, autocommit=True) as connection:
+    with psycopg.connect(server, autocommit=True) as connection:
         for name in made:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
+def laid_down(folder: Path, kind: str, revision: str, new_database: Callable[[], str]) -> Past:
+    """What the old host left, as it was."""
+    told = json.loads((FIXTURES / f"v{revision}.{kind}.json").read_text(encoding="utf-8"))
+    script = (FIXTURES / f"v{revision}.{kind}.sql").read_text(encoding="utf-8")
+    data = folder / f"past-{kind}"
+    (data / "keys").mkdir(parents=True)
+    key = data / "keys" / "heads.ed25519"
+    key.write_text(told["key"])
+    key.chmod(0o600)
+    blobs = BlobStore(data / "blobs")
+    for sha256, content in told["blobs"].items():
+        assert blobs.put(base64.b64decode(content)) == sha256
+    if kind == "sqlite":
+        database = ""
+        with sqlite3.connect(data / "bollard.db") as connection:
+            connection.executescript(script)
+        connection.close()
+    else:
+        database = new_database()
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(script.encode())
+    return Past(kind=kind, revision=revision, source=Source(database=database, data=data), read=told["read"])
+
+
+@pytest.fixture
+def new_database(postgres_database: str) -> Iterator[Callable[[], str]]:
+    with empty_databases(postgres_database) as make:
+        yield make
+
+
 @pytest.fixture
 def make_past(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Past]:
-    """Lays down what the old host left."""
+    """Lays down what an old host left."""
+
+    def database() -> str:
+        made: str = request.getfixturevalue("new_database")()
+        return made
 
     def make(kind: str, revision: str = "0002") -> Past:
-        told = json.loads((FIXTURES / f"v{revision}.{kind}.json").read_text(encoding="utf-8"))
-        script = (FIXTURES / f"v{revision}.{kind}.sql").read_text(encoding="utf-8")
-        data = tmp_path / f"past-{kind}"
-        (data / "keys").mkdir(parents=True)
-        key = data / "keys" / "heads.ed25519"
-        key.write_text(told["key"])
-        key.chmod(0o600)
-        blobs = BlobStore(data / "blobs")
-        for sha256, content in told["blobs"].items():
-            assert blobs.put(base64.b64decode(content)) == sha256
-        if kind == "sqlite":
-            database = ""
-            with sqlite3.connect(data / "bollard.db") as connection:
-                connection.executescript(script)
-            connection.close()
-        else:
-            database = request.getfixturevalue("new_database")()
-            with psycopg.connect(database, autocommit=True) as connection:
-                connection.execute(script.encode())
-        return Past(kind=kind, source=Source(database=database, data=data), read=told["read"])
+        return laid_down(tmp_path, kind, revision, database)
 
     return make
 

@@ -2,10 +2,12 @@
 
 import msgspec
 import pytest
+from tests.host.backup.conftest import empty_databases, laid_down
 
 from bollard.host.log.rebuild import rebuild
 from bollard.host.simulator.ledger import chain_problems
 from bollard.host.store.boundary import RunQuery, TranscriptQuery
+from bollard.host.store.migrations import schema
 from bollard.segments import terms
 from bollard.trust import load_or_make_signing_key
 
@@ -27,13 +29,22 @@ def as_read(rows, like=()):
     return [row[:known] for row in read]
 
 
-@pytest.fixture(params=["sqlite-0001", "sqlite-0002", "postgres-0001", "postgres-0002"])
-def past(request, make_past):
-    return make_past(*request.param.split("-"))
+REVISIONS = ("0001", "0002", "0003")
+SINCE_0003 = ("tool_calls", "approvals", "secrets", "skills")
+"""Tables that came with it; the database of that revision has rows in them."""
 
 
-@pytest.fixture
+@pytest.fixture(
+    scope="module", params=[f"{kind}-{revision}" for kind in ("sqlite", "postgres") for revision in REVISIONS]
+)
+def past(request, postgres_database, tmp_path_factory):
+    with empty_databases(postgres_database) as new_database:
+        yield laid_down(tmp_path_factory.mktemp("past"), *request.param.split("-"), new_database)
+
+
+@pytest.fixture(scope="module")
 def upgraded(past):
+    """One store for all tests of a revision: what they do to it leaves it as it was."""
     store = past.open()
     yield store
     store.close()
@@ -56,9 +67,21 @@ def test_runs_events_agents_and_records_of_the_previous_revision_read_the_same(p
 def test_the_projections_of_the_previous_revision_are_those_of_a_rebuild(past, upgraded):
     before = upgraded.dump_projections()
     then = past.read["projections"]
+    assert {name for name in SINCE_0003 if then.get(name)} == (set(SINCE_0003) if past.revision >= "0003" else set())
     assert {name: as_read(before[name], rows) for name, rows in then.items()} == then
     rebuild(upgraded)
     assert upgraded.dump_projections() == before
+
+
+def test_every_earlier_revision_has_its_databases_here():
+    """Whoever adds a revision adds what the one before it left, by `fixtures/make_previous.py`."""
+    assert (*REVISIONS, schema.REVISION) == tuple(f"{number:04}" for number in range(1, len(REVISIONS) + 2))
+
+
+def test_what_was_asked_before_the_upgrade_is_open_after_it(past, upgraded):
+    asked = [row.status for row in upgraded.approvals("default", None, None, 10)]
+    waiting = [row.status for row in upgraded.open_approvals("", 10)]
+    assert (asked, waiting) == ((["requested", "used"], ["requested"]) if past.revision >= "0003" else ([], []))
 
 
 def test_the_chain_of_the_previous_revision_still_verifies(past, upgraded):
