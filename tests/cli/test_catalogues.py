@@ -64,8 +64,12 @@ DYNAMIC = (
 """Keys that are put together in the code."""
 
 
-SAID = [path.read_text(encoding="utf-8") for path in (Path(tree.__file__).parents[1] / "host").rglob("*.py")]
-"""The host's code, which has its sentences."""
+SAID = [
+    path.read_text(encoding="utf-8")
+    for package in ("host", "wire")
+    for path in (Path(tree.__file__).parents[1] / package).rglob("*.py")
+]
+"""The host's code and what it shares, which has its sentences."""
 
 
 def fields_of(template: str) -> set[str]:

@@ -1,12 +1,18 @@
 """`bollard models` against a real host, and a host whose environment names a model."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+
+from bollard.cli.language import load_text
+from bollard.host.errors import InvalidRequest
+from bollard.host.models.failures import Reason, failed
+from bollard.host.models.specs import model_from_wire
 
 KEY = "sk-environment-canary-0123"
 
@@ -75,7 +81,8 @@ def test_a_model_that_does_not_answer_says_why_and_what_to_do(ask: Any) -> None:
     assert ask("models", "add", "dead", *where).code == 0
     tried = ask("models", "test", "dead", "--text", BOLLARD_LANG="zh_Hans")
     assert tried.code == 1
-    assert "没有回答（unreachable）" in tried.out
+    assert "没有回答（unreachable）：http://127.0.0.1:1：10 秒内没有连上：" in tried.out
+    assert "可以尝试：请检查 base_url，以及从这里能否连到提供方" in tried.out
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,38 @@ def test_the_host_refuses_what_cannot_work_by_field(ask: Any) -> None:
     refused = ask("models", "add", "x", "--base-url", "ftp://example.org", "--model", "m", "--text")
     assert refused.code != 0
     assert "base_url" in refused.err
-    assert ask("models", "remove", "demo").code != 0
+    refused = ask("models", "remove", "demo", "--text", BOLLARD_LANG="zh_Hans")
+    assert refused.code != 0
+    assert "模型 demo 是主机自带的，不能修改" in refused.err
+    assert "请用另一个名称保存您的模型" in refused.err
+
+
+SAVED = {"style": "openai-chat", "base_url": "https://example.org/v1", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": " "},
+        {"headers": {"Authorization": "Bearer abc"}},
+        {"headers": {"X-Api-Token": "abc"}},
+    ],
+)
+def test_what_cannot_work_is_refused_in_the_readers_language(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        model_from_wire({"model_id": "x", **SAVED, **change})
+    error, text = refused.value, load_text("zh_Hans")
+    for sentence in (error.message, error.hint):
+        said = text.of_host(sentence, error.code)
+        assert re.search(r"[\u4e00-\u9fff]", said), said
+        assert sentence not in said
+    assert str(error.details["field"]) in text.of_host(error.message, error.code)
+
+
+@pytest.mark.parametrize("reason", get_args(Reason))
+def test_what_to_do_about_a_provider_is_said_in_the_readers_language(reason: Reason) -> None:
+    hint = failed(reason, "no").hint
+    assert re.search(r"[\u4e00-\u9fff]", load_text("zh_Hans").of_host(hint)), hint
 
 
 def test_a_host_takes_its_model_from_the_environment_and_never_shows_the_key(

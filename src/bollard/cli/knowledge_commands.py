@@ -1,6 +1,5 @@
 """`bollard knowledge …`: knowledge bases of a host, their documents, and questions to them."""
 
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -11,7 +10,8 @@ from bollard.cli.app import Command, Group
 from bollard.cli.choices import one_of
 from bollard.cli.documents import KNOWLEDGE
 from bollard.cli.errors import CheckFailed, HostRefusal, UsageProblem
-from bollard.cli.host_client import HostClient, TokenOption, UrlOption, find_host
+from bollard.cli.host_client import HostClient, TokenOption, UrlOption, at_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def add(
 ) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     wanted: dict[str, Any] = {
         "name": name,
         "description": description,
@@ -73,41 +73,33 @@ def add(
     }
     body = cast("JsonObject", {field: value for field, value in wanted.items() if value is not None})
     saved = asyncio.run(_changed(client, base, body))
-    if shell.for_programs:
-        shell.print_json(saved)
-        return 0
-    shell.print(shell.text("knowledge.saved", base=base, revision=saved["revision"]))
-    shell.print(shell.text("knowledge.next", base=base))
-    return 0
+    return shell.tell(
+        saved,
+        shell.text("knowledge.saved", base=base, revision=saved["revision"]),
+        shell.text("knowledge.next", base=base),
+    )
 
 
 @app.command("show", cls=Command, help="knowledge.show")
 def show(ctx: typer.Context, base: Base, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     found = asyncio.run(KNOWLEDGE.get(client, base))
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.knowledge_text import base_lines
 
-    for line in base_lines(cast("dict[str, Any]", found), shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *base_lines(cast("dict[str, Any]", found), shell.text))
 
 
 @app.command("remove", cls=Command, help="knowledge.remove")
 def remove(ctx: typer.Context, base: Base, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     answer = asyncio.run(KNOWLEDGE.delete(client, base))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("knowledge.removed" if answer["erased"] else "knowledge.removing", base=base))
-    return 0
+    return shell.tell(answer, shell.text("knowledge.removed" if answer["erased"] else "knowledge.removing", base=base))
 
 
 @app.command("put", cls=Command, help="knowledge.put")
@@ -125,7 +117,7 @@ def put(
 
     from bollard.cli.knowledge_putting import index_bar, put_files, read_files
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     given = read_files(files, source, _pairs(metadata))
     with ExitStack() as stack:
         told = index_bar(shell, stack)
@@ -136,7 +128,7 @@ def put(
     else:
         from bollard.cli.knowledge_text import document_line
 
-        for item in items:
+        for item in _told(items, shell):
             shell.print(document_line(item, shell.text))
     if failed:
         raise CheckFailed("error.knowledge_failed", "hint.knowledge_failed", count=len(failed), base=base)
@@ -149,7 +141,7 @@ def documents(ctx: typer.Context, base: Base, url: UrlOption = None, token: Toke
 
     from bollard.cli.knowledge_putting import documents_of
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     items = asyncio.run(documents_of(base).all(client))
     if shell.for_programs:
         shell.print_json({"items": items})
@@ -159,7 +151,7 @@ def documents(ctx: typer.Context, base: Base, url: UrlOption = None, token: Toke
         return 0
     from bollard.cli.knowledge_text import documents_table
 
-    shell.console().print(documents_table(items, shell.text))
+    shell.console().print(documents_table(_told(items, shell), shell.text))
     return 0
 
 
@@ -169,13 +161,9 @@ def forget(ctx: typer.Context, base: Base, document: Document, url: UrlOption = 
 
     from bollard.cli.knowledge_putting import documents_of
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     answer = asyncio.run(documents_of(base).delete(client, document))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("knowledge.forgotten", base=base, document=document))
-    return 0
+    return shell.tell(answer, shell.text("knowledge.forgotten", base=base, document=document))
 
 
 @app.command("ask", cls=Command, help="knowledge.ask")
@@ -192,7 +180,7 @@ def ask(
 
     from bollard.cli.knowledge_putting import one_base
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     body: JsonObject = {"query": " ".join(question), "top_k": top_k, "filters": _pairs(filters)}
     found = asyncio.run(client.post(f"{one_base(base)}/retrieve", body))
     if shell.for_programs:
@@ -215,17 +203,16 @@ def reindex(ctx: typer.Context, base: Base, url: UrlOption = None, token: TokenO
 
     from bollard.cli.knowledge_putting import one_base
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     answer = asyncio.run(client.post(f"{one_base(base)}/reindex", {}))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("knowledge.reindexing", base=base))
-    return 0
+    return shell.tell(answer, shell.text("knowledge.reindexing", base=base))
 
 
-def _at(ctx: typer.Context, url: str | None, token: str | None) -> tuple[Shell, HostClient]:
-    return ctx.obj, find_host(url, token, os.environ)
+def _told(items: list[dict[str, Any]], shell: Shell) -> list[dict[str, Any]]:
+    """Documents, with what is wrong with them in the reader's language."""
+    from bollard.cli.knowledge_problems import problem_in
+
+    return [{**item, "error": problem_in(shell.text, item["error"] or "")} for item in items]
 
 
 async def _changed(client: HostClient, base: str, body: "JsonObject") -> "JsonObject":
@@ -257,14 +244,8 @@ def _pairs(given: list[str] | None) -> "JsonObject":
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(KNOWLEDGE.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
-        return 0
+    items = listed(shell, KNOWLEDGE, url, token, none="knowledge.none")
     if not items:
-        shell.print(shell.text("knowledge.none"))
         return 0
     from bollard.cli.knowledge_text import bases_table
 
