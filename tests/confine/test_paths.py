@@ -157,7 +157,12 @@ with Folder(Path({str(place)!r})) as folder:
 print(json.dumps(found))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], input=json.dumps(LEAVING), capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        input=json.dumps(LEAVING),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == []

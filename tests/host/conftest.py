@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 import psycopg
 import pytest
+from tests.told import Told
 
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
@@ -391,27 +392,6 @@ class LoopTime:
 @pytest.fixture
 async def loop_time() -> LoopTime:
     return LoopTime(asyncio.get_running_loop())
-
-
-class Told:
-    """Somebody who is told things and can be waited for."""
-
-    def __init__(self) -> None:
-        self._waiters: list[asyncio.Future[None]] = []
-
-    def tell(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        """Wait until something that was told makes the condition true."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():
-                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._waiters.append(waiter)
-                await waiter
 
 
 class MemoryWorker(Told):

@@ -10,6 +10,7 @@ from bollard.cli.columns import printable
 from bollard.cli.documents import AGENTS, RUNNERS, DocumentFile
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
 
 __all__ = ["app"]
@@ -36,13 +37,10 @@ def show(ctx: typer.Context, agent: AgentId, url: UrlOption = None, token: Token
     shell: Shell = ctx.obj
     found = asyncio.run(AGENTS.get(find_host(url, token, os.environ), agent))
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.documents_text import agent_lines
 
-    for line in agent_lines(found, shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *agent_lines(found, shell.text))
 
 
 @app.command("save", cls=Command, help="agents.save")
@@ -51,11 +49,7 @@ def save(ctx: typer.Context, file: DocumentFile, url: UrlOption = None, token: T
 
     shell: Shell = ctx.obj
     saved = asyncio.run(AGENTS.save(find_host(url, token, os.environ), file))
-    if shell.for_programs:
-        shell.print_json(saved)
-    else:
-        shell.print(shell.text("agents.saved", agent=saved["agent_id"], revision=saved["revision"]))
-    return 0
+    return shell.tell(saved, shell.text("agents.saved", agent=saved["agent_id"], revision=saved["revision"]))
 
 
 @app.command("delete", cls=Command, help="agents.delete")
@@ -64,11 +58,7 @@ def delete(ctx: typer.Context, agent: AgentId, url: UrlOption = None, token: Tok
 
     shell: Shell = ctx.obj
     answer = asyncio.run(AGENTS.delete(find_host(url, token, os.environ), agent))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("agents.deleted", agent=agent))
-    return 0
+    return shell.tell(answer, shell.text("agents.deleted", agent=agent))
 
 
 @app.command("new", cls=Command, help="agents.new")
@@ -94,16 +84,10 @@ def new(
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(AGENTS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
+    items = listed(shell, AGENTS, url, token, none="agents.none")
+    if not items:
         return 0
     text = shell.text
-    if not items:
-        shell.print(text("agents.none"))
-        return 0
     from bollard.cli.tables import plain_table
 
     table = plain_table(text("agents.column.agent"), text("agents.column.label"), text("agents.column.runner"))

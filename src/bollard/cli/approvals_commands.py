@@ -112,11 +112,7 @@ def _decide(
     if found["display"]["attached"] and decision.startswith("allow"):
         body["inspected"] = not unseen
     answer = asyncio.run(client.post(f"{_one(approval)}/decide", body))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text(f"approvals.decided.{decision}", name=printable(found["name"])))
-    return 0
+    return shell.tell(answer, shell.text(f"approvals.decided.{decision}", name=printable(found["name"])))
 
 
 def _confirmed(shell: Shell, decision: str) -> bool:

@@ -52,11 +52,9 @@ def get(
         asyncio.run(_fetch(client, artifact, sys.stdout.buffer))
         return 0
     size = asyncio.run(_keep(client, artifact, Path(file)))
-    if shell.for_programs:
-        shell.print_json({"artifact_id": artifact, "file": file, "bytes": size})
-    else:
-        shell.print(shell.text("artifacts.kept", file=file, size=size))
-    return 0
+    return shell.tell(
+        {"artifact_id": artifact, "file": file, "bytes": size}, shell.text("artifacts.kept", file=file, size=size)
+    )
 
 
 def _path(artifact: str, rest: str = "") -> str:

@@ -182,11 +182,7 @@ def export(
     shell: Shell = ctx.obj
     query = urlencode(_query(type_, severity, run, since))
     lines = asyncio.run(_export(find_host(url, token, os.environ), f"/api/v1/audit/export?{query}".rstrip("?"), out))
-    if shell.for_programs:
-        shell.print_json({"file": str(out), "records": lines})
-    else:
-        shell.print(shell.text("audit.exported", file=out, records=lines))
-    return 0
+    return shell.tell({"file": str(out), "records": lines}, shell.text("audit.exported", file=out, records=lines))
 
 
 async def _export(client: HostClient, path: str, out: Path) -> int:

@@ -8,6 +8,7 @@ import typer
 from bollard.cli.app import Command, Group
 from bollard.cli.documents import BINDINGS, DocumentFile
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
 
 __all__ = ["app"]
@@ -34,13 +35,10 @@ def show(ctx: typer.Context, binding: BindingId, url: UrlOption = None, token: T
     shell: Shell = ctx.obj
     found = asyncio.run(BINDINGS.get(find_host(url, token, os.environ), binding))
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.documents_text import binding_lines
 
-    for line in binding_lines(found, shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *binding_lines(found, shell.text))
 
 
 @app.command("save", cls=Command, help="bindings.save")
@@ -49,11 +47,7 @@ def save(ctx: typer.Context, file: DocumentFile, url: UrlOption = None, token: T
 
     shell: Shell = ctx.obj
     saved = asyncio.run(BINDINGS.save(find_host(url, token, os.environ), file))
-    if shell.for_programs:
-        shell.print_json(saved)
-    else:
-        shell.print(shell.text("bindings.saved", binding=saved["binding_id"], agent=saved["agent_id"]))
-    return 0
+    return shell.tell(saved, shell.text("bindings.saved", binding=saved["binding_id"], agent=saved["agent_id"]))
 
 
 @app.command("delete", cls=Command, help="bindings.delete")
@@ -62,22 +56,12 @@ def delete(ctx: typer.Context, binding: BindingId, url: UrlOption = None, token:
 
     shell: Shell = ctx.obj
     answer = asyncio.run(BINDINGS.delete(find_host(url, token, os.environ), binding))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("bindings.deleted", binding=binding))
-    return 0
+    return shell.tell(answer, shell.text("bindings.deleted", binding=binding))
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(BINDINGS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
-        return 0
+    items = listed(shell, BINDINGS, url, token, none="bindings.none")
     if not items:
-        shell.print(shell.text("bindings.none"))
         return 0
     from bollard.cli.documents_text import bindings_table
 

@@ -1,17 +1,15 @@
 """`bollard capabilities …`: what a workspace offers to its agents, and why an agent can or cannot use it."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from bollard.cli.app import Command, Group
 from bollard.cli.documents import CAPABILITIES
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
-
-if TYPE_CHECKING:
-    from bollard.protocol import JsonObject
 
 __all__ = ["app"]
 
@@ -64,14 +62,8 @@ def explain(
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(CAPABILITIES.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json(cast("JsonObject", {"items": items}))
-        return 0
+    items = listed(shell, CAPABILITIES, url, token, none="capabilities.none")
     if not items:
-        shell.print(shell.text("capabilities.none"))
         return 0
     from bollard.cli.capabilities_text import offered_table
 

@@ -1,17 +1,15 @@
 """`bollard channels …`: lists, shows, saves and deletes where events come from and replies go, and what was sent."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from bollard.cli.app import Command, Group
 from bollard.cli.documents import CHANNELS, DocumentFile
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
-
-if TYPE_CHECKING:
-    from bollard.protocol import JsonObject
 
 __all__ = ["app"]
 
@@ -37,13 +35,10 @@ def show(ctx: typer.Context, channel: ChannelId, url: UrlOption = None, token: T
     shell: Shell = ctx.obj
     found = asyncio.run(CHANNELS.get(find_host(url, token, os.environ), channel))
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.channels_text import channel_lines
 
-    for line in channel_lines(found, shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *channel_lines(found, shell.text))
 
 
 @app.command("save", cls=Command, help="channels.save")
@@ -67,11 +62,7 @@ def delete(ctx: typer.Context, channel: ChannelId, url: UrlOption = None, token:
 
     shell: Shell = ctx.obj
     answer = asyncio.run(CHANNELS.delete(find_host(url, token, os.environ), channel))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("channels.deleted", channel=channel))
-    return 0
+    return shell.tell(answer, shell.text("channels.deleted", channel=channel))
 
 
 @app.command("deliveries", cls=Command, help="channels.deliveries")
@@ -102,14 +93,8 @@ def deliveries(
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(CHANNELS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json(cast("JsonObject", {"items": items}))
-        return 0
+    items = listed(shell, CHANNELS, url, token, none="channels.none")
     if not items:
-        shell.print(shell.text("channels.none"))
         return 0
     from bollard.cli.channels_text import channels_table
 

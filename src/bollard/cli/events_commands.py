@@ -88,13 +88,10 @@ def show(
     shell: Shell = ctx.obj
     found = asyncio.run(find_host(url, token, os.environ).get(f"/api/v1/events/{quote(event, safe='')}"))
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.events_text import event_lines
 
-    for line in event_lines(found, shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *event_lines(found, shell.text))
 
 
 @app.command("list", cls=Command, help="events.list")

@@ -16,11 +16,12 @@ from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
 from bollard.host import limits
-from bollard.host.errors import HostError, TooManyConnections
+from bollard.host.errors import HostError
 from bollard.host.exposure import client_network, is_loopback
 from bollard.host.http.edge_headers import fixed_headers
 from bollard.host.http.edge_proxies import TrustedProxies
 from bollard.host.http.edge_waits import Waits
+from bollard.host.http.errors import TooManyConnections
 
 __all__ = ["Connection", "Door", "Patience"]
 
@@ -93,7 +94,6 @@ class Door:
         """Bytes that a body must bring between two looks."""
         self.open = 0
         self.cut_readers = 0
-        self._tls = tls
         self._fixed = fixed_headers(tls=tls)
         self.headers = b""
         """What every answer carries, with the date; made anew once a second."""

@@ -5,7 +5,8 @@ The parser has refused what it calls an error; this is the rest.
 
 from typing import Final
 
-from bollard.host.errors import HeadTooLarge, HostError, MalformedRequest
+from bollard.host.errors import HostError
+from bollard.host.http.errors import HeadTooLarge, MalformedRequest
 from bollard.host.limits import REQUEST_HEAD_BYTES, REQUEST_HEADERS
 
 __all__ = ["HINT", "Head", "too_large"]

@@ -15,8 +15,9 @@ from bollard.cli.http_door import Door
 from bollard.cli.http_exchange import Exchange
 from bollard.cli.http_head import HINT, Head, too_large
 from bollard.cli.http_socket import SocketProtocol
-from bollard.host.errors import HostError, MalformedRequest, RequestTimeout
+from bollard.host.errors import HostError
 from bollard.host.http.edge_refusals import refused
+from bollard.host.http.errors import MalformedRequest, RequestTimeout
 from bollard.host.limits import REQUEST_HEAD_BYTES, UNASKED_BYTES
 
 __all__ = ["HttpProtocol"]

@@ -10,6 +10,7 @@ from bollard.cli.columns import printable
 from bollard.cli.documents import DocumentKind
 from bollard.cli.durations import seconds_of
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.moments import day_of
 from bollard.cli.shell import Shell
 
@@ -52,13 +53,12 @@ def add(
     rights = [one_of("--right", each, RIGHTS) for each in right]
     body: JsonObject = {"name": name, "rights": [*rights], "expires_in_s": seconds_of(expires)}
     made = cast("dict[str, Any]", asyncio.run(find_host(url, token, os.environ).post(KEYS.path, body)))
-    if shell.for_programs:
-        shell.print_json(made)
-        return 0
-    shell.print(shell.text("keys.added", key=made["key_id"], until=day_of(made["expires_at"])))
-    shell.print(made["token"])
-    shell.print(shell.text("keys.once"))
-    return 0
+    return shell.tell(
+        made,
+        shell.text("keys.added", key=made["key_id"], until=day_of(made["expires_at"])),
+        made["token"],
+        shell.text("keys.once"),
+    )
 
 
 @app.command("show", cls=Command, help="keys.show")
@@ -86,24 +86,14 @@ def delete(ctx: typer.Context, key: KeyId, url: UrlOption = None, token: TokenOp
 
     shell: Shell = ctx.obj
     answer = asyncio.run(KEYS.delete(find_host(url, token, os.environ), key))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("keys.deleted", key=key))
-    return 0
+    return shell.tell(answer, shell.text("keys.deleted", key=key))
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(KEYS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
+    items = listed(shell, KEYS, url, token, none="keys.none")
+    if not items:
         return 0
     text = shell.text
-    if not items:
-        shell.print(text("keys.none"))
-        return 0
     from bollard.cli.tables import plain_table
 
     table = plain_table(text("keys.column.key"), text("keys.column.name"), text("keys.column.rights"))

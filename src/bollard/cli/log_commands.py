@@ -55,11 +55,7 @@ def rebuild(
             count = rebuild_log(store, _progress(shell, stack))
         except HostError as error:
             raise problem_of(error) from error
-    if shell.for_programs:
-        shell.print_json({"records": count})
-    else:
-        shell.print(shell.text("log.rebuilt", count=count))
-    return 0
+    return shell.tell({"records": count}, shell.text("log.rebuilt", count=count))
 
 
 def _progress(shell: Shell, stack: ExitStack) -> "Callable[[int], None]":

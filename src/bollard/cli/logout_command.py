@@ -34,8 +34,4 @@ def logout(ctx: typer.Context, url: UrlOption = None) -> int:
         kept.end_session(address)
     except OSError as error:
         raise UsageProblem("error.write", "hint.write", path=kept.path, detail=error.strerror or error) from error
-    if shell.for_programs:
-        shell.print_json({"ended": True})
-    else:
-        shell.print(shell.text("logout.done", address=address))
-    return 0
+    return shell.tell({"ended": True}, shell.text("logout.done", address=address))

@@ -11,7 +11,8 @@ from bollard.cli.app import Command, Group
 from bollard.cli.choices import one_of
 from bollard.cli.documents import DocumentKind
 from bollard.cli.errors import UsageProblem
-from bollard.cli.host_client import HostClient, TokenOption, UrlOption, find_host
+from bollard.cli.host_client import TokenOption, UrlOption, at_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def add(
 ) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     if (server_url is None) == (not command):
         raise UsageProblem("error.mcp_way", "hint.mcp_way")
     body: JsonObject = {"protocol": "legacy" if legacy else "auto"}
@@ -73,11 +74,7 @@ def add(
     body |= {} if allow is None else {"allow": [*allow]}
     body |= {} if timeout is None else {"timeout_s": timeout}
     saved = asyncio.run(client.put(_one(name), body))
-    if shell.for_programs:
-        shell.print_json(saved)
-    else:
-        shell.print(shell.text("mcp.added_login" if oauth else "mcp.added", name=name))
-    return 0
+    return shell.tell(saved, shell.text("mcp.added_login" if oauth else "mcp.added", name=name))
 
 
 @app.command("login", cls=Command, help="mcp.login")
@@ -93,34 +90,26 @@ def login(
 
     from bollard.cli.mcp_login import log_in
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     opens = shell.mode == "terminal" and not no_browser
     saved = asyncio.run(log_in(shell, client, _one(name), name, port=port, opens=opens))
-    if shell.for_programs:
-        shell.print_json(saved)
-    else:
-        shell.print(shell.text("mcp.logged_in", name=name))
-    return 0
+    return shell.tell(saved, shell.text("mcp.logged_in", name=name))
 
 
 @app.command("logout", cls=Command, help="mcp.logout")
 def logout(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     saved = asyncio.run(client.post(f"{_one(name)}/logout", {}))
-    if shell.for_programs:
-        shell.print_json(saved)
-    else:
-        shell.print(shell.text("mcp.logged_out", name=name))
-    return 0
+    return shell.tell(saved, shell.text("mcp.logged_out", name=name))
 
 
 @app.command("show", cls=Command, help="mcp.show")
 def show(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     return _shown(shell, asyncio.run(SERVERS.get(client, name)))
 
 
@@ -128,7 +117,7 @@ def show(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenOpti
 def refresh(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     return _shown(shell, asyncio.run(client.post(f"{_one(name)}/refresh", {})))
 
 
@@ -150,7 +139,7 @@ def consent(
 ) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     terms = _terms(risk, effects, approval, flow)
     # A server that was added just now may be on its way: this waits for what comes of it.
     found = cast("dict[str, Any]", asyncio.run(client.post(f"{_one(name)}/refresh", {})))
@@ -163,24 +152,16 @@ def consent(
         "withdraw": [*(withdraw or [])],
     }
     answer = asyncio.run(client.post(f"{_one(name)}/consent", given))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("mcp.consented", name=name, offered=answer["offered"]))
-    return 0
+    return shell.tell(answer, shell.text("mcp.consented", name=name, offered=answer["offered"]))
 
 
 @app.command("remove", cls=Command, help="mcp.remove")
 def remove(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     answer = asyncio.run(SERVERS.delete(client, name))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("mcp.removed", name=name))
-    return 0
+    return shell.tell(answer, shell.text("mcp.removed", name=name))
 
 
 @app.command("import", cls=Command, help="mcp.import")
@@ -195,7 +176,7 @@ def import_servers(
     from bollard.cli.json_option import read_json_document
     from bollard.cli.mcp_import import read_servers
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     servers = list(read_servers(read_json_document(file), file, os.environ))  # all are read before one is saved
     saved: list[JsonObject] = []
     for server in servers:
@@ -212,10 +193,6 @@ def import_servers(
     if shell.for_programs:
         shell.print_json({"items": saved})
     return 0
-
-
-def _at(ctx: typer.Context, url: str | None, token: str | None) -> tuple[Shell, HostClient]:
-    return ctx.obj, find_host(url, token, os.environ)
 
 
 def _one(name: str) -> str:
@@ -289,26 +266,17 @@ def _agree(shell: Shell, tools: list[dict[str, Any]], *, yes: bool) -> None:
 
 def _shown(shell: Shell, found: "JsonObject") -> int:
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.mcp_text import server_lines
 
-    for line in server_lines(cast("dict[str, Any]", found), shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *server_lines(cast("dict[str, Any]", found), shell.text))
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(SERVERS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
+    items = listed(shell, SERVERS, url, token, none="mcp.none")
+    if not items:
         return 0
     text = shell.text
-    if not items:
-        shell.print(text("mcp.none"))
-        return 0
     from bollard.cli.columns import printable
     from bollard.cli.tables import plain_table
 

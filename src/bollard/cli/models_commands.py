@@ -1,6 +1,5 @@
 """`bollard models …`: the models of a host. Keys are secrets, and only their names are given here."""
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from urllib.parse import quote
 
@@ -10,7 +9,8 @@ from bollard.cli.app import Command, Group
 from bollard.cli.choices import one_of
 from bollard.cli.documents import DocumentKind
 from bollard.cli.errors import UsageProblem
-from bollard.cli.host_client import HostClient, TokenOption, UrlOption, find_host
+from bollard.cli.host_client import TokenOption, UrlOption, at_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def list_models(ctx: typer.Context, url: UrlOption = None, token: TokenOption = 
 def show(ctx: typer.Context, model: Model, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     return _shown(shell, asyncio.run(MODELS.get(client, model)))
 
 
@@ -73,7 +73,7 @@ def add(
 ) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     body: JsonObject = {"style": one_of("--style", style, _STYLES), "vision": vision, "headers": _pairs(header)}
     given: JsonObject = {
         "base_url": base_url,
@@ -87,25 +87,21 @@ def add(
     }
     body |= {field: value for field, value in given.items() if value is not None}
     saved = asyncio.run(MODELS.put(client, model, body))
-    if shell.for_programs:
-        shell.print_json(saved)
-    else:
-        shell.print(shell.text("models.added", model=model))
-    return 0
+    return shell.tell(saved, shell.text("models.added", model=model))
 
 
 @app.command("test", cls=Command, help="models.test")
 def try_model(ctx: typer.Context, model: Model, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     tried = cast("dict[str, Any]", asyncio.run(client.post(f"{MODELS.path}/{quote(model, safe='')}/test", {})))
     if shell.for_programs:
         shell.print_json(tried)
     else:
         from bollard.cli.models_text import tried_lines
 
-        for line in tried_lines(tried, shell.text):
+        for line in tried_lines(_told(tried, shell), shell.text):
             shell.print(line)
     return 0 if tried["ok"] else _FAILED
 
@@ -114,17 +110,17 @@ def try_model(ctx: typer.Context, model: Model, url: UrlOption = None, token: To
 def remove(ctx: typer.Context, model: Model, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     answer = asyncio.run(MODELS.delete(client, model))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("models.removed", model=model))
-    return 0
+    return shell.tell(answer, shell.text("models.removed", model=model))
 
 
-def _at(ctx: typer.Context, url: str | None, token: str | None) -> tuple[Shell, HostClient]:
-    return ctx.obj, find_host(url, token, os.environ)
+def _told(tried: dict[str, Any], shell: Shell) -> dict[str, Any]:
+    """What came of a test, with what the host says about it in the reader's language."""
+    if tried["ok"]:
+        return tried
+    of_host = shell.text.of_host
+    return {**tried, "message": of_host(tried["message"], tried["reason"]), "hint": of_host(tried["hint"])}
 
 
 def _pairs(given: list[str] | None) -> "JsonObject":
@@ -146,21 +142,15 @@ def _price(sent: float | None, said: float | None, cached: float | None, currenc
 
 def _shown(shell: Shell, found: "JsonObject") -> int:
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.models_text import model_lines
 
-    for line in model_lines(cast("dict[str, Any]", found), shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *model_lines(cast("dict[str, Any]", found), shell.text))
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(MODELS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
+    items = listed(shell, MODELS, url, token)
+    if not items:
         return 0
     from bollard.cli.models_text import models_table
 

@@ -35,8 +35,4 @@ def openapi(
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageProblem("error.write", "hint.write", path=out, detail=error.strerror or error) from error
-    if shell.for_programs:
-        shell.print_json({"path": str(out)})
-    else:
-        shell.print(shell.text("openapi.written", path=out))
-    return 0
+    return shell.tell({"path": str(out)}, shell.text("openapi.written", path=out))

@@ -1,7 +1,6 @@
 """`bollard plugin install | list | show | enable | disable | update | rollback | restart | remove | logs | dev`: the
 plugins of a host. Reads the arguments and hands them on."""
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 
 from bollard.cli.app import Command
 from bollard.cli.errors import UsageProblem
-from bollard.cli.host_client import HostClient, TokenOption, UrlOption, find_host
+from bollard.cli.host_client import TokenOption, UrlOption, at_host
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def install(
 
     from bollard.cli import plugin_requests
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     asking = consenting(shell, yes=yes)
     made = asyncio.run(plugin_requests.install(client, source, asking, package=package, workers=workers))
     return _told(shell, made, "plugins.installed")
@@ -71,7 +70,7 @@ def update(
 
     from bollard.cli import plugin_requests
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     asking = consenting(shell, yes=yes)
     return _told(shell, asyncio.run(plugin_requests.update(client, source, asking, package=package)), "plugins.updated")
 
@@ -81,7 +80,7 @@ def list_plugins(ctx: typer.Context, url: UrlOption = None, token: TokenOption =
 
     from bollard.cli.plugin_requests import all_plugins
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
 
     async def collected() -> list[dict[str, Any]]:
         return [item async for item in all_plugins(client)]
@@ -101,16 +100,13 @@ def show(ctx: typer.Context, plugin: PluginId, url: UrlOption = None, token: Tok
 
     from bollard.cli.plugin_requests import one
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     found = asyncio.run(client.get(one(plugin)))
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.plugin_text import plugin_lines
 
-    for line in plugin_lines(cast("dict[str, Any]", found), shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *plugin_lines(cast("dict[str, Any]", found), shell.text))
 
 
 def enable(ctx: typer.Context, plugin: PluginId, url: UrlOption = None, token: TokenOption = None) -> int:
@@ -126,7 +122,7 @@ def _switched(ctx: typer.Context, plugin: str, url: str | None, token: str | Non
 
     from bollard.cli.plugin_requests import one
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     changed = asyncio.run(client.patch(one(plugin), {"enabled": on}))
     return _told(shell, changed, "plugins.enabled" if on else "plugins.disabled")
 
@@ -142,7 +138,7 @@ def rollback(
 
     from bollard.cli.plugin_requests import one
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     body = {} if to is None else {"digest": to}
     return _told(shell, asyncio.run(client.post(f"{one(plugin)}/rollback", {**body})), "plugins.updated")
 
@@ -152,7 +148,7 @@ def restart(ctx: typer.Context, plugin: PluginId, url: UrlOption = None, token: 
 
     from bollard.cli.plugin_requests import one
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     return _told(shell, asyncio.run(client.post(f"{one(plugin)}/restart", {})), "plugins.restarted")
 
 
@@ -161,13 +157,9 @@ def remove(ctx: typer.Context, plugin: PluginId, url: UrlOption = None, token: T
 
     from bollard.cli.plugin_requests import one
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     answer = asyncio.run(client.delete(one(plugin)))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("plugins.removed", plugin=plugin))
-    return 0
+    return shell.tell(answer, shell.text("plugins.removed", plugin=plugin))
 
 
 def logs(
@@ -184,7 +176,7 @@ def logs(
 
     if not 1 <= lines <= 2000:
         raise UsageProblem("error.lines", "hint.lines", value=lines)
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     return asyncio.run(print_logs(shell, client, plugin, lines=lines, follow=follow))
 
 
@@ -199,12 +191,8 @@ def dev(
 
     from bollard.cli.plugin_dev import Developing
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     return asyncio.run(Developing(shell, client, path, consenting(shell, yes=yes)).run())
-
-
-def _at(ctx: typer.Context, url: str | None, token: str | None) -> tuple[Shell, HostClient]:
-    return ctx.obj, find_host(url, token, os.environ)
 
 
 def _told(shell: Shell, plugin: Any, key: str) -> int:

@@ -50,8 +50,6 @@ def schema(
             (out / file).write_text(render(document), encoding="utf-8")
     except OSError as error:
         raise UsageProblem("error.write", "hint.write", path=out, detail=error.strerror or error) from error
-    if shell.for_programs:
-        shell.print_json({"path": str(out), "files": sorted(documents)})
-    else:
-        shell.print(shell.text("schema.written", count=len(documents), path=out))
-    return 0
+    return shell.tell(
+        {"path": str(out), "files": sorted(documents)}, shell.text("schema.written", count=len(documents), path=out)
+    )

@@ -90,13 +90,10 @@ def grant(ctx: typer.Context, run: RunId, url: UrlOption = None, token: TokenOpt
     shell: Shell = ctx.obj
     answer = asyncio.run(find_host(url, token, os.environ).get(run_path(run, "/grant")))
     if shell.for_programs:
-        shell.print_json(answer)
-        return 0
+        return shell.tell(answer)
     from bollard.cli.rights_text import granted
 
-    for line in granted(answer, shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(answer, *granted(answer, shell.text))
 
 
 @app.command("revoke", cls=Command, help="runs.revoke")

@@ -63,11 +63,7 @@ def cancel(ctx: typer.Context, run: RunId, url: UrlOption = None, token: TokenOp
 
     shell: Shell = ctx.obj
     answer = asyncio.run(find_host(url, token, os.environ).post(run_path(run, "/cancel"), {}))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("runs.cancelling", run=run))
-    return 0
+    return shell.tell(answer, shell.text("runs.cancelling", run=run))
 
 
 @app.command("answer", cls=Command, help="runs.answer")
@@ -91,11 +87,7 @@ def answer(
         question = str(asked[0]["question_id"])
     path = run_path(run, f"/questions/{quote(question, safe='')}/answer")
     told = asyncio.run(host.post(path, {"answer": words}))
-    if shell.for_programs:
-        shell.print_json(told)
-    else:
-        shell.print(shell.text("runs.answered", run=run))
-    return 0
+    return shell.tell(told, shell.text("runs.answered", run=run))
 
 
 @app.command("records", cls=Command, help="runs.records")

@@ -1,6 +1,5 @@
 """`bollard runtimes …`: the runtimes of other machines that a host lets in."""
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -9,8 +8,9 @@ import typer
 from bollard.cli.app import Command, Group
 from bollard.cli.columns import printable
 from bollard.cli.documents import DocumentKind
-from bollard.cli.host_client import HostClient, TokenOption, UrlOption, find_host
+from bollard.cli.host_client import TokenOption, UrlOption, at_host
 from bollard.cli.language import Text
+from bollard.cli.listing import listed
 from bollard.cli.moments import day_of
 from bollard.cli.shell import Shell
 
@@ -45,7 +45,7 @@ def enroll(
 ) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     body: JsonObject = {"name": name} if plugin is None else {"name": name, "plugin": plugin}
     made = cast("dict[str, Any]", asyncio.run(client.post(RUNTIMES.path, body)))
     if shell.for_programs:
@@ -62,7 +62,7 @@ def enroll(
 def show(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     found = cast("dict[str, Any]", asyncio.run(RUNTIMES.get(client, name)))
     if shell.for_programs:
         shell.print_json(found)
@@ -86,14 +86,14 @@ def consent(
     from bollard.cli.plugin_host_commands import consenting
     from bollard.cli.plugin_requests import with_consent
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     path = f"{RUNTIMES.path}/{quote(name, safe='')}/consent"
 
     async def asked(given: str | None) -> "JsonObject":
         return await client.post(path, {} if given is None else {"consent": given})
 
     changed = asyncio.run(with_consent(asked, consenting(shell, yes=yes)))
-    return _told(shell, changed, "runtimes.consented", name)
+    return shell.tell(changed, shell.text("runtimes.consented", name=name))
 
 
 @app.command("enable", cls=Command, help="runtimes.enable")
@@ -110,42 +110,24 @@ def disable(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenO
 def revoke(ctx: typer.Context, name: Name, url: UrlOption = None, token: TokenOption = None) -> int:
     import asyncio
 
-    shell, client = _at(ctx, url, token)
-    return _told(shell, asyncio.run(RUNTIMES.delete(client, name)), "runtimes.revoked", name)
+    shell, client = at_host(ctx, url, token)
+    return shell.tell(asyncio.run(RUNTIMES.delete(client, name)), shell.text("runtimes.revoked", name=name))
 
 
 def _switched(ctx: typer.Context, name: str, url: str | None, token: str | None, *, on: bool) -> int:
     import asyncio
     from urllib.parse import quote
 
-    shell, client = _at(ctx, url, token)
+    shell, client = at_host(ctx, url, token)
     changed = asyncio.run(client.patch(f"{RUNTIMES.path}/{quote(name, safe='')}", {"enabled": on}))
-    return _told(shell, changed, "runtimes.enabled" if on else "runtimes.disabled", name)
-
-
-def _at(ctx: typer.Context, url: str | None, token: str | None) -> tuple[Shell, HostClient]:
-    return ctx.obj, find_host(url, token, os.environ)
-
-
-def _told(shell: Shell, answer: "JsonObject", key: str, name: str) -> int:
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text(key, name=name))
-    return 0
+    return shell.tell(changed, shell.text("runtimes.enabled" if on else "runtimes.disabled", name=name))
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(RUNTIMES.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
+    items = listed(shell, RUNTIMES, url, token, none="runtimes.none")
+    if not items:
         return 0
     text = shell.text
-    if not items:
-        shell.print(text("runtimes.none"))
-        return 0
     from bollard.cli.tables import plain_table
 
     table = plain_table()

@@ -14,6 +14,7 @@ from bollard.cli.columns import printable
 from bollard.cli.documents import DocumentKind
 from bollard.cli.errors import UsageProblem
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.moments import day_of
 from bollard.cli.shell import Shell
 
@@ -61,11 +62,7 @@ def remove(ctx: typer.Context, name: SecretName, url: UrlOption = None, token: T
 
     shell: Shell = ctx.obj
     answer = asyncio.run(SECRETS.delete(find_host(url, token, os.environ), name))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("secrets.removed", name=name))
-    return 0
+    return shell.tell(answer, shell.text("secrets.removed", name=name))
 
 
 def _asked(shell: Shell) -> str:
@@ -80,16 +77,10 @@ def _asked(shell: Shell) -> str:
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(SECRETS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
+    items = listed(shell, SECRETS, url, token, none="secrets.none")
+    if not items:
         return 0
     text = shell.text
-    if not items:
-        shell.print(text("secrets.none"))
-        return 0
     from bollard.cli.tables import plain_table
 
     table = plain_table(text("secrets.column.name"), text("secrets.column.set"), text("secrets.column.used"))

@@ -46,6 +46,15 @@ class Shell:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
+    def tell(self, value: object, *lines: str) -> int:
+        """What a command has to say at its end: the value for programs, the lines for people. The code of a success."""
+        if self.for_programs:
+            self.print_json(value)
+        else:
+            for line in lines:
+                self.print(line)
+        return 0
+
 
 def read_invocation(
     arguments: Sequence[str], environment: Mapping[str, str], *, stdout_is_terminal: bool

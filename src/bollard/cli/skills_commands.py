@@ -2,17 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
 from bollard.cli.app import Command, Group
 from bollard.cli.documents import SKILLS
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
-
-if TYPE_CHECKING:
-    from bollard.protocol import JsonObject
 
 __all__ = ["app"]
 
@@ -64,13 +62,10 @@ def show(ctx: typer.Context, skill: SkillName, url: UrlOption = None, token: Tok
     shell: Shell = ctx.obj
     found = asyncio.run(SKILLS.get(find_host(url, token, os.environ), skill))
     if shell.for_programs:
-        shell.print_json(found)
-        return 0
+        return shell.tell(found)
     from bollard.cli.skills_text import skill_lines
 
-    for line in skill_lines(found, shell.text):
-        shell.print(line)
-    return 0
+    return shell.tell(found, *skill_lines(found, shell.text))
 
 
 @app.command("remove", cls=Command, help="skills.remove")
@@ -79,22 +74,12 @@ def remove(ctx: typer.Context, skill: SkillName, url: UrlOption = None, token: T
 
     shell: Shell = ctx.obj
     answer = asyncio.run(SKILLS.delete(find_host(url, token, os.environ), skill))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("skills.removed", skill=skill))
-    return 0
+    return shell.tell(answer, shell.text("skills.removed", skill=skill))
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(SKILLS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json(cast("JsonObject", {"items": items}))
-        return 0
+    items = listed(shell, SKILLS, url, token, none="skills.none")
     if not items:
-        shell.print(shell.text("skills.none"))
         return 0
     from bollard.cli.skills_text import skills_table
 

@@ -11,6 +11,7 @@ from bollard.cli.columns import printable
 from bollard.cli.documents import DocumentKind
 from bollard.cli.errors import HostRefusal, UsageProblem
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.passwords import PasswordStdin, ask_new_password, ask_password
 from bollard.cli.shell import Shell
 
@@ -64,7 +65,7 @@ def add(
         if refused.code != "conflict":
             raise
         raise UsageProblem("error.user_there", "hint.user_there", user=user) from refused
-    return _told(shell, saved, "users.added", user=user, role=saved["role"])
+    return shell.tell(saved, shell.text("users.added", user=user, role=saved["role"]))
 
 
 @app.command("show", cls=Command, help="users.show")
@@ -74,7 +75,7 @@ def show(ctx: typer.Context, user: UserId, url: UrlOption = None, token: TokenOp
     found = asyncio.run(USERS.get(find_host(url, token, os.environ), user))
     state = _state(found, ctx.obj)
     name = printable(str(found.get("name") or ""))
-    return _told(ctx.obj, found, "users.head", user=user, name=name, role=found["role"], state=state)
+    return ctx.obj.tell(found, ctx.obj.text("users.head", user=user, name=name, role=found["role"], state=state))
 
 
 @app.command("set", cls=Command, help="users.set")
@@ -101,7 +102,7 @@ def change(
         )
 
     saved = asyncio.run(edit())
-    return _told(shell, saved, "users.saved", user=user, role=saved["role"])
+    return shell.tell(saved, shell.text("users.saved", user=user, role=saved["role"]))
 
 
 @app.command("password", cls=Command, help="users.password")
@@ -120,7 +121,7 @@ def password(
         old = ask_password(shell.text, from_stdin=password_stdin, key="password.old")
         new = ask_new_password(shell.text, from_stdin=password_stdin)
         answer = asyncio.run(client.post("/api/v1/session/password", {"old": old, "new": new}))
-        return _told(shell, answer, "users.password_changed")
+        return shell.tell(answer, shell.text("users.password_changed"))
     new = ask_new_password(shell.text, from_stdin=password_stdin)
 
     async def edit() -> "JsonObject":
@@ -128,7 +129,7 @@ def password(
         body: JsonObject = {field: value for field, value in shown.items() if field != "user_id"}
         return await client.put(_one(user), body | {"password": new})
 
-    return _told(shell, asyncio.run(edit()), "users.password_set", user=user)
+    return shell.tell(asyncio.run(edit()), shell.text("users.password_set", user=user))
 
 
 @app.command("delete", cls=Command, help="users.delete")
@@ -136,7 +137,7 @@ def delete(ctx: typer.Context, user: UserId, url: UrlOption = None, token: Token
     import asyncio
 
     answer = asyncio.run(find_host(url, token, os.environ).delete(_one(user)))
-    return _told(ctx.obj, answer, "users.deleted", user=user)
+    return ctx.obj.tell(answer, ctx.obj.text("users.deleted", user=user))
 
 
 @app.command("links", cls=Command, help="users.links")
@@ -167,7 +168,7 @@ def link(
 
     body: JsonObject = {"actor": actor, "user_id": user}
     saved = asyncio.run(find_host(url, token, os.environ).post(LINKS.path, body))
-    return _told(ctx.obj, saved, "users.linked", actor=actor, user=user)
+    return ctx.obj.tell(saved, ctx.obj.text("users.linked", actor=actor, user=user))
 
 
 @app.command("unlink", cls=Command, help="users.unlink")
@@ -187,7 +188,7 @@ def unlink(
             raise UsageProblem("error.no_such_link", "hint.no_such_link", actor=actor)
         return await LINKS.delete(client, found["link_id"])
 
-    return _told(ctx.obj, asyncio.run(find_and_delete()), "users.unlinked", actor=actor)
+    return ctx.obj.tell(asyncio.run(find_and_delete()), ctx.obj.text("users.unlinked", actor=actor))
 
 
 def _role(role: str) -> str:
@@ -207,23 +208,9 @@ def _one(user: str) -> str:
     return f"{USERS.path}/{quote(user, safe='')}"
 
 
-def _told(shell: Shell, answer: "JsonObject", key: str, **fields: object) -> int:
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text(key, **fields))
-    return 0
-
-
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(USERS.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
-        return 0
+    items = listed(shell, USERS, url, token, none="users.none")
     if not items:
-        shell.print(shell.text("users.none"))
         return 0
     from bollard.cli.tables import plain_table
 

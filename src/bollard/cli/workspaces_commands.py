@@ -10,6 +10,7 @@ from bollard.cli.app import Command, Group
 from bollard.cli.columns import printable
 from bollard.cli.documents import DocumentKind
 from bollard.cli.host_client import TokenOption, UrlOption, find_host
+from bollard.cli.listing import listed
 from bollard.cli.shell import Shell
 
 if TYPE_CHECKING:
@@ -64,11 +65,7 @@ def delete(ctx: typer.Context, workspace: WorkspaceId, url: UrlOption = None, to
 
     shell: Shell = ctx.obj
     answer = asyncio.run(WORKSPACES.delete(find_host(url, token, os.environ), workspace))
-    if shell.for_programs:
-        shell.print_json(answer)
-    else:
-        shell.print(shell.text("workspaces.deleted", workspace=workspace))
-    return 0
+    return shell.tell(answer, shell.text("workspaces.deleted", workspace=workspace))
 
 
 def _saved(shell: Shell, workspace: str, body: "JsonObject", key: str, url: str | None, token: str | None) -> int:
@@ -76,19 +73,12 @@ def _saved(shell: Shell, workspace: str, body: "JsonObject", key: str, url: str 
 
     path = f"{WORKSPACES.path}/{quote(workspace, safe='')}"
     saved = asyncio.run(find_host(url, token, os.environ).put(path, body))
-    if shell.for_programs:
-        shell.print_json(saved)
-    else:
-        shell.print(shell.text(key, workspace=workspace))
-    return 0
+    return shell.tell(saved, shell.text(key, workspace=workspace))
 
 
 def _list(shell: Shell, url: str | None, token: str | None) -> int:
-    import asyncio
-
-    items = asyncio.run(WORKSPACES.all(find_host(url, token, os.environ)))
-    if shell.for_programs:
-        shell.print_json({"items": items})
+    items = listed(shell, WORKSPACES, url, token)
+    if not items:
         return 0
     from bollard.cli.tables import plain_table
 

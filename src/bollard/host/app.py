@@ -8,12 +8,11 @@ import structlog
 from starlette.types import ASGIApp
 
 from bollard import __version__
-from bollard.host.abilities import open_abilities, rerank_with
+from bollard.host.abilities import rerank_with
 from bollard.host.actions.budgets import day_budgets
 from bollard.host.actions.kept_budgets import KeptBudgets
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
-from bollard.host.agents.keeping import Keeper
 from bollard.host.audit.trail import Trail
 from bollard.host.capabilities.registry import Sources
 from bollard.host.channels.book import ChannelBook
@@ -23,31 +22,16 @@ from bollard.host.core import build_core
 from bollard.host.delivery.delivery import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.engine.local import LocalEngine
+from bollard.host.front import Front
 from bollard.host.housekeeping import Housekeeping
-from bollard.host.http.audit import Audit
-from bollard.host.http.authentication import IdentityAuthenticator
 from bollard.host.http.edge import Edge
-from bollard.host.http.edge_rates import AtOnce, identity_rates, stranger_rates
-from bollard.host.http.identity import identity_resources
-from bollard.host.http.knowledge_documents import knowledge_resources
-from bollard.host.http.mcp_servers import McpServers
-from bollard.host.http.models import Models
 from bollard.host.http.operating import Operating
 from bollard.host.http.operations import Resource
-from bollard.host.http.pages import Pages
-from bollard.host.http.plugin_dev import PluginDev
-from bollard.host.http.plugin_logs import PluginLogs
-from bollard.host.http.plugins import Plugins
 from bollard.host.http.readiness import Standing
-from bollard.host.http.routes import Api
-from bollard.host.http.runtimes import runtime_resources
-from bollard.host.http.secrets import Secrets
-from bollard.host.http.skills import Skills
 from bollard.host.http.token import AdminToken
-from bollard.host.http.vitals import PoolVitals
-from bollard.host.identity.audience import Audience
 from bollard.host.identity.book import open_identity
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
+from bollard.host.kept import open_kept
 from bollard.host.knowledge.opening import open_library
 from bollard.host.limits import HOUSEKEEPING_S
 from bollard.host.log.desks import choose_desk
@@ -58,15 +42,11 @@ from bollard.host.log.writer_process import WriterProcess
 from bollard.host.models.opening import open_models
 from bollard.host.plugins.fitting import Origin
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.keeping import PluginKeeper
 from bollard.host.plugins.quarantine import QuarantineLog
 from bollard.host.plugins.shared import said_id, shared_sources
-from bollard.host.plugins.shelf import Shelf
-from bollard.host.plugins.workbench import Workbench
 from bollard.host.runapi.reach import ArtifactReach
 from bollard.host.runapi.tool_artifacts import RunArtifacts
 from bollard.host.runs.config_secrets import ConfigSecrets
-from bollard.host.runtimes.opening import open_runtimes
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
@@ -161,10 +141,10 @@ class Host:
         await self._open_kept()
         await self._open_channels()
         await self._set_going()
-        api = self._open_api()
+        self._api = self._front().open()
         await probing
         self._ready = True
-        return Edge(api.app, self.settings)
+        return Edge(self._api.app, self.settings)
 
     def _open_log(self) -> None:
         """The journal, and who watches it. Nothing is written before it is started."""
@@ -241,51 +221,24 @@ class Host:
 
     async def _open_kept(self) -> None:
         """What people saved: agents, plugins, skills, servers, runtimes."""
-        self._keeper = Keeper(
-            journal=self._journal,
-            store=self._store,
-            agents=self._agents,
-            bindings=self._bindings,
-            clock=self._clock,
-            gates=self._core.gates,
-            runners=self._runners,
-            vault=self.vault,
-        )
-        await self._keeper.load()  # before any runner brings an agent that a saved one stands over
-        self._plugins = PluginKeeper(
-            fleet=self.fleet,
-            shelf=Shelf(self.settings.data / "plugins"),
-            journal=self._journal,
-            store=self._store,
-            clock=self._clock,
-            agents=self._agents,
-            bindings=self._bindings,
-        )
-        await self._plugins.load()
-        self._abilities = open_abilities(
+        self._kept = open_kept(
             self._capability_sources,
             core=self._core,
             library=self._library,
             journal=self._journal,
+            store=self._store,
             clock=self._clock,
             data=self.settings.data,
             fleet=self.fleet,
             agents=self._agents,
+            bindings=self._bindings,
+            runners=self._runners,
             vault=self.vault,
             redactor=self.redactor,
-            is_open=self._identity.workspaces.is_open,
-        )
-        await self._abilities.load(self._store)
-        self._runtimes = open_runtimes(
-            journal=self._journal,
-            clock=self._clock,
-            fleet=self.fleet,
-            plugins=self._plugins,
             host_id=self._signing_key.verify_key.key_id,
-            host_version=__version__,
             is_open=self._identity.workspaces.is_open,
         )
-        await self._runtimes.load(self._store)
+        await self._kept.load(self._store)
 
     async def _open_channels(self) -> None:
         """Where events come from and messages go."""
@@ -304,14 +257,13 @@ class Host:
             journal=self._journal, store=self._store, hub=self._core.hub, clock=self._clock, channels=self._channels
         )
         self._core.intake.entered = self._delivery.follow
-        self._workbench = Workbench(fleet=self.fleet, keeper=self._plugins, journal=self._journal, clock=self._clock)
 
     async def _set_going(self) -> None:
         self._trail.start()
         await self._journal.start()
         self.fleet.start()
-        self._abilities.mcp.start()
-        self._abilities.library.start()
+        self._kept.abilities.mcp.start()
+        self._library.start()
         await self._core.approvals.load(self._core.takeover.lost_are_ended)
         self._tasks = [
             asyncio.create_task(self._core.takeover.run()),
@@ -319,67 +271,34 @@ class Host:
             *self._housekeeping().start(),
         ]
 
-    def _open_api(self) -> Api:
-        """Everything that answers requests."""
-        authenticator = self._operating.admitting(IdentityAuthenticator(self.token, self._identity, self._clock))
-        self._api = Api(
-            core=self._core,
+    def _front(self) -> Front:
+        return Front(
+            settings=self.settings,
+            token=self.token,
+            cursor_secret=self._cursor_secret,
+            key=self._signing_key.verify_key,
+            journal=self._journal,
             store=self._store,
             blobs=self._blobs,
-            journal=self._journal,
             clock=self._clock,
+            core=self._core,
+            identity=self._identity,
             agents=self._agents,
             bindings=self._bindings,
-            keeper=self._keeper,
             runners=self._runners,
+            fleet=self.fleet,
+            kept=self._kept,
+            models=self._models,
+            vault=self.vault,
+            redactor=self.redactor,
             channels=self._channels,
-            authenticator=authenticator,
-            audience=Audience(
-                agents=self._agents,
-                users=self._identity.users,
-                links=self._identity.links,
-                callers=self._identity.callers,
-                store=self._store,
-            ),
-            cursor_secret=self._cursor_secret,
-            event_bytes=self.settings.event_bytes,
-            rates=identity_rates(self._clock, self.settings.requests_per_minute),
-            strangers=stranger_rates(self._clock),
-            at_once=AtOnce(self.settings.requests_at_once),
-            watch=self._operating.watch,
-            hidden=self.redactor.everywhere,
-            others=(
-                Plugins(fleet=self.fleet, keeper=self._plugins, pages=Pages(self._cursor_secret)),
-                PluginLogs(fleet=self.fleet, keeper=self._plugins),
-                PluginDev(taking=self._plugins.taking, workbench=self._workbench),
-                Skills(self._abilities.skills.book, self._abilities.skills.catalogue, Pages(self._cursor_secret)),
-                *knowledge_resources(self._abilities.library, self._blobs, self._clock, self._cursor_secret),
-                McpServers(self._abilities.mcp, Pages(self._cursor_secret)),
-                Secrets(self.vault, Pages(self._cursor_secret)),
-                Models(self._models, Pages(self._cursor_secret), self._clock),
-                *runtime_resources(self._runtimes, self._cursor_secret, self._clock),
-                *identity_resources(self._identity, self._cursor_secret),
-                *self._operating.resources(
-                    core=self._core,
-                    journal=self._journal,
-                    store=self._store,
-                    authenticator=authenticator,
-                    standing=self._standing,
-                    pools=self._vitals_of_pools,
-                    delivery=self._delivery,
-                    witness=self._trail.numbers,
-                    sandbox=lambda: self._tools.walls.shown,
-                ),
-                Audit(
-                    store=self._store,
-                    journal=self._journal,
-                    clock=self._clock,
-                    pages=Pages(self._cursor_secret),
-                    key=self._signing_key.verify_key,
-                ),
-            ),
+            delivery=self._delivery,
+            operating=self._operating,
+            standing=self._standing,
+            pools=self.pools,
+            witness=self._trail.numbers,
+            sandbox=lambda: self._tools.walls.shown,
         )
-        return self._api
 
     async def drain(self) -> None:
         """Take nothing new, say so, let runs end within their grace, and tell who still reads. Requests are answered
@@ -395,12 +314,8 @@ class Host:
         await self._delivery.close(self.settings.grace_s)
         for task in self._tasks:
             task.cancel()
-        self._workbench.close()
-        self._runtimes.connections.close()
-        await self._abilities.mcp.stop()
-        await self._models.desk.close()
-        await self._abilities.library.close()
-        await self.fleet.stop()
+        self._kept.workbench.close()
+        await self._part_with_others()
         self._kept_budgets.save()
         await self._journal.close()
         await self._trail.close()
@@ -413,18 +328,22 @@ class Host:
         for task in self._tasks:
             task.cancel()
         await self._delivery.close(0)
-        self._runtimes.connections.close()
-        await self._abilities.mcp.stop()
+        await self._part_with_others()
+
+    async def _part_with_others(self) -> None:
+        """Whatever runs or is connected elsewhere: runtimes, servers, providers, workers."""
+        self._kept.runtimes.connections.close()
+        await self._kept.abilities.mcp.stop()
         await self._models.desk.close()
-        await self._abilities.library.close()
+        await self._library.close()
         await self.fleet.stop()
 
     def _close_workspace(self, workspace: str) -> None:
         """Nobody gets in any more: what runs there is stopped, and its workers go."""
         self._tasks.append(asyncio.create_task(self._core.dispatcher.cancel_all(workspace)))
         self.fleet.close_workspace(workspace)
-        self._abilities.mcp.close_workspace(workspace)
-        self._runtimes.connections.close_workspace(workspace)
+        self._kept.abilities.mcp.close_workspace(workspace)
+        self._kept.runtimes.connections.close_workspace(workspace)
 
     def _journal_lost(self) -> None:
         _log.critical("the journal process is gone: nothing can be written, so the host stops")
@@ -457,18 +376,6 @@ class Host:
             recovered=self._core.takeover.lost_are_ended.is_set(),
         )
 
-    def _vitals_of_pools(self) -> list[PoolVitals]:
-        return [
-            PoolVitals(
-                name=pool.source.name,
-                status=pool.status,
-                problem=pool.problem,
-                workers=len(pool.views),
-                crashes=pool.crashes,
-            )
-            for pool in self.pools()
-        ]
-
     def resources(self) -> tuple[Resource, ...]:
         """Everything that answers requests, once the host has started."""
         return self._api.resources
@@ -480,10 +387,6 @@ class Host:
     def pools(self) -> list[SupervisedPool]:
         """The workers of each plugin that were started, or are about to be."""
         return [each.pool for each in self.fleet.fittings if each.pool.status != "idle"]
-
-    @property
-    def worker_pids(self) -> list[int]:
-        return self.fleet.pids
 
     def _sources(self) -> list[tuple[PluginSource, Origin]]:
         return shared_sources(self.settings)

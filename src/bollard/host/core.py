@@ -217,7 +217,6 @@ def build_core(
         hub=hub,
         agents=agents,
         intake=intake,
-        incarnation=engine.incarnation,
         counts=counts,
     )
     return Core(

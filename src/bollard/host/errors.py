@@ -1,27 +1,17 @@
 """Everything the host refuses or cannot do, as one tree. Each error has a code, a sentence and a hint.
 
+What only a request can be refused for is a branch in `http/errors.py`.
+
 HostError
 ├── NotFound            absent, or not visible to the caller
 ├── InvalidRequest      a field is missing, unknown or out of range
 ├── PayloadTooLarge     a body is larger than its limit
-├── UnsupportedMedia    a body is of a kind that nobody reads here
 ├── Conflict            the thing is in a state that does not allow this
-│   └── InFlight        the same request is being answered
-├── PreconditionFailed  the thing is not at the revision that was named
-├── RepeatMismatch      an Idempotency-Key came again with another request
-├── RangeNotSatisfiable no byte of the content is in the range that was asked for
-├── UpgradeRequired     a WebSocket was asked for as a page
 ├── Unauthenticated     no token, or one that opens nothing
 ├── Forbidden           a gate is closed to this caller
-├── ForbiddenOrigin     a browser asks for a page of another site
-├── ForbiddenHost       the request was meant for another name than this host's
-├── MalformedRequest    what came is no HTTP request that two readers would read alike
-├── RequestTimeout      a request came too slowly
-├── HeadTooLarge        the head of a request is larger than its limit
 ├── BudgetExceeded      a budget of the agent is used up
 ├── Overloaded          a named limit is reached; try later
-│   ├── RateExceeded        an identity asks too often
-│   └── TooManyConnections  there is no place for another connection
+│   └── RateExceeded        an identity asks too often
 ├── Draining            this host takes nothing new any more; try another, or later
 ├── StorageFull         the store has no space left
 ├── StorageUnavailable  the store cannot be written or read now
@@ -69,36 +59,24 @@ __all__ = [
     "EgressDenied",
     "Fenced",
     "Forbidden",
-    "ForbiddenHost",
-    "ForbiddenOrigin",
-    "HeadTooLarge",
     "HostError",
-    "InFlight",
     "InvalidRequest",
     "KnowledgeUnavailable",
-    "MalformedRequest",
     "ModelFailed",
     "NotFound",
     "OutcomeUnknown",
     "Overloaded",
     "PayloadTooLarge",
     "PluginUnusable",
-    "PreconditionFailed",
-    "RangeNotSatisfiable",
     "RateExceeded",
-    "RepeatMismatch",
-    "RequestTimeout",
     "Revoked",
     "SandboxUnavailable",
     "SchemaTooNew",
     "SettingsError",
     "StorageFull",
     "StorageUnavailable",
-    "TooManyConnections",
     "ToolFailed",
     "Unauthenticated",
-    "UnsupportedMedia",
-    "UpgradeRequired",
     "WorkerUnavailable",
 ]
 
@@ -134,46 +112,10 @@ class PayloadTooLarge(HostError):
     code = "payload_too_large"
 
 
-class UnsupportedMedia(HostError):
-    """A body is of a kind that nobody reads here."""
-
-    code = "unsupported_media_type"
-
-
 class Conflict(HostError):
     """The thing is in a state that does not allow this."""
 
     code = "conflict"
-
-
-class InFlight(Conflict):
-    """A request with the same Idempotency-Key is being answered."""
-
-    retryable = True
-
-
-class PreconditionFailed(HostError):
-    """`If-Match` or `If-None-Match` does not hold; `details.revision` is the one that is there."""
-
-    code = "precondition_failed"
-
-
-class RepeatMismatch(HostError):
-    """An Idempotency-Key came again with another request."""
-
-    code = "idempotency_mismatch"
-
-
-class RangeNotSatisfiable(HostError):
-    """No byte of the content is in the range that was asked for."""
-
-    code = "range_not_satisfiable"
-
-
-class UpgradeRequired(HostError):
-    """A WebSocket was asked for as a page."""
-
-    code = "upgrade_required"
 
 
 class Unauthenticated(HostError):
@@ -196,37 +138,6 @@ class Forbidden(HostError):
     code = "unauthorized"
 
 
-class ForbiddenOrigin(HostError):
-    """A browser asks for a page of another site."""
-
-    code = "forbidden_origin"
-
-
-class ForbiddenHost(HostError):
-    """The request was meant for another name than this host's."""
-
-    code = "forbidden_host"
-
-
-class MalformedRequest(HostError):
-    """What came is no HTTP request that two readers would read alike; nothing of it was done."""
-
-    code = "malformed_request"
-
-
-class RequestTimeout(HostError):
-    """A request came too slowly; nothing of it was done."""
-
-    code = "request_timeout"
-    retryable = True
-
-
-class HeadTooLarge(HostError):
-    """The head of a request is larger than its limit."""
-
-    code = "head_too_large"
-
-
 class BudgetExceeded(HostError):
     """A budget of the agent is used up; `details.retry_after_s` says when time alone helps."""
 
@@ -242,12 +153,6 @@ class Overloaded(HostError):
 
 class RateExceeded(Overloaded):
     """An identity asks too often; `details.retry_after_s` says when there is room again."""
-
-
-class TooManyConnections(Overloaded):
-    """There is no place for another connection."""
-
-    code = "too_many_connections"
 
 
 class Draining(HostError):

@@ -25,8 +25,11 @@ JOURNAL_GIVE_UP_S: Final = 2.0
 """Time after which a commit that cannot be made is given up and its waiters are told."""
 JOURNAL_FULL_S: Final = 1.0
 """Time between two looks whether a full disk has space again."""
-JOURNAL_START_S: Final = 10.0
-"""Time the journal process may take to be ready."""
+JOURNAL_START_S: Final = 60.0
+"""Time the journal process may take to be ready; one that ended is noticed at once. On a machine that is busy with
+other things, the imports alone take many seconds."""
+JOURNAL_LOCK_S: Final = 5.0
+"""Time the journal of a host that was just killed may need to be gone."""
 JOURNAL_STOP_S: Final = 5.0
 """Time the journal process may take to end once everything is on disk; then it is killed."""
 HEAD_RECORDS: Final = 1000
@@ -377,8 +380,6 @@ ACTION_PREVIEW_CHARACTERS: Final = 2000
 """What is shown of an output that became an artifact."""
 ACTION_OUTPUT_BYTES: Final = 16 * MIB
 """What a call may return at all."""
-ACTIONS_AT_ONCE: Final = 16
-"""Calls that are made together by one request for many."""
 ACTIONS_PER_RUN: Final = 10_000
 """Calls of one run that its host keeps apart."""
 ACTION_OUTCOMES_KEPT: Final = 4

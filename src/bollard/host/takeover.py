@@ -47,7 +47,6 @@ class Takeover:
         hub: Hub,
         agents: AgentBook,
         intake: Intake,
-        incarnation: str,
         counts: RunCounts | None = None,
     ) -> None:
         self._recovery = recovery
@@ -55,7 +54,6 @@ class Takeover:
         self._hub = hub
         self._agents = agents
         self._intake = intake
-        self._incarnation = incarnation
         self._counts = counts or RunCounts()
         self.lost_are_ended = asyncio.Event()
         """Set when no run of an earlier incarnation counts as running any more."""

@@ -1,11 +1,11 @@
 """Where a remote runtime dials: reads the address, and refuses to speak in the clear to another machine. Pure."""
 
-import ipaddress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from bollard.wire import IncompatiblePeer
+from bollard.wire.addresses import is_loopback
 
 __all__ = ["HostAddress", "check_privacy", "read_address"]
 
@@ -46,7 +46,7 @@ def read_address(url: str) -> HostAddress:
 def check_privacy(url: str) -> None:
     """Without TLS only to this machine. Raises `IncompatiblePeer`."""
     parts = _split(url)
-    if not _SCHEMES.get(parts.scheme, True) and not _is_loopback(parts.hostname or ""):
+    if not _SCHEMES.get(parts.scheme, True) and not is_loopback(parts.hostname or ""):
         raise IncompatiblePeer(
             f"{url!r} would be spoken in the clear to another machine",
             "use wss://; ws:// is for this machine's own addresses only",
@@ -60,12 +60,3 @@ def _split(url: str) -> SplitResult:
     except ValueError as error:
         raise IncompatiblePeer(f"{url!r} is not an address", "use wss://host, or ws://127.0.0.1:8420") from error
     return parts
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

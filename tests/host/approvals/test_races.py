@@ -138,7 +138,7 @@ async def test_a_run_that_is_lost_in_the_moment_of_the_yes_has_it_carried_out_on
     yes = Permission(approval_id=approval.approval_id, decision="allow_once", by="user:ann", digest=approval.digest)
     open_one.status, open_one.permission = "granted", yes
     assert open_one.tell(yes)
-    run.outcome = Ending("failed", "runner.crashed")
+    run.course.outcome = Ending("failed", "runner.crashed")
     fast_desk.approvals.lasting.run_over(run)
     with pytest.raises(ApprovalDenied):
         await task

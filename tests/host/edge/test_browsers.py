@@ -6,7 +6,7 @@ import pytest
 
 from bollard.host.errors import HostError
 from bollard.host.http.edge_hosts import HostRules, host_name
-from bollard.host.http.edge_origin import OriginRules, check_origin, said_in
+from bollard.host.http.edge_origin import OriginRules, said_in
 from bollard.host.settings import Settings
 
 _OURS = "https://bollard.example.org"
@@ -187,7 +187,7 @@ def test_a_page_of_another_site_opens_no_websocket(start: Any, lines: list[str],
         assert answer.code == "forbidden_origin"
     headers = [tuple(part.strip().encode() for part in line.partition(":")[::2]) for line in lines]
     lowered = [(name.lower(), value) for name, value in [*headers, (b"Host", b"localhost")]]
-    refusal = check_origin(lowered, Settings(origins=(_OURS,)))
+    refusal = OriginRules(Settings(origins=(_OURS,))).check(said_in(lowered), "ws", guarded=True)
     assert (refusal is None) == (status == 101)
 
 

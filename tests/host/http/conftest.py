@@ -343,6 +343,21 @@ def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
+def kit_settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
+    """Of a host that also has the plugin `kit`, whose source the module has as `KIT`."""
+    kit = tmp_path_factory.mktemp("kit") / "kit.py"
+    kit.write_text(textwrap.dedent(request.module.KIT), encoding="utf-8")
+    return Settings(
+        data=tmp_path_factory.mktemp("data"),
+        plugins=(plugin, kit),
+        builtin_plugins=False,
+        port=0,
+        grace_s=0.5,
+        egress_allow=("127.0.0.1",),
+    )
+
+
+@pytest.fixture(scope="module")
 def api(settings: Settings) -> Iterator[Client]:
     host = HostThread(settings)
     assert host.token is not None

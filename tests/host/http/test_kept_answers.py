@@ -11,9 +11,10 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from bollard.host.clock import ManualClock
-from bollard.host.errors import Conflict, InFlight, InvalidRequest, RepeatMismatch, StorageFull
+from bollard.host.errors import Conflict, InvalidRequest, StorageFull
 from bollard.host.http import repeats as repeats_module
 from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.errors import InFlight, RepeatMismatch
 from bollard.host.http.operations import Operation
 from bollard.host.http.repeats import Repeats
 from bollard.host.identity.caller import Caller, installation

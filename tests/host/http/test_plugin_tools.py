@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,17 +88,8 @@ SKILL = "---\nname: report-writer\ndescription: Writes reports.\n---\nBegin with
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
-    kit = tmp_path_factory.mktemp("kit") / "kit.py"
-    kit.write_text(textwrap.dedent(KIT), encoding="utf-8")
-    return Settings(
-        data=tmp_path_factory.mktemp("data"),
-        plugins=(plugin, kit),
-        builtin_plugins=False,
-        port=0,
-        grace_s=0.5,
-        egress_allow=("127.0.0.1",),
-    )
+def settings(kit_settings: Settings) -> Settings:
+    return kit_settings
 
 
 @pytest.fixture(scope="module")

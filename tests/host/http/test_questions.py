@@ -1,8 +1,6 @@
 """A run asks the person it works for, waits, and goes on with the answer: through the API and by a message."""
 
 import json
-import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,17 +28,8 @@ ASKS = {"question": "Which one?", "choices": ["left", "right"]}
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
-    kit = tmp_path_factory.mktemp("kit") / "kit.py"
-    kit.write_text(textwrap.dedent(KIT), encoding="utf-8")
-    return Settings(
-        data=tmp_path_factory.mktemp("data"),
-        plugins=(plugin, kit),
-        builtin_plugins=False,
-        port=0,
-        grace_s=0.5,
-        egress_allow=("127.0.0.1",),
-    )
+def settings(kit_settings: Settings) -> Settings:
+    return kit_settings
 
 
 @pytest.fixture(scope="module")

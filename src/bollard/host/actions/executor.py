@@ -4,8 +4,6 @@ Resolve, validate, gate, record, route, bound, record. It knows no transport (`a
 (`approver`); what must not be forgotten about any call is here, and nowhere else.
 """
 
-import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bollard.host.actions.approving import reasons_to_ask
@@ -24,7 +22,6 @@ from bollard.host.capabilities.sources import Adapter, Order, Progress
 from bollard.host.clock import Clock
 from bollard.host.errors import CapabilityDenied, HostError, ToolFailed
 from bollard.host.grants.session import RunSession
-from bollard.host.limits import ACTIONS_AT_ONCE
 from bollard.host.store.boundary import Store
 from bollard.host.telemetry.counts import RunCounts
 from bollard.trust import canonical_sha256
@@ -105,16 +102,6 @@ class Executor:
             self._counts.act(outcome.status)
             calls.end(call_id, outcome)
         return outcome
-
-    async def execute_all(self, session: RunSession, calls: Sequence[Call], ledger: Ledger) -> list[Outcome]:
-        """Calls that do not depend on each other, side by side; their outcomes in the order of the calls."""
-        free = asyncio.Semaphore(ACTIONS_AT_ONCE)
-
-        async def one(call: Call) -> Outcome:
-            async with free:
-                return await self.execute(session, call, ledger)
-
-        return await asyncio.gather(*map(one, calls))
 
     def forget(self, run_id: str) -> None:
         """The run is over: whoever asks about its calls reads them from the store."""

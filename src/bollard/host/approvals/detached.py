@@ -6,7 +6,7 @@ between repeats neither; the record `approval.used` comes last and says that the
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from bollard.host.agents.agent import AgentBook
 from bollard.host.approvals.approval import Approval
 from bollard.host.approvals.approval_log import ApprovalLog
 from bollard.host.approvals.book import Book, Open
+from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.errors import CapabilityDenied, HostError
 from bollard.host.grants.graphs import load_graph
@@ -121,18 +122,18 @@ class Detached:
         self._raises = raises
         self._offered = offered
         self._room = asyncio.Semaphore(DETACHED_AT_ONCE)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     def begin(self, open_one: Open) -> None:
         """Somebody said yes, and it is on disk."""
         if not open_one.carried:
             open_one.carried = True
-            self._task(self._carry_out(open_one))
+            self._background.begin(self._carry_out(open_one))
 
     def refused(self, approval: Approval) -> None:
         """Somebody said no: the conversation hears of it, nothing else happens."""
         denied = Carried(status="denied", code="approval_denied", error="somebody said no")
-        self._task(self._tell(approval, denied))
+        self._background.begin(self._tell(approval, denied))
 
     async def _carry_out(self, open_one: Open) -> None:
         approval = open_one.approval
@@ -265,15 +266,8 @@ class Detached:
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, _AGAIN_MAX_S)
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def close(self) -> None:
-        for task in [*self._tasks]:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
 
 
 def _taken(revoked: Revocation, approval: Approval) -> bool:

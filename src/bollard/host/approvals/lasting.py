@@ -3,8 +3,8 @@ its questions open, and a yes that was not carried out before a crash is carried
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import structlog
 
@@ -13,6 +13,7 @@ from bollard.host.approvals.approval_log import ApprovalLog
 from bollard.host.approvals.book import Book, Open
 from bollard.host.approvals.proposal import Permission
 from bollard.host.approvals.sentences import expired, gone
+from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.limits import REPLAY_PAGE
@@ -52,13 +53,13 @@ class Lasting:
         self._store = store
         self._live = live
         self._detach = detach
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     def sweep(self) -> None:
         """Called about once a second: what nobody answered in time is over."""
         for open_one in self._book.due(self._clock.now_ms()):
             if not open_one.carried:  # or its yes came in time, and it is being done
-                self._task(self._expire(open_one))
+                self._background.begin(self._expire(open_one))
 
     async def _expire(self, open_one: Open) -> None:
         approval = open_one.approval
@@ -94,7 +95,7 @@ class Lasting:
             if run.outcome is None:
                 self._book.remove(open_one.approval)  # another owner has the run, and its questions
             elif not _was_lost(run.outcome):
-                self._task(self._end(open_one, "run_ended"))
+                self._background.begin(self._end(open_one, "run_ended"))
             elif open_one.status == "granted":
                 self._detach(open_one)
 
@@ -130,7 +131,7 @@ class Lasting:
                     )
                 )
         if len(self._book):
-            self._task(self._go_on(recovered))
+            self._background.begin(self._go_on(recovered))
 
     async def _go_on(self, recovered: asyncio.Event) -> None:
         await recovered.wait()
@@ -147,15 +148,8 @@ class Lasting:
         """Whether a question of a run that has ended stays open."""
         return row is not None and row.status in ENDED and row.reason in OUTLIVED
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def close(self) -> None:
-        for task in [*self._tasks]:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
 
 
 def _permission(approval: Approval, by: str) -> Permission:

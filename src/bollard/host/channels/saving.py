@@ -3,7 +3,6 @@
 A secret is shown as `KEPT`, and `KEPT` saved back means the secret that is there.
 """
 
-import ipaddress
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
@@ -17,6 +16,7 @@ from bollard.host.channels.signing import new_secret, secret_bytes
 from bollard.host.egress.places import Place
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
+from bollard.wire.addresses import is_loopback
 
 __all__ = ["ChannelConfig", "channel_from_store", "channel_from_wire", "channel_to_wire"]
 
@@ -147,17 +147,8 @@ def _check_url(url: str) -> None:
         place = Place.of(url)
     except ValueError as error:
         raise _wrong("url", str(error), "use something like https://chat.example.org/hook") from error
-    if place.scheme == "http" and not _is_loopback(place.host):
+    if place.scheme == "http" and not is_loopback(place.host):
         raise _wrong("url", "is plain http to another machine", "use https, or a program on this machine")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _wrong(field: str, problem: str, hint: str) -> InvalidRequest:

@@ -6,12 +6,12 @@ Everything that waits is on disk, put there by the commit that completed the mes
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
 
+from bollard.host.background import Background
 from bollard.host.channels.book import Channels
 from bollard.host.clock import Clock
 from bollard.host.delivery.delivery_log import DeliveryLog
@@ -81,7 +81,7 @@ class Delivery:
         self._sending = asyncio.Semaphore(DELIVERIES_AT_ONCE)
         self._doors: dict[Place, asyncio.Semaphore] = {}
         """So that a channel which answers late does not take every place."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._closing = False
 
     @property
@@ -99,7 +99,7 @@ class Delivery:
         """A run that is on disk and has said nothing yet. Costs nothing where its messages go nowhere."""
         if facts.deliver_to is not None:
             self._followed[facts.run_id] = facts.workspace
-            self._task(self._listen(facts, self._hub.subscribe(facts.run_id)))
+            self._background.begin(self._listen(facts, self._hub.subscribe(facts.run_id)))
 
     async def _listen(self, facts: RunFacts, subscription: Subscription) -> None:
         try:
@@ -171,7 +171,7 @@ class Delivery:
             waiting.append(Waiting.of(row))
             return
         self._lanes[lane] = deque([Waiting.of(row)])
-        self._task(self._drain(lane))
+        self._background.begin(self._drain(lane))
 
     def _is_busy(self, workspace: str, channel: str, target: str) -> bool:
         return (workspace, channel, target) in self._lanes or self._window.is_full((workspace, channel))
@@ -223,12 +223,5 @@ class Delivery:
             async with asyncio.timeout(grace_s):
                 for _ in range(DELIVERIES_AT_ONCE):  # when nobody sends, all places are free
                     await self._sending.acquire()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
         await self._previews.close()
-
-    def _task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from bollard.host.clock import Clock
-from bollard.host.errors import NotFound, RangeNotSatisfiable
+from bollard.host.errors import NotFound
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.byte_ranges import Span, Unsatisfiable, span_of
 from bollard.host.http.callers import caller_of
+from bollard.host.http.errors import RangeNotSatisfiable
 from bollard.host.http.examples import ARTIFACT_EXAMPLE
 from bollard.host.http.operations import Answer, HeaderField, Operation
 from bollard.host.identity.audience import Audience

@@ -5,11 +5,10 @@ from typing import Final, Protocol, cast
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from bollard.host.errors import HostError, Unauthenticated
-from bollard.host.http.token import AdminToken
-from bollard.host.identity.caller import Caller, installation
+from bollard.host.errors import HostError
+from bollard.host.identity.caller import Caller
 
-__all__ = ["AdminOnly", "Authenticator", "bearer_of", "caller_in", "caller_of", "give_caller"]
+__all__ = ["Authenticator", "bearer_of", "caller_in", "caller_of", "give_caller"]
 
 _CALLER: Final = "bollard.caller"
 
@@ -20,19 +19,6 @@ class Authenticator(Protocol):
     def authenticate(self, connection: HTTPConnection) -> Caller | HostError:
         """The caller, or what to tell whoever is none."""
         ...
-
-
-class AdminOnly:
-    """Knows the admin token and nobody else."""
-
-    def __init__(self, token: AdminToken) -> None:
-        self._token = token
-        self._caller = installation()
-
-    def authenticate(self, connection: HTTPConnection) -> Caller | HostError:
-        if self._token.allows(connection.headers.get("authorization")):
-            return self._caller
-        return Unauthenticated()
 
 
 def caller_of(connection: HTTPConnection) -> Caller:

@@ -15,8 +15,9 @@ from urllib.parse import unquote
 
 import msgspec
 
-from bollard.host.errors import InvalidRequest, UnsupportedMedia
+from bollard.host.errors import InvalidRequest
 from bollard.host.http.drafts import Content, Draft, Json, Nothing, Raw, json_content, summary_of
+from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.limits import EVENT_EXTRA_BYTES
 from bollard.protocol import EVENT_TYPES, JsonObject, JsonValue
 

@@ -5,11 +5,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bollard.host.errors import ForbiddenOrigin, HostError
+from bollard.host.errors import HostError
 from bollard.host.http.answers import error_answer
 from bollard.host.http.edge_hosts import HostRules
 from bollard.host.http.edge_origin import SAFE_METHODS, OriginRules, Said, said_in
 from bollard.host.http.edge_proxies import TrustedProxies
+from bollard.host.http.errors import ForbiddenOrigin
 from bollard.host.settings import Settings
 
 __all__ = ["Edge"]

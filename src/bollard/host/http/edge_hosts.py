@@ -4,8 +4,9 @@ rebinding) still says that name. Pure."""
 from collections.abc import Iterable
 from typing import Final
 
-from bollard.host.errors import ForbiddenHost, HostError, MalformedRequest
+from bollard.host.errors import HostError
 from bollard.host.exposure import LOOPBACK_NAMES, read_origin
+from bollard.host.http.errors import ForbiddenHost, MalformedRequest
 from bollard.host.settings import Settings
 
 __all__ = ["HostRules", "host_name"]

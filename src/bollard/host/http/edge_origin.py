@@ -7,10 +7,11 @@ WebSockets. Whoever is no browser sends neither header and needs a token anyway.
 from collections.abc import Iterable
 from typing import Final
 
-from bollard.host.errors import ForbiddenOrigin, HostError
+from bollard.host.errors import HostError
+from bollard.host.http.errors import ForbiddenOrigin
 from bollard.host.settings import Settings
 
-__all__ = ["SAFE_METHODS", "OriginRules", "Said", "check_origin", "said_in"]
+__all__ = ["SAFE_METHODS", "OriginRules", "Said", "said_in"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """What changes nothing."""
@@ -88,8 +89,3 @@ class OriginRules:
         """The page came from the address that it asks. `Host` was checked before."""
         secure = scheme in ("https", "wss")
         return said.host is not None and said.origin == (b"https://" if secure else b"http://") + said.host.lower()
-
-
-def check_origin(headers: Iterable[tuple[bytes, bytes]], settings: Settings, *, scheme: str = "ws") -> HostError | None:
-    """Whether a page may open a WebSocket, by the headers of its handshake."""
-    return OriginRules(settings).check(said_in(headers), scheme, guarded=True)

@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
-from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, UnsupportedMedia
+from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
 from bollard.host.http.cloudevents import BATCH, STRUCTURED, CloudEvent, binary_event, is_json, media_type, read_event
 from bollard.host.http.drafts import Content, Draft, Json, Nothing, Raw, json_content, read_document, summary_of
+from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.payloads import Payload, Payloads
 from bollard.host.limits import EVENT_DATA_BYTES, EVENTS_IN_BATCH
 from bollard.protocol import JsonObject, JsonValue

@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bollard.host.errors import InvalidRequest, UnsupportedMedia
+from bollard.host.errors import InvalidRequest
+from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.schemas import ANY, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
 from bollard.host.knowledge.boundary import Document
 from bollard.host.knowledge.limits import (

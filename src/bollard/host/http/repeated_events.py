@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from bollard.host.errors import RepeatMismatch
+from bollard.host.http.errors import RepeatMismatch
 from bollard.host.intake.accepted import Accepted
 from bollard.host.runs.event import NewEvent
 from bollard.host.store.boundary import Store

@@ -21,16 +21,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
 from bollard.host.clock import Clock
-from bollard.host.errors import (
-    Conflict,
-    HostError,
-    InFlight,
-    InvalidRequest,
-    Overloaded,
-    RepeatMismatch,
-    StorageFull,
-)
+from bollard.host.errors import Conflict, HostError, InvalidRequest, Overloaded, StorageFull
 from bollard.host.http.answers import read_bytes
+from bollard.host.http.errors import InFlight, RepeatMismatch
 from bollard.host.http.operations import Operation
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import ANSWERS_IN_FLIGHT, KEPT_ANSWER_BYTES, KEPT_ANSWER_S

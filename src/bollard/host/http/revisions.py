@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.errors import Conflict, InvalidRequest, PreconditionFailed
+from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.http.answers import JsonAnswer
+from bollard.host.http.errors import PreconditionFailed
 from bollard.host.http.queries import whole_number
 from bollard.protocol import JsonObject
 

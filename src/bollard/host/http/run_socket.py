@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from bollard.host.errors import Forbidden, HostError, InvalidRequest, Unauthenticated, UpgradeRequired
+from bollard.host.errors import Forbidden, HostError, InvalidRequest, Unauthenticated
 from bollard.host.http.answers import BODY_BYTES, error_body
 from bollard.host.http.callers import caller_of
 from bollard.host.http.control import Control
+from bollard.host.http.errors import UpgradeRequired
 from bollard.host.http.guard import Rates
 from bollard.host.http.operations import Answer, Operation
 from bollard.host.http.presence import REVOKED, REVOKED_CLOSE, Presence

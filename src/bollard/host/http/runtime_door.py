@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from bollard.host.errors import ForbiddenOrigin, InvalidRequest, Unauthenticated, UpgradeRequired
+from bollard.host.errors import InvalidRequest, Unauthenticated
 from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.errors import ForbiddenOrigin, UpgradeRequired
 from bollard.host.http.guard import Rates
 from bollard.host.http.operations import Answer, HeaderField, Operation
 from bollard.host.http.requests import parsed

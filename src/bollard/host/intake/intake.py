@@ -5,32 +5,27 @@ written, and only what is on disk is begun. A sender who goes away meanwhile cha
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import structlog
 
-from bollard.host.agents.admission import Interrupt, Queue, Reject, Start, Steer, admit
+from bollard.host.agents.admission import Interrupt, Queue, Reject, Start, Steer
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
-from bollard.host.agents.gates import FrontGates, Refused
-from bollard.host.agents.lanes import LaneKey, lane_of
+from bollard.host.agents.gates import FrontGates
+from bollard.host.agents.lanes import lane_of
 from bollard.host.agents.routing import resolve
+from bollard.host.background import Background
 from bollard.host.clock import Clock
-from bollard.host.errors import (
-    Conflict,
-    Draining,
-    Forbidden,
-    HostError,
-    Overloaded,
-    StorageFull,
-)
-from bollard.host.intake.accepted import Accepted, Preview, error_of
+from bollard.host.errors import Conflict, Forbidden, HostError, Overloaded
+from bollard.host.intake.accepted import Accepted, Preview
+from bollard.host.intake.deciding import Deciding
 from bollard.host.intake.finding import AgentFinding, Nowhere
 from bollard.host.intake.giving import Giving
 from bollard.host.intake.known import KnownEvents
-from bollard.host.intake.places import Places, Way, actor_of
+from bollard.host.intake.places import Places, Way
 from bollard.host.intake.returning import Returning
 from bollard.host.intake.steering import Claims, SteeringItem, fits_a_run
 from bollard.host.limits import QUEUED_RUNS
@@ -51,7 +46,6 @@ from bollard.host.store.boundary import Store
 __all__ = ["Intake"]
 
 _log = structlog.get_logger("bollard.intake")
-T = TypeVar("T")
 _RETRY_S: Final = 1.0
 """Time between two tries to dispatch a message that the store refused."""
 
@@ -84,10 +78,18 @@ class Intake:
         self._dispatcher = dispatcher
         self._claims = claims
         self._gates = gates or FrontGates()
-        self._queued_runs = queued_runs
         self.known = KnownEvents(journal, store, clock, maker)
         self._finding = AgentFinding(agents, bindings, self.known, starting)
         self._places = Places()
+        self._deciding = Deciding(
+            journal=journal,
+            clock=clock,
+            dispatcher=dispatcher,
+            gates=self._gates,
+            places=self._places,
+            maker=maker,
+            queued_runs=queued_runs,
+        )
         self._returning = Returning()
         self._giving = Giving(
             journal=journal,
@@ -99,7 +101,7 @@ class Intake:
             redispatch=self._redispatch,
             known_before=self.known.told,
         )
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background()
         self._children: dict[str, set[str]] = {}
         self.entered: Callable[[RunFacts], None] | None = None
         """Told of every run that is on disk and not over, before it says anything."""
@@ -131,12 +133,12 @@ class Intake:
         lane = lane_of(workspace, agent.agent_id, event)
         if lane is not None:
             await self._returning.wait(workspace, agent.agent_id)
-        decision = self._decide(agent, event, lane)
+        decision = self._deciding.decide(agent, event, lane)
         # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
         while lane is not None and self._giving.busy(lane) and not isinstance(decision, Steer):
             await self._giving.settled(lane)
-            decision = self._decide(agent, event, lane)
-        refusal = self._refusal(agent, event, decision)
+            decision = self._deciding.decide(agent, event, lane)
+        refusal = self._deciding.refusal(agent, event, decision)
         if refusal is not None or isinstance(decision, Reject):
             refusal = refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
             # Everything else may be over in a while, so that the sender should try again.
@@ -148,74 +150,17 @@ class Intake:
         way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external, fresh=fresh)
         return await self._create(event, way, watch=watch)
 
-    def _decide(
-        self, agent: Agent, event: NewEvent, lane: LaneKey | None
-    ) -> Start | Steer | Queue | Interrupt | Reject:
-        decision = admit(
-            agent.policy.concurrency,
-            steering="steering" in agent.capabilities,
-            lane=self._places.view(lane),
-            actor=actor_of(event),
-        )
-        if isinstance(decision, Steer) and not self._gates.may_steer(agent, event):
-            return Queue()  # who may talk and not steer gets a turn
-        return decision
-
-    def _refusal(
-        self, agent: Agent, event: NewEvent, decision: Start | Steer | Queue | Interrupt | Reject
-    ) -> HostError | None:
-        """Why this event is not taken now. Front gates are the same for a message that steers (§9)."""
-        if self._dispatcher.draining or self._dispatcher.closing:
-            return Draining("the host takes nothing new: it is being stopped", hint="try again in a moment")
-        if self._dispatcher.backlog.size >= self._queued_runs:
-            return Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
-        if self._journal.full:
-            return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
-        if isinstance(decision, Reject):
-            return Conflict(decision.sentence, hint="try again when its run has ended", agent=agent.agent_id)
-        lane = lane_of(agent.workspace, agent.agent_id, event)
-        return self._gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer))
-
-    def _gated(self, agent: Agent, event: NewEvent, *, lane: LaneKey | None, new_run: bool) -> HostError | None:
-        """The front gates. A run that waits for others of its conversation is not beside them."""
-        judged = self._gates.judge(
-            agent,
-            event,
-            self._clock.monotonic(),
-            self._clock.now_ms(),
-            self._places.beside(agent, lane),
-            new_run=new_run,
-            uncounted=self._places.uncounted(agent),
-        )
-        return error_of(judged) if isinstance(judged, Refused) else None
-
     def preview(self, event: NewEvent, workspace: str, agent_id: str | None = None) -> Preview:
         """What would become of this event now, and why. Nothing is written, nothing is counted."""
-        found = resolve(event, self._bindings.all(workspace), self._agents_of(workspace), agent=agent_id)
-        if found.agent is None:
-            return Preview(resolution=found)
-        agent = found.agent
-        lane = lane_of(workspace, agent.agent_id, event)
-        decision = self._decide(agent, event, lane)
-        gate = self._gates.look(
-            agent,
-            event,
-            self._clock.now_ms(),
-            self._places.beside(agent, lane),
-            new_run=not isinstance(decision, Steer),
-            uncounted=self._places.uncounted(agent),
-        )
-        grant = self._maker.grant(event, agent, "run_preview")
-        return Preview(resolution=found, decision=decision, refused=gate, grant=grant)
-
-    def _agents_of(self, workspace: str) -> dict[str, Agent]:
-        return {agent.agent_id: agent for agent in self._agents.of(workspace)}
+        agents = {agent.agent_id: agent for agent in self._agents.of(workspace)}
+        found = resolve(event, self._bindings.all(workspace), agents, agent=agent_id)
+        return self._deciding.preview(event, found)
 
     # --- a run of its own ---
 
     async def call(self, event: NewEvent, agent: Agent, parent: LiveRun) -> Accepted:
         """A child run: it is in no conversation, waits for nobody, and has its parent's rights at most."""
-        if (refusal := self._gated(agent, event, lane=None, new_run=True)) is not None:
+        if (refusal := self._deciding.gated(agent, event, lane=None, new_run=True)) is not None:
             raise refusal
         if self._dispatcher.closing or self._dispatcher.room.crowded:
             raise Overloaded("the host takes no runs now", hint="try again in a moment")
@@ -247,7 +192,7 @@ class Intake:
                 self._maker.written(run)
                 self._created(run, entry.records, prepared, turn=turn)
                 if isinstance(way.decision, Interrupt):
-                    self._task(self._stop(*way.decision.run_ids))
+                    self._background.begin(self._stop(*way.decision.run_ids))
             else:
                 if prepared is not None:
                     prepared.drop()
@@ -299,7 +244,7 @@ class Intake:
             return await self.redispatch(item.event, item.event_id, agent)
         except HostError as error:
             _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)
-            self._task(self._insist(item, agent.agent_id, agent.workspace))
+            self._background.begin(self._insist(item, agent.agent_id, agent.workspace))
             return Accepted(event_id=item.event_id, run_id=None, first=True)
 
     async def redispatch(self, event: NewEvent, event_id: str, agent: Agent) -> Accepted:
@@ -342,11 +287,11 @@ class Intake:
         self._children.setdefault(parent_id, set()).add(facts.run_id)
         parent = self._dispatcher.live.get(parent_id)
         if parent is None or parent.ending or parent.state.cancel is not None:
-            self._task(self._stop(facts.run_id))
+            self._background.begin(self._stop(facts.run_id))
 
     def _stop_children(self, facts: RunFacts) -> None:
         for run_id in sorted(self._children.get(facts.run_id, ())):
-            self._task(self._stop(run_id))
+            self._background.begin(self._stop(run_id))
 
     def _left(self, facts: RunFacts, state: RunState | None) -> None:
         """A run is over: the next of its conversation starts, and what it did not answer is dispatched anew."""
@@ -358,7 +303,7 @@ class Intake:
         self._leave(facts)
         for event_id in () if state is None else state.redispatched:
             if (item := items.get(event_id)) is not None:
-                self._task(self._insist(item, facts.agent_id, facts.workspace))
+                self._background.begin(self._insist(item, facts.agent_id, facts.workspace))
 
     async def _insist(self, item: SteeringItem, agent_id: str, workspace: str) -> None:
         """A message is not given up because the store is busy: it is on disk, and it will be dispatched."""
@@ -392,15 +337,7 @@ class Intake:
 
     async def close(self) -> None:
         await self._giving.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        await self._background.close()
 
 
 def _new(facts: RunFacts, subscription: Subscription | None) -> Accepted:

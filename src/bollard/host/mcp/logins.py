@@ -4,7 +4,6 @@ Where a person goes and what comes of it is found out by the bridge.
 """
 
 import hmac
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,6 +18,7 @@ from bollard.host.mcp.limits import LOGIN_S, LOGIN_STEP_S
 from bollard.host.mcp.login_keeping import LoginKeeper
 from bollard.host.mcp.servers import McpServer
 from bollard.protocol import Strict
+from bollard.wire.addresses import is_loopback
 from bollard.wire.bridge_frames import BeginLogin, FinishLogin, Login, LoginEnded
 
 __all__ = ["BeginMcpLogin", "BegunLogin", "CompleteMcpLogin", "McpLogins", "check_redirect"]
@@ -152,16 +152,9 @@ def check_redirect(uri: str) -> None:
         host, port, parts = "", None, urlsplit("")
     plain = not (parts.query or parts.fragment or parts.username is not None or parts.password is not None)
     written = uri.isascii() and all(character > " " for character in uri)
-    if parts.scheme != "http" or not port or not plain or not written or not _is_loopback(host):
+    if parts.scheme != "http" or not port or not plain or not written or not is_loopback(host):
         raise InvalidRequest(
             "redirect_uri is no loopback address",
             hint="use something like http://127.0.0.1:53682/callback",
             field="redirect_uri",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,8 +1,6 @@
 """A model as a person saves it, and as it is shown. Reading and writing only; the key is never here, only its name."""
 
-import ipaddress
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 import msgspec
 from pydantic import Field, ValidationError
@@ -26,6 +24,7 @@ from bollard.host.models.limits import (
 )
 from bollard.host.secrets.references import NAME_PATTERN
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict
+from bollard.wire.addresses import AddressKind, url_problem
 
 __all__ = ["SavedModel", "SavedPrice", "check_url", "model_from_wire", "model_to_wire", "provider_of", "type_of_style"]
 
@@ -51,6 +50,9 @@ _OURS: Final = frozenset(
 _TELLTALES: Final = ("token", "secret", "passw", "credential", "key", "cookie", "auth")
 _TYPES: Final[dict[Style, ModelType]] = {"openai-embeddings": "embedding", "rerank": "rerank"}
 _PROVIDERS: Final[dict[Style, str]] = {"anthropic": "anthropic", "demo": "bollard", "rerank": "rerank"}
+_PROVIDER: Final = AddressKind(
+    of="provider", example="https://api.example.org/v1", has_query=False, instead="name the key as a secret"
+)
 
 
 class SavedPrice(Strict):
@@ -183,28 +185,8 @@ def provider_of(spec: ModelSpec) -> str:
 
 def check_url(url: str) -> None:
     """Raises `InvalidRequest`. An operator names it, so it may be of the own network: see docs/decisions/0060."""
-    example = "use something like https://api.example.org/v1"
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise _wrong("base_url", f"is no address: {error}", example) from error
-    if parts.scheme not in {"http", "https"} or not host or any(character <= " " for character in url):
-        raise _wrong("base_url", "is no http or https address", example)
-    if parts.username is not None or parts.password is not None or parts.fragment or parts.query:
-        raise _wrong("base_url", "has a name, a password, a query or a fragment in it", "name the key as a secret")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        if parts.scheme == "http" and host != "localhost":
-            raise _wrong(
-                "base_url", "is plain http to a name", "use https, or the address itself if it is in your own network"
-            ) from None
-        return
-    if address.is_link_local or address.is_multicast or address.is_unspecified:
-        raise _wrong("base_url", f"{host} is no address of a provider", "link-local addresses are never called")
-    if parts.scheme == "http" and not (address.is_private or address.is_loopback):
-        raise _wrong("base_url", "is plain http to another network", "use https")
+    if (found := url_problem(url, _PROVIDER)) is not None:
+        raise _wrong("base_url", *found)
 
 
 def _check_endpoint(saved: SavedModel) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from bollard.host.background import Background
 from bollard.host.capabilities.sources import Order
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, ToolFailed
@@ -57,7 +58,7 @@ class QuestionDesk:
         self._take = take
         self._ids = IdMaker()
         self._open: dict[str, dict[str, Question]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     def of_run(self, run_id: str) -> list[Question]:
         """Those that are open, the oldest first."""
@@ -118,9 +119,7 @@ class QuestionDesk:
     def message_came(self, run: LiveRun) -> None:
         """A message was given to a run that may have asked something: then it is the answer to its oldest question."""
         if self._open.get(run.facts.run_id):
-            task = asyncio.create_task(self._take_answer(run))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._background.begin(self._take_answer(run))
 
     async def _take_answer(self, run: LiveRun) -> None:
         asked = next(iter(self.of_run(run.facts.run_id)), None)
@@ -144,9 +143,7 @@ class QuestionDesk:
             self._open.pop(asked.run_id, None)
 
     async def close(self) -> None:
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
 
 
 def check_answer(asked: Question, answer: str) -> None:

@@ -5,12 +5,13 @@ Which runs there are, and whose turn it is in a conversation, is decided before 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
+from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Engine, Signal
 from bollard.host.errors import HostError, WorkerUnavailable
@@ -76,8 +77,6 @@ class Dispatcher:
         tracer: Tracer | None = None,
         redactor: Redactor | None = None,
     ) -> None:
-        self._journal = journal
-        self._hub = hub
         self._clock = clock
         self._pools = pools
         self._engine = engine
@@ -87,7 +86,7 @@ class Dispatcher:
         self._live: dict[str, LiveRun] = {}
         self._slots: dict[str, tuple[WorkerPool, RunSlot]] = {}
         self.room = Room(runs_at_once, self._live)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._left: Left | None = None
         self._stops: Callable[[RunFacts], None] | None = None
         self._ports = RunPorts(
@@ -113,7 +112,7 @@ class Dispatcher:
             takes=lambda: not self.draining and not self.closing,
             begin=lambda queued: self.begin(self.prepare(queued)),
             left=lambda facts: self._tell_left(facts, None),
-            task=self._task,
+            task=self._background.begin,
         )
         self.backlog = Backlog(ports, self.room)
         engine.subscribe(self._offered, self._signalled)
@@ -174,7 +173,7 @@ class Dispatcher:
         elif live.request:
             self._choose_worker(live, queued.agent.plugin)
         else:
-            self._task(self._open(live, queued, trace))
+            self._background.begin(self._open(live, queued, trace))
 
     async def _open(self, live: LiveRun, queued: QueuedRun, trace: RunTrace) -> None:
         try:
@@ -193,7 +192,7 @@ class Dispatcher:
         if pool is None:
             live.give_up("no_worker", f"the plugin {plugin} is not installed")
         elif slot is None:
-            self._task(self._start_later(live, plugin, pool))
+            self._background.begin(self._start_later(live, plugin, pool))
         else:
             self._start_on(live, pool, slot)
 
@@ -275,8 +274,7 @@ class Dispatcher:
         pending = [live.done for live in self._live.values()]
         if pending:
             await asyncio.wait(pending, timeout=grace_s + LAST_WORDS_S)
-        for task in list(self._tasks):
-            task.cancel()
+        self._background.cancel()
 
     def _stopping(self, live: LiveRun) -> None:
         if self._stops is not None:
@@ -306,12 +304,6 @@ class Dispatcher:
     def _tell_left(self, facts: RunFacts, state: RunState | None) -> None:
         if self._left is not None:
             self._left(facts, state)
-
-    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 def _nobody(run: LiveRun) -> None:

@@ -1,13 +1,14 @@
-"""One run that this host executes: hears what the worker sends, feeds the machine, carries out effects.
+"""One run that this host executes: hears what the worker sends, and what the host writes into it.
 
-It decides nothing about runs (`machine`), validates payloads (`payloads`), and writes through its `recording` only.
+It decides nothing about runs (`machine`, whose effects `course` carries out), validates payloads (`payloads`), and
+writes through its `recording` only.
 Deltas are shown before their commit; everything else is on disk before anyone is told.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 from bollard.host.clock import Clock
 from bollard.host.grants.grant import Grant
@@ -17,43 +18,22 @@ from bollard.host.log.entries import StateExpectation
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
 from bollard.host.runs.api_call import ApiCall
+from bollard.host.runs.course import Course, CoursePorts
 from bollard.host.runs.hub import Hub, StreamRecord
-from bollard.host.runs.machine import (
-    Ask,
-    Effect,
-    EndCause,
-    Ending,
-    Fact,
-    Release,
-    Rest,
-    RunState,
-    StartWorker,
-    StopWorker,
-    Watch,
-    assembled,
-    ending_of,
-    settled,
-    step,
-)
+from bollard.host.runs.machine import EndCause, Ending, RunState
 from bollard.host.runs.payloads import judge_result, withheld_content
 from bollard.host.runs.recording import Recording, RecordingPorts
-from bollard.host.runs.requested_actions import RequestedActions
 from bollard.host.runs.scrubbing import RunScrubber
-from bollard.host.runs.timers import RunTimers
 from bollard.host.runs.turn import Landed, Turn
 from bollard.host.runs.turn_writer import Hearing, TurnWriter
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.trace_context import RunTrace
 from bollard.host.telemetry.tracer import OpenSpan
-from bollard.protocol import JsonObject, limits
+from bollard.protocol import JsonObject
 from bollard.wire import Delta, HostRun, RunEnd, Strike, WorkerResult
 
 __all__ = ["ApiOfRuns", "LiveRun", "RunPorts"]
-
-_ANSWER_WAIT_S: Final = 1.0
-"""Time between a terminal result and the answer to `run/start`; then the run ends without it."""
-_GRACE_MARGIN_S: Final = 0.5
 
 
 class Starter(Protocol):
@@ -120,38 +100,53 @@ class LiveRun:
         """Where it stands in its trace, once the dispatcher has said so."""
         self.span: OpenSpan | None = None
         """Its own span, where spans are kept."""
-        self.outcome: Ending | None = None
-        """How it ends, once that is decided."""
         self._ports = ports
         self._loop = asyncio.get_running_loop()
-        self._state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq, flow=facts.flow)
+        state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq, flow=facts.flow)
+        self.course = Course(facts, state, self._course_ports())
         hearing = Hearing(landed=self._landed, fenced=self.fenced, refused=self._not_written)
         scrub = RunScrubber(ports.redactor.scrubber(facts.workspace))
         self._writer = TurnWriter(facts.run_id, epoch, ports.journal, ports.hub, hearing)
         telling = RecordingPorts(
-            clock=ports.clock, fact=self._step, flow=lambda: (self.flow, self._state.flow), spoke=self._spoke
+            clock=ports.clock,
+            fact=self.course.step,
+            flow=lambda: (self.flow, self.course.state.flow),
+            spoke=self._spoke,
         )
         self._recording = Recording(facts, epoch, seq, self._writer, scrub, telling)
-        self._actions = RequestedActions(lambda action: ports.api.called(self, action), self._acted)
         self._touched: Callable[[LiveRun], None] | None = None
-        self._worker_run: HostRun | None = None
         self._store_refused = False
         self._active_at = self._silent_since = ports.clock.monotonic()
         self._awake = False
-        self._timers = RunTimers(facts.deadline_s, facts.idle_s, overdue=self._overdue)
-        self._ending = self._held = False
         self.done: asyncio.Future[None] = self._loop.create_future()
+
+    def _course_ports(self) -> CoursePorts:
+        ports = self._ports
+        return CoursePorts(
+            act=lambda action: ports.api.called(self, action),
+            overdue=lambda: self.cancel("runner.timeout"),
+            stopping=lambda: ports.stopping(self),
+            misbehaved=lambda: ports.misbehaved(self),
+            closing=self._say_last,
+            record=self._record,
+            closed=self._close,
+        )
 
     # --- what the dispatcher does ---
 
     @property
     def state(self) -> RunState:
-        return self._state
+        return self.course.state
 
     @property
     def ending(self) -> bool:
         """Whether its last record is written or being written."""
-        return self._ending
+        return self.course.ending
+
+    @property
+    def outcome(self) -> Ending | None:
+        """How it ends, once that is decided."""
+        return self.course.outcome
 
     @property
     def place(self) -> tuple[int, int]:
@@ -161,7 +156,7 @@ class LiveRun:
     @property
     def left_s(self) -> float:
         """Active time that is left to it."""
-        return self._timers.left_s
+        return self.course.timers.left_s
 
     @property
     def disk_full(self) -> bool:
@@ -174,7 +169,7 @@ class LiveRun:
 
     def begin(self, start: Starter, said: Starter | None = None) -> None:
         """The run is on disk and has a worker: write down that it began, and then what it `said` before it was."""
-        if self._ending:
+        if self.course.ending:
             return
         start(self)
         self._record("run.started", {}, pressing=False)
@@ -183,32 +178,30 @@ class LiveRun:
         self.flush()
 
     def attach(self, worker_run: HostRun, touched: Callable[["LiveRun"], None]) -> None:
-        self._worker_run = worker_run
+        self.course.worker = worker_run
         self._touched = touched
 
     def cancel(self, reason: str) -> None:
         """Stop the run for a reason that is a failure code. Later reasons change nothing."""
-        if self._state.cancel is None and not self._ending:
+        if self.course.state.cancel is None and not self.course.ending:
             self._record("run.cancelled", {"reason": reason})
             self.flush()
 
     def fenced(self) -> None:
         """Another owner has the run: stop the worker, write nothing."""
-        if self._worker_run is not None and not self._worker_run.ended.done():
-            self._worker_run.cancel("host.lost")
-        self._ending, self.outcome = True, None
+        self.course.forsake()
         self._writer.forsake()
         self._release()
 
     def give_up(self, cause: EndCause, detail: str) -> None:
         """End the run now."""
-        self._conclude(cause, detail)
+        self.course.conclude(cause, detail)
 
     def check_idle(self, now: float) -> None:
         """Called about once a second."""
-        if self.calls_in_flight or self._state.status != "running":
+        if self.calls_in_flight or self.course.state.status != "running":
             self._active_at = now
-        elif self._timers.idle(now - self._active_at):
+        elif self.course.timers.idle(now - self._active_at):
             self.cancel("runner.timeout")
 
     def take_in(self, flow: int) -> None:
@@ -231,7 +224,7 @@ class LiveRun:
 
         One that is not pressing may wait for company: nobody waits for it.
         """
-        if self._ending:
+        if self.course.ending:
             return False
         self._touch()
         self._recording.observe(kind, data, expects, pressing=pressing)
@@ -254,7 +247,7 @@ class LiveRun:
 
     def revoke(self, revoked: Revocation, by: str, landed: Landed) -> bool:
         """Narrow the grant: at once for every new call, and durable before anyone is told."""
-        if self._ending:
+        if self.course.ending:
             return False
         self.revoked = revoked
         if not self.note("grant.revoked", {**revoked.data(), "by": by}, landed):
@@ -266,12 +259,12 @@ class LiveRun:
     # --- what the worker sends (RunSink) ---
 
     def delta(self, delta: Delta, size: int) -> None:
-        if not self._ending:
+        if not self.course.ending:
             self._touch()
             self._recording.delta(delta, size)
 
     def result(self, result: WorkerResult) -> None:
-        if self._ending:
+        if self.course.ending:
             return
         result = self._recording.shown(result)
         judged = judge_result(result, self.grant, self.revoked)
@@ -287,7 +280,7 @@ class LiveRun:
         turn.size += result.size_bytes
         turn.source_seq = result.sequence
         if judged.type == "action.requested":
-            self._actions.begin(result.data)
+            self.course.actions.begin(result.data)
 
     def gap(self, first: int, last: int) -> None:
         self._record("result.gap", {"first": first, "last": last})
@@ -305,12 +298,13 @@ class LiveRun:
     def struck(self, strike: Strike) -> None:
         self._record("result.rejected", {"reason": strike.fault, "problem": strike.detail, "strike": strike.count})
         if strike.ends == "run":
-            self._conclude("broken", f"the worker broke the protocol {strike.count} times, last: {strike.detail}")
+            self.course.conclude("broken", f"the worker broke the protocol {strike.count} times, last: {strike.detail}")
 
     def ended(self, end: RunEnd) -> None:
-        if end.how == "answered" and self._state.cancel is not None and self._state.terminal is None:
+        state = self.course.state
+        if end.how == "answered" and state.cancel is not None and state.terminal is None:
             self._ports.misbehaved(self)  # its grace is over and the runner still ignores its cancellation
-        self._conclude(end.how, end.reason or "")
+        self.give_up(end.how, end.reason or "")
 
     # --- turns ---
 
@@ -324,7 +318,7 @@ class LiveRun:
         return self._writer.turn
 
     def _record(self, kind: str, data: JsonObject, *, pressing: bool = True) -> None:
-        if self._state.over:
+        if self.course.state.over:
             return
         self._touch()
         self._recording.observe(kind, data, pressing=pressing)
@@ -344,8 +338,8 @@ class LiveRun:
         """A turn is on disk: the worker may send as much more, or the run is over."""
         if turn.last:
             self._loop.call_soon(self._release)  # whoever reads the run gets its end first
-        elif turn.source_seq and self._worker_run is not None and not self._worker_run.ended.done():
-            self._worker_run.credit(turn.source_seq)
+        elif turn.source_seq and (worker := self.course.working) is not None:
+            worker.credit(turn.source_seq)
 
     def _not_written(self) -> None:
         """The store refused: the run is stopped, and what it knows is written as soon as the store takes it again."""
@@ -353,77 +347,21 @@ class LiveRun:
             self._store_refused = True
             self.cancel("host.lost")
 
-    # --- effects ---
+    # --- its end ---
 
-    def _step(self, fact: Fact) -> None:
-        self._state, effects = step(self._state, fact)
-        for effect in effects:
-            self._carry_out(effect)
-
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case Watch():
-                self._timers.run()
-            case Rest():
-                self._timers.pause()
-            case StopWorker(reason):
-                self._stop_worker(reason)
-            case Ask():
-                self._timers.grace(_ANSWER_WAIT_S, lambda: self._conclude("answered", ""))
-            case Release():
-                self._timers.stop()
-            case StartWorker():
-                pass  # the dispatcher starts it, because only it knows a worker
-
-    def _stop_worker(self, reason: str) -> None:
-        self._ports.stopping(self)
-        self._actions.give_up()
-        if self._worker_run is None or self._worker_run.ended.done():
-            self._conclude("answered", "")  # no worker has it: there is nobody to wait for
-            return
-        self._worker_run.cancel(reason)
-        self._timers.grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
-
-    def _grace_over(self) -> None:
-        self._ports.misbehaved(self)
-        self._conclude("grace", "")
-
-    def _overdue(self) -> None:
-        self.cancel("runner.timeout")
-
-    def _conclude(self, cause: EndCause, detail: str) -> None:
-        """Write the last records of the run, once; one that went well waits for the actions that it asked for."""
-        if self._ending:
-            return
-        if self._actions and cause == "answered" and self._went_well:
-            self._held = True
-            return
+    def _say_last(self) -> None:
+        """What was held back, and what became of whatever is under way."""
         self._recording.say_rest()
         self._recording.close_deltas()
         for told in tuple(self.closing):
             told()
-        self._ending = True
-        for message in assembled(self._state):
-            self._record("message.completed", message)
-        self.outcome = ending = ending_of(self._state, cause, detail)
-        for kind, data in settled(self._state, ending):
-            self._record(kind, data)
-        self._record("run.ended", ending.data())
+
+    def _close(self) -> None:
         self._writer.turn.last = True
         self.flush()
 
-    @property
-    def _went_well(self) -> bool:
-        return self._state.terminal == "run.completed" and self._state.cancel is None
-
-    def _acted(self) -> None:
-        """The last action that the runner asked for has ended; what came of it is on its way to the log."""
-        if self._held:
-            self._conclude("answered", "")
-
     def _release(self) -> None:
-        self._actions.give_up()
-        self._timers.stop()
+        self.course.release()
         self._writer.close()
         if not self.done.done():
             self.done.set_result(None)

@@ -1,0 +1,96 @@
+"""What becomes of an event now, and why it is not taken. Everything here is decided at once, on what is in memory."""
+
+from bollard.host.agents.admission import Admission, Queue, Reject, Steer, admit
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.gates import FrontGates, Refused
+from bollard.host.agents.lanes import LaneKey, lane_of
+from bollard.host.agents.routing import Resolution
+from bollard.host.clock import Clock
+from bollard.host.errors import Conflict, Draining, HostError, Overloaded, StorageFull
+from bollard.host.intake.accepted import Preview, error_of
+from bollard.host.intake.places import Places, actor_of
+from bollard.host.log.journal import Journal
+from bollard.host.runs.creation import RunMaker
+from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.event import NewEvent
+
+__all__ = ["Deciding"]
+
+
+class Deciding:
+    """One per host."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        clock: Clock,
+        dispatcher: Dispatcher,
+        gates: FrontGates,
+        places: Places,
+        maker: RunMaker,
+        queued_runs: int,
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._dispatcher = dispatcher
+        self._gates = gates
+        self._places = places
+        self._maker = maker
+        self._queued_runs = queued_runs
+
+    def decide(self, agent: Agent, event: NewEvent, lane: LaneKey | None) -> Admission:
+        """Whether it starts, waits, or goes into a run that is active."""
+        decision = admit(
+            agent.policy.concurrency,
+            steering="steering" in agent.capabilities,
+            lane=self._places.view(lane),
+            actor=actor_of(event),
+        )
+        if isinstance(decision, Steer) and not self._gates.may_steer(agent, event):
+            return Queue()  # who may talk and not steer gets a turn
+        return decision
+
+    def refusal(self, agent: Agent, event: NewEvent, decision: Admission) -> HostError | None:
+        """Why this event is not taken now. Front gates are the same for a message that steers (§9)."""
+        if self._dispatcher.draining or self._dispatcher.closing:
+            return Draining("the host takes nothing new: it is being stopped", hint="try again in a moment")
+        if self._dispatcher.backlog.size >= self._queued_runs:
+            return Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
+        if self._journal.full:
+            return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+        if isinstance(decision, Reject):
+            return Conflict(decision.sentence, hint="try again when its run has ended", agent=agent.agent_id)
+        lane = lane_of(agent.workspace, agent.agent_id, event)
+        return self.gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer))
+
+    def gated(self, agent: Agent, event: NewEvent, *, lane: LaneKey | None, new_run: bool) -> HostError | None:
+        """The front gates. A run that waits for others of its conversation is not beside them."""
+        judged = self._gates.judge(
+            agent,
+            event,
+            self._clock.monotonic(),
+            self._clock.now_ms(),
+            self._places.beside(agent, lane),
+            new_run=new_run,
+            uncounted=self._places.uncounted(agent),
+        )
+        return error_of(judged) if isinstance(judged, Refused) else None
+
+    def preview(self, event: NewEvent, found: Resolution) -> Preview:
+        """What would become of an event that was resolved like this. Nothing is written, nothing is counted."""
+        if found.agent is None:
+            return Preview(resolution=found)
+        agent = found.agent
+        lane = lane_of(agent.workspace, agent.agent_id, event)
+        decision = self.decide(agent, event, lane)
+        gate = self._gates.look(
+            agent,
+            event,
+            self._clock.now_ms(),
+            self._places.beside(agent, lane),
+            new_run=not isinstance(decision, Steer),
+            uncounted=self._places.uncounted(agent),
+        )
+        grant = self._maker.grant(event, agent, "run_preview")
+        return Preview(resolution=found, decision=decision, refused=gate, grant=grant)

@@ -1,0 +1,54 @@
+"""Addresses that a person names: which of them are reached, and what is told of the others."""
+
+import pytest
+
+from bollard.wire.addresses import AddressKind, is_loopback, url_problem
+
+PROVIDER = AddressKind(of="provider", example="https://api.example.org/v1", has_query=False, instead="name a secret")
+SERVER = AddressKind(of="server", example="https://mcp.example.org/mcp", has_query=True, instead="use headers")
+
+
+@pytest.mark.parametrize("kind", [PROVIDER, SERVER])
+@pytest.mark.parametrize(
+    "url", ["https://api.example.org/v1", "http://10.1.2.3:8000/v1", "http://localhost:8000", "http://[::1]/v1"]
+)
+def test_an_address_of_another_or_of_the_own_network_is_reached(kind: AddressKind, url: str) -> None:
+    assert url_problem(url, kind) is None
+
+
+def test_a_query_is_in_the_address_of_a_server_and_not_in_that_of_a_provider() -> None:
+    url = "https://api.example.org/v1?team=a"
+    assert url_problem(url, SERVER) is None
+    assert url_problem(url, PROVIDER) == ("has a name, a password, a query or a fragment in it", "name a secret")
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "0.0.0.0", "224.0.0.1"])
+def test_an_address_of_one_link_or_of_nobody_is_called_no_address_of_its_kind(host: str) -> None:
+    for kind in (PROVIDER, SERVER):
+        found = url_problem(f"https://{host}/v1", kind)
+        assert found is not None
+        assert found[0].endswith(f"is no address of a {kind.of}")
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://api.example.org/v1", "is plain http to a name"),
+        ("http://8.8.8.8/v1", "is plain http to another network"),
+        ("ftp://api.example.org", "is no http or https address"),
+        ("https://api.example.org:99999", "is no address: Port out of range 0-65535"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_told_with_what_to_do(url: str, problem: str) -> None:
+    found = url_problem(url, PROVIDER)
+    assert found is not None
+    assert found[0] == problem
+    assert found[1]
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("localhost", True), ("127.8.9.1", True), ("::1", True), ("10.0.0.1", False), ("example.org", False), ("", False)],
+)
+def test_this_machine_is_known_by_what_is_written(host: str, own: bool) -> None:
+    assert is_loopback(host) is own
