@@ -5,20 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.knowledge.tables_kit import Tables
 
-from bollard.knowledge.chunk_tables import ChunkTables
 from bollard.knowledge.chunking import Piece
-from bollard.knowledge.embedding import DIMENSIONS, Embedder, quantised
+from bollard.knowledge.embedding import DIMENSIONS, Embedder, Vectors, quantised
 from bollard.knowledge.errors import Absent, Unusable
 from bollard.knowledge.filters import matches
 from bollard.knowledge.fusion import fused
-from bollard.knowledge.jobs import Jobs
-from bollard.knowledge.library import Library
 from bollard.knowledge.limits import INDEX_ATTEMPTS, MATCHES
 from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.retrieval import Retrieval, chosen_terms
 from bollard.knowledge.sqlite import SqliteKnowledge
-from bollard.wire.knowledge_frames import OpenBase, PutDocument
+from bollard.knowledge.vector_batches import VectorBatches
+from bollard.knowledge.vector_tables import VectorTables
 
 
 @pytest.fixture(scope="module")
@@ -26,52 +25,14 @@ def embedder() -> Embedder:
     return Embedder()
 
 
-class Tables:
-    def __init__(self, data: Path) -> None:
-        self.database = SqliteKnowledge(data)
-        self.chunks = ChunkTables(self.database)
-        self.library = Library(self.database, self.chunks)
-        self.jobs = Jobs(self.database, self.chunks)
-        self.database.open()
-        self.library.open()
-        self.chunks.open()
-
-    def open_base(self, embedding: str = "bundled") -> None:
-        self.library.open_base(
-            OpenBase(call=1, workspace="w", kb_id="k", embedding=embedding, chunk_tokens=320, overlap_tokens=40)
-        )
-
-    def put(self, document_id: str) -> None:
-        self.library.put(
-            PutDocument(
-                call=1,
-                workspace="w",
-                kb_id="k",
-                document_id=document_id,
-                name=document_id,
-                mime_type="text/plain",
-                content=b"x",
-                source="",
-                metadata={},
-            )
-        )
-
-    def index(self, texts: list[str], vectors: bytes | None = None) -> None:
-        """The document that is next, with these as its chunks."""
-        job = self.jobs.next()
-        assert job is not None
-        assert self.jobs.plan(job, len(texts)) == 0
-        batch = [(Piece(index, index + 1, ()), text) for index, text in enumerate(texts)]
-        assert self.jobs.add(job, batch, vectors, len(texts), len(texts))
-        self.jobs.finish(job)
-
-
 @pytest.fixture
 def tables(tmp_path: Path) -> Iterator[Tables]:
-    made = Tables(tmp_path)
+    database = SqliteKnowledge(tmp_path)
+    database.open()
+    made = Tables(database, Matrices(VectorBatches(database)))
     made.open_base()
     yield made
-    made.database.close()
+    database.close()
 
 
 def test_a_document_that_ends_the_process_each_time_is_given_up(tables: Tables):
@@ -124,21 +85,37 @@ def test_vectors_that_do_not_fit_into_memory_find_the_same(tables: Tables):
         tables.put(f"d{index}")
         part = rows[200 * index : 200 * (index + 1)]
         tables.index([f"text {number}" for number in range(200)], quantised(part).tobytes())
-    base = tables.library.base("w", "k").number
-    kept, read = Matrices(tables.chunks), Matrices(tables.chunks, most_bytes=1000)
+    kept, read = tables.vectors, Matrices(VectorBatches(tables.database), most_bytes=1000)
+
+    def nearest(vectors: VectorTables, question: Vectors, limit: int, documents: list[int] | None = None) -> list[int]:
+        return [number for number, _ in vectors.nearest(tables.base, question, limit, documents)]
+
     for question in rows[:5]:
         exact = [int(number) + 1 for number in np.argsort(-(rows @ question))[:10]]
-        found = kept.nearest(base, question, 10, None)
+        found = nearest(kept, question, 10)
         assert found[0] == exact[0]
         assert len(set(found) & set(exact)) >= 9
-        assert read.nearest(base, question, 10, None) == found
-    assert all(200 < number <= 400 for number in kept.nearest(base, rows[0], 10, [2]))
+        assert nearest(read, question, 10) == found
+    assert all(200 < number <= 400 for number in nearest(kept, rows[0], 10, [2]))
 
     tables.library.drop("w", "k", "d0")
-    assert all(number > 200 for number in kept.nearest(base, rows[0], 10, None))
+    assert all(number > 200 for number in nearest(kept, rows[0], 10))
     tables.put("d3")
     tables.index([f"more {number}" for number in range(200)], quantised(rows[:200]).tobytes())
-    assert kept.nearest(base, rows[3], 1, None) == [604]
+    assert nearest(kept, rows[3], 1) == [604]
+
+
+def test_a_question_while_vectors_are_being_deleted_leaves_none_of_them_in_memory(tables: Tables):
+    rows = np.eye(4, DIMENSIONS, dtype=np.float32)
+    for document, row in enumerate(rows):
+        tables.put(f"d{document}")
+        tables.index(["text"], quantised(row[np.newaxis]).tobytes())
+    question = rows.sum(axis=0)
+    assert len(tables.vectors.nearest(tables.base, question, 10, None)) == 4
+    with tables.database.writing():
+        tables.vectors.remove(tables.base, 2)
+        assert len(tables.vectors.nearest(tables.base, question, 10, None)) == 4  # that is not committed yet
+    assert [number for number, _ in tables.vectors.nearest(tables.base, question, 10, None)] == [1, 3, 4]
 
 
 def test_a_question_may_not_ask_for_everything(tables: Tables, embedder: Embedder):

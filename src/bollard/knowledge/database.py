@@ -49,24 +49,25 @@ class Database(Protocol):
 
     def listed(self, numbers: Iterable[int]) -> object: ...
 
-    # --- the index by words, of each base its own; inside a transaction ---
+    # --- chunks, and the index by words of each base; inside a transaction ---
 
     def make_words(self, base: int) -> None: ...
 
     def drop_words(self, base: int) -> None: ...
 
-    def add_words(self, base: int, rows: Sequence[tuple[int, str]]) -> None:
-        """Chunks by their number, which are there already, with their words."""
+    def add_chunks(self, base: int, rows: Sequence[Row], words: Sequence[str]) -> None:
+        """Rows with the columns of `CHUNK_COLUMNS`, each with its words."""
         ...
 
     def forget_words(self, base: int, rows: Sequence[tuple[int, str]]) -> None:
-        """The same rows, as they were added."""
+        """Chunks by their number, with the words that they were added with."""
         ...
 
     # --- searching, on what is committed ---
 
-    def frequency(self, base: int, term: str) -> int | None:
-        """In how many chunks a word is; `None` where that is not known cheaply."""
+    def frequency(self, base: int, term: str) -> int:
+        """In how many chunks a word is. Where that is more than a question may weigh (`MATCHES`), how many more does
+        not matter."""
         ...
 
     def search(

@@ -1,4 +1,5 @@
-"""The thread that indexes what waits and clears away what was deleted, one thing at a time, in small transactions.
+"""The thread that indexes what waits, moves vectors to where the database searches them, and clears away what was
+deleted, one thing at a time, in small transactions.
 
 What was begun and not ended goes on with the next process: the tables say how far it was.
 """
@@ -41,6 +42,7 @@ class Indexer:
         busy: Callable[[bool], None],
     ) -> None:
         self._database = database
+        self._chunks = chunks
         self._jobs = Jobs(database, chunks)
         self._embedder = embedder
         self._extractor = Extractor()
@@ -102,7 +104,7 @@ class Indexer:
             self._tell_busy(False)
 
     def _step(self) -> bool:
-        """One document, or one step of clearing away. False when there is nothing."""
+        """One document, or one step of moving vectors or of clearing away. False when there is nothing."""
         if (job := self._jobs.next()) is not None:
             try:
                 self._index(job)
@@ -111,7 +113,7 @@ class Indexer:
                     self._jobs.put_back(job)
                 raise
             return True
-        if self._jobs.is_waiting():
+        if self._jobs.is_waiting() or self._chunks.vectors.move():
             return True
         deleted = self._jobs.to_purge()
         if deleted is None:

@@ -14,7 +14,10 @@ from bollard.knowledge.errors import Absent, TooLarge
 from bollard.knowledge.limits import METADATA_BYTES
 from bollard.wire.knowledge_frames import DOCUMENT_BYTES, DocumentRow, OpenBase, PutDocument
 
-__all__ = ["Base", "Library", "Now", "system_now_ms"]
+__all__ = ["INDEX_ANEW", "Base", "Library", "Now", "system_now_ms"]
+
+INDEX_ANEW: Final = "UPDATE knowledge_documents SET status = 'waiting', attempts = 0, error = NULL WHERE base = ?"
+"""What has every document of a base wait again."""
 
 _COLUMNS: Final = (
     "document_id, name, mime_type, size_bytes, sha256, status, chunks, done_chunks, error, source, metadata, "
@@ -73,16 +76,13 @@ class Library:
                     "VALUES (?, ?, ?, ?, ?, ?)",
                     (self._last_base, order.workspace, order.kb_id, *wanted),
                 )
-                database.make_words(self._last_base)
+                self._chunks.make(self._last_base)
             elif found[0][1:] != wanted:
                 database.run(
                     "UPDATE knowledge_bases SET embedding = ?, chunk_tokens = ?, overlap_tokens = ? WHERE number = ?",
                     (*wanted, found[0][0]),
                 )
-                database.run(
-                    "UPDATE knowledge_documents SET status = 'waiting', attempts = 0, error = NULL WHERE base = ?",
-                    (found[0][0],),
-                )
+                database.run(INDEX_ANEW, (found[0][0],))
 
     def drop_base(self, workspace: str, kb_id: str) -> int | None:
         """Its number, when it was there."""

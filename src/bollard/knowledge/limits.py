@@ -23,6 +23,7 @@ __all__ = [
     "MATCHES",
     "MATRIX_BYTES",
     "METADATA_BYTES",
+    "MOVE_BATCHES",
     "PAGES",
     "PROBLEM_CHARACTERS",
     "PURGE_PAGES",
@@ -80,6 +81,8 @@ MATCHES: Final = 10_000
 """Chunks that a question by words may weigh, in sum over its words: the rarest words are taken first."""
 FREQUENCIES: Final = 4_096
 """Words of one base of which it is remembered in how many chunks they are."""
+MOVE_BATCHES: Final = 8
+"""Batches of vectors that are moved over to pgvector in one transaction."""
 READERS: Final = 2
 """Questions that are answered at once."""
 PURGE_PAGES: Final = 500

@@ -5,14 +5,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from bollard.knowledge.chunk_tables import ChunkTables, VectorRow
 from bollard.knowledge.embedding import DIMENSIONS, Vectors, dequantised
 from bollard.knowledge.limits import MATRIX_BYTES
+from bollard.knowledge.vector_batches import VectorBatches, VectorRow
+from bollard.knowledge.vector_tables import Near
 
 __all__ = ["Matrices"]
 
@@ -24,6 +25,7 @@ _PARTS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class _Part:
+    batches: int
     numbers: npt.NDArray[np.int64]
     documents: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int8]
@@ -31,7 +33,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Kept:
-    removals: int
+    batches: int = 0
     last: int = 0
     parts: list[_Part] = field(default_factory=list[_Part])
 
@@ -41,36 +43,52 @@ class _Kept:
 
 
 class Matrices:
-    """Any thread may ask."""
+    """Implements `VectorTables` over batches. Any thread may ask."""
 
-    def __init__(self, chunks: ChunkTables, most_bytes: int = MATRIX_BYTES) -> None:
-        self._chunks = chunks
+    searched_by: Literal["process", "database"] = "process"
+
+    def __init__(self, batches: VectorBatches, most_bytes: int = MATRIX_BYTES) -> None:
+        self._batches = batches
         self._most_bytes = most_bytes
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
-    def nearest(self, base: int, vector: Vectors, limit: int, documents: Sequence[int] | None) -> list[int]:
-        """Numbers of chunks, nearest first."""
+    def make(self, base: int) -> None:
+        """Batches of all bases lie in one table."""
+
+    def add(self, base: int, document: int, first_chunk: int, body: bytes) -> None:
+        self._batches.add(base, document, first_chunk, body)
+
+    def remove(self, base: int, document: int) -> None:
+        self._batches.remove(base, document)
+
+    def remove_all(self, base: int) -> None:
+        self._batches.remove_all(base)
+
+    def move(self) -> bool:
+        return False
+
+    def nearest(self, base: int, vector: Vectors, limit: int, documents: Sequence[int] | None) -> list[Near]:
         with self._lock:
             parts = self._current(base)
         chosen = None if documents is None else np.asarray(documents, dtype=np.int64)
         best: list[tuple[npt.NDArray[np.int64], Vectors]] = []
-        for part in parts if parts is not None else _parts_of(self._chunks.vectors(base, 0)):
+        for part in parts if parts is not None else _parts_of(self._batches.rows(base, 0)):
             best = [_best([*best, _scored(part, vector, chosen)], limit)]
         if not best:
             return []
         numbers, scores = best[0]
         order = np.lexsort((numbers, -scores))
-        return [int(numbers[index]) for index in order if scores[index] > 0]
+        return [(int(numbers[index]), float(scores[index])) for index in order if scores[index] > 0]
 
     def _current(self, base: int) -> list[_Part] | None:
         """What is in memory of a base, with what came since; `None` when it does not fit."""
-        removals = self._chunks.removals[base]
         kept = self._kept.get(base)
-        if kept is None or kept.removals != removals:
-            kept = _Kept(removals)
-        for part in _parts_of(self._chunks.vectors(base, kept.last)):
+        if kept is None or kept.batches != self._batches.count(base, kept.last):  # some went away
+            kept = _Kept()
+        for part in _parts_of(self._batches.rows(base, kept.last)):
             kept.parts.append(part)
+            kept.batches += part.batches
             kept.last = int(part.numbers[-1])
             if kept.size > self._most_bytes:
                 self._kept.pop(base, None)
@@ -100,11 +118,14 @@ def _part(rows: list[VectorRow]) -> _Part:
     numbers = np.concatenate([np.arange(row.first_chunk, row.first_chunk + row.chunks) for row in rows])
     documents = np.repeat([row.document for row in rows], [row.chunks for row in rows])
     body = np.frombuffer(b"".join(row.body for row in rows), dtype=np.int8)
-    return _Part(numbers.astype(np.int64), documents.astype(np.int64), body.reshape(len(numbers), DIMENSIONS))
+    return _Part(
+        len(rows), numbers.astype(np.int64), documents.astype(np.int64), body.reshape(len(numbers), DIMENSIONS)
+    )
 
 
 def _joined(parts: list[_Part]) -> _Part:
     return _Part(
+        sum(part.batches for part in parts),
         np.concatenate([part.numbers for part in parts]),
         np.concatenate([part.documents for part in parts]),
         np.concatenate([part.rows for part in parts]),

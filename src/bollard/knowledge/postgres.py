@@ -14,17 +14,18 @@ import psycopg
 
 from bollard.knowledge.database import Row, Values
 from bollard.knowledge.errors import OutOfService, WriterLost
-from bollard.knowledge.limits import CONNECT_WAIT_S, LOCK_WAIT_S
-from bollard.knowledge.schema import SCHEMA, TABLES
+from bollard.knowledge.limits import CONNECT_WAIT_S, LOCK_WAIT_S, MATCHES
+from bollard.knowledge.schema import CHUNK_COLUMNS, SCHEMA, TABLES
 from bollard.segments import is_prefix
 
-__all__ = ["PostgresKnowledge"]
+__all__ = ["PostgresKnowledge", "translated", "vector_table"]
 
 _OWNER: Final = 0x626F6C6B6E6F77
 """The lock that says who writes."""
-_POSITIONS: Final = 8
-"""Places of one word that are kept: how often it is there counts, not where."""
+_PLACES: Final = (1 << 14) - 1
+"""Words of one chunk that the server can tell the place of."""
 _POLL_S: Final = 0.05
+_SHARED: Final = ("knowledge_chunks", "knowledge_vectors", "knowledge_contents", "knowledge_documents")
 _Connection = psycopg.Connection[Row]
 
 
@@ -39,7 +40,7 @@ class PostgresKnowledge:
         self._opened: list[_Connection] = []
 
     def open(self) -> None:
-        with _translated():
+        with translated():
             self._writer = self._connect()
             self._own()
             self._check_version()
@@ -60,7 +61,7 @@ class PostgresKnowledge:
     @contextmanager
     def writing(self) -> Generator[None]:
         try:
-            with self._lock, _translated(), self._writer.transaction():
+            with self._lock, translated(), self._writer.transaction():
                 yield
         except OutOfService as error:
             if self._writer.closed:  # and not made anew here: the lock that says who writes went with it
@@ -74,13 +75,18 @@ class PostgresKnowledge:
         with self._writer.cursor() as cursor:
             cursor.executemany(_text(statement), map(_storable, values))
 
+    def copy(self, statement: str, body: bytes) -> None:
+        """Rows in the server's own format, all at once."""
+        with self._writer.cursor() as cursor, cursor.copy(_text(statement)) as copy:
+            copy.write(body)
+
     def fetch(self, statement: str, values: Values = ()) -> list[Row]:
         return self._writer.execute(_text(statement), _storable(values)).fetchall()
 
     # --- reading ---
 
     def read(self, statement: str, values: Values = ()) -> list[Row]:
-        with _translated():
+        with translated():
             try:
                 return self._read_once(statement, values)
             except psycopg.OperationalError:  # it lay idle, and died with the server that it was made to
@@ -99,7 +105,7 @@ class PostgresKnowledge:
     def listed(self, numbers: Iterable[int]) -> object:
         return [*numbers]
 
-    # --- the index by words ---
+    # --- chunks, and the index by words ---
 
     def make_words(self, base: int) -> None:
         """Chunks have their words with them."""
@@ -107,40 +113,43 @@ class PostgresKnowledge:
     def drop_words(self, base: int) -> None:
         """They go with the chunks."""
 
-    def add_words(self, base: int, rows: Sequence[tuple[int, str]]) -> None:
-        self.run_many(
-            "UPDATE knowledge_chunks SET words = CAST(? AS tsvector) WHERE number = ?",
-            [(_vector(base, words), number) for number, words in rows],
-        )
+    def add_chunks(self, base: int, rows: Sequence[Row], words: Sequence[str]) -> None:
+        statement = _text(f"COPY knowledge_chunks ({CHUNK_COLUMNS}, words) FROM STDIN")
+        with self._writer.cursor() as cursor, cursor.copy(statement) as copy:
+            for row, each in zip(rows, words, strict=True):
+                copy.write_row(_storable((*row, _vector(base, each))))
 
     def forget_words(self, base: int, rows: Sequence[tuple[int, str]]) -> None:
         """They go with the chunks."""
 
     # --- searching ---
 
-    def frequency(self, base: int, term: str) -> int | None:
-        del base, term  # counting would read every chunk that has it
+    def frequency(self, base: int, term: str) -> int:
+        statement = (
+            "SELECT count(*) FROM (SELECT 1 FROM knowledge_chunks WHERE words @@ CAST(? AS tsquery) LIMIT ?) AS counted"
+        )
+        return self.read(statement, (_query(base, [term], every=True), MATCHES + 1))[0][0]
 
     def search(
         self, base: int, terms: Sequence[str], *, every: bool, limit: int, documents: Sequence[int] | None
     ) -> list[int]:
-        wanted = (" & " if every else " | ").join(_quoted(term) + (":*" if is_prefix(term) else "") for term in terms)
         narrowed = "" if documents is None else f" AND {self.among('document')}"
         statement = (
             "SELECT number FROM knowledge_chunks, CAST(? AS tsquery) AS wanted WHERE words @@ wanted"  # noqa: S608
             f"{narrowed} ORDER BY ts_rank(words, wanted, 1) DESC, number LIMIT ?"
         )
         chosen = () if documents is None else (self.listed(documents),)
-        found = self.read(statement, (f"{_quoted(_base_word(base))} & ({wanted})", *chosen, limit))
+        found = self.read(statement, (_query(base, terms, every=every), *chosen, limit))
         return [row[0] for row in found]
 
     # --- clearing away ---
 
     def purge(self, base: int) -> bool:
-        del base  # the tables are shared
-        with self._lock, _translated():
-            for table in ("knowledge_chunks", "knowledge_vectors", "knowledge_contents", "knowledge_documents"):
-                self.run(f"VACUUM {table}")
+        """All of it at once. What all bases share is cleared away for all of them."""
+        with self._lock, translated():
+            for table in (*_SHARED, vector_table(base)):
+                if self.fetch("SELECT to_regclass(?) IS NOT NULL", (table,))[0][0]:
+                    self.run(f"VACUUM {table}")
         return True
 
     def settle(self) -> bool:
@@ -173,6 +182,11 @@ class PostgresKnowledge:
             )
 
 
+def vector_table(base: int) -> str:
+    """Where the vectors of one base are, where the server searches them."""
+    return f"knowledge_vectors_{base:d}"
+
+
 def _text(statement: str) -> LiteralString:
     return cast("LiteralString", statement.replace("?", "%s"))
 
@@ -191,20 +205,23 @@ def _quoted(term: str) -> str:
     return f"'{said}'"
 
 
+def _query(base: int, terms: Sequence[str], *, every: bool) -> str:
+    """Chunks of one base that have all of the words, or one of them."""
+    wanted = (" & " if every else " | ").join(_quoted(term) + (":*" if is_prefix(term) else "") for term in terms)
+    return f"{_quoted(_base_word(base))} & ({wanted})"
+
+
 def _vector(base: int, words: str) -> str:
-    """Our own words as a text search vector: the server's parser would cut them its own way."""
-    places: dict[str, list[int]] = {}
-    for position, word in enumerate(words.split()[: (1 << 14) - 1], start=1):
-        at = places.setdefault(word, [])
-        if len(at) < _POSITIONS:
-            at.append(position)
-    lexemes = [_quoted(_base_word(base))]
-    lexemes += [f"{_quoted(word)}:{','.join(map(str, at))}" for word, at in places.items()]
-    return " ".join(lexemes)
+    """Our own words as a text search vector: the server's parser would cut them its own way. It puts the places of the
+    same word together, so that how often it is there counts."""
+    quoted = words.replace("\\", "\\\\").replace("'", "''").split()[:_PLACES]
+    places = " ".join([f"'{word}':{place}" for place, word in enumerate(quoted, start=1)])
+    return f"{_quoted(_base_word(base))} {places}"
 
 
 @contextmanager
-def _translated() -> Generator[None]:
+def translated() -> Generator[None]:
+    """The driver's errors as ours."""
     try:
         yield
     except psycopg.Error as error:

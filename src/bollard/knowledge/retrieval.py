@@ -18,7 +18,6 @@ from bollard.knowledge.filters import matches
 from bollard.knowledge.fusion import fused
 from bollard.knowledge.library import Base, Library
 from bollard.knowledge.limits import CANDIDATES, FREQUENCIES, MATCHES
-from bollard.knowledge.matrices import Matrices
 from bollard.segments import terms
 from bollard.wire.knowledge_frames import TOP_K, Chunk
 
@@ -38,7 +37,6 @@ class Retrieval:
         self._library = library
         self._database = database
         self._chunks = chunks
-        self._matrices = Matrices(chunks)
         self._embedder = embedder
         self._frequencies = _Frequencies(database, chunks)
 
@@ -55,24 +53,17 @@ class Retrieval:
         if base.embedding != "none":
             vector = self._embedder().embed([query])[0]
             if vector.any():
-                orders.append(self._matrices.nearest(base.number, vector, CANDIDATES, documents))
+                near = self._chunks.vectors.nearest(base.number, vector, CANDIDATES, documents)
+                orders.append([number for number, _ in near])
         ranked = fused(orders)[: 2 * top_k]  # some may have been taken away since
         rows = self._chunks.rows([number for number, _ in ranked])
         return [_chunk(rows[number], score) for number, score in ranked if number in rows][:top_k]
 
     def _by_words(self, base: int, wanted: list[str], documents: Sequence[int] | None) -> list[int]:
-        known = {term: self._frequencies.of(base, term) for term in wanted}
-        counted = {term: count for term, count in known.items() if count is not None}
-        if len(counted) == len(known):
-            chosen, every = chosen_terms(counted)
-            if not chosen:
-                return []
-            return self._database.search(base, chosen, every=every, limit=CANDIDATES, documents=documents)
-        found = self._database.search(base, wanted, every=True, limit=CANDIDATES, documents=documents)
-        if len(found) < CANDIDATES and len(wanted) > 1:
-            some = self._database.search(base, wanted, every=False, limit=CANDIDATES, documents=documents)
-            found = [*dict.fromkeys([*found, *some])][:CANDIDATES]
-        return found
+        chosen, every = chosen_terms({term: self._frequencies.of(base, term) for term in wanted})
+        if not chosen:
+            return []
+        return self._database.search(base, chosen, every=every, limit=CANDIDATES, documents=documents)
 
 
 def chosen_terms(frequencies: Mapping[str, int]) -> tuple[list[str], bool]:
@@ -95,16 +86,16 @@ class _Frequencies:
     def __init__(self, database: Database, chunks: ChunkTables) -> None:
         self._database = database
         self._chunks = chunks
-        self._kept: dict[tuple[int, int, str], int | None] = {}
+        self._kept: dict[tuple[int, int, str], int] = {}
         self._lock = threading.Lock()
 
-    def of(self, base: int, term: str) -> int | None:
+    def of(self, base: int, term: str) -> int:
         key = (base, self._chunks.generation(base), term)
         with self._lock:
             if key in self._kept:
                 return self._kept[key]
         count = self._database.frequency(base, term)
-        if count is None or count >= _WORTH_KEEPING:
+        if count >= _WORTH_KEEPING:
             with self._lock:
                 if len(self._kept) >= FREQUENCIES:
                     self._kept.clear()

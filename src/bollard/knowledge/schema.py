@@ -2,10 +2,12 @@
 
 from typing import Final
 
-__all__ = ["SCHEMA", "TABLES"]
+__all__ = ["CHUNK_COLUMNS", "SCHEMA", "TABLES"]
 
 SCHEMA: Final = 1
 """Is in the tables too; a larger one is refused. Another way of cutting words (`bollard.segments`) needs another."""
+
+CHUNK_COLUMNS: Final = "number, document, first_character, last_character, page, headings, body"
 
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS knowledge_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",

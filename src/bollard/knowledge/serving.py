@@ -19,8 +19,11 @@ from bollard.knowledge.errors import KnowledgeError, OutOfService, WriterLost
 from bollard.knowledge.indexing import Indexer
 from bollard.knowledge.library import Library
 from bollard.knowledge.limits import READERS
+from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.retrieval import Retrieval
 from bollard.knowledge.sqlite import SqliteKnowledge
+from bollard.knowledge.vector_batches import VectorBatches
+from bollard.knowledge.vector_tables import VectorTables
 from bollard.wire.knowledge_frames import (
     LENGTH_BYTES,
     Answer,
@@ -97,11 +100,10 @@ def serve(line: Line) -> int:
     begin = line.hear()
     if not isinstance(begin, Begin):
         raise HostGone
-    database = _database(begin)
-    chunks = ChunkTables(database)
-    library = Library(database, chunks)
     try:
-        database.open()
+        database, vectors = _opened(begin)
+        chunks = ChunkTables(database, vectors)
+        library = Library(database, chunks)
         library.open()
         chunks.open()
     except OutOfService as error:
@@ -111,7 +113,7 @@ def serve(line: Line) -> int:
         line.say(Refused(message=f"the data directory cannot be used: {error.strerror}", hint="look at its rights"))
         return 1
     desk = _Desk(line, library, chunks, database, Path(begin.data))
-    line.say(Opened())
+    line.say(Opened(vectors=vectors.searched_by))
     try:
         desk.serve()
     finally:
@@ -120,12 +122,19 @@ def serve(line: Line) -> int:
     return 0
 
 
-def _database(begin: Begin) -> Database:
+def _opened(begin: Begin) -> tuple[Database, VectorTables]:
+    """The tables, and where vectors are. Raises `OutOfService` and `OSError`."""
     if not begin.database:
-        return SqliteKnowledge(Path(begin.data))
-    from bollard.knowledge.postgres import PostgresKnowledge  # noqa: PLC0415 -- an extra, only needed here
+        sqlite = SqliteKnowledge(Path(begin.data))
+        sqlite.open()
+        return sqlite, Matrices(VectorBatches(sqlite))
+    # An extra, only needed here.
+    from bollard.knowledge.pgvector import open_vectors  # noqa: PLC0415
+    from bollard.knowledge.postgres import PostgresKnowledge  # noqa: PLC0415
 
-    return PostgresKnowledge(begin.database)
+    postgres = PostgresKnowledge(begin.database)
+    postgres.open()
+    return postgres, open_vectors(postgres)
 
 
 class _Desk:

@@ -19,7 +19,7 @@ import msgspec
 from bollard.knowledge.database import Row, Values
 from bollard.knowledge.errors import OutOfService
 from bollard.knowledge.limits import LOCK_WAIT_S, PURGE_PAGES
-from bollard.knowledge.schema import SCHEMA, TABLES
+from bollard.knowledge.schema import CHUNK_COLUMNS, SCHEMA, TABLES
 from bollard.segments import is_prefix
 
 __all__ = ["SqliteKnowledge"]
@@ -101,7 +101,7 @@ class SqliteKnowledge:
     def listed(self, numbers: Iterable[int]) -> object:
         return msgspec.json.encode([*numbers]).decode()
 
-    # --- the index by words ---
+    # --- chunks, and the index by words ---
 
     def make_words(self, base: int) -> None:
         table = _table(base)
@@ -115,8 +115,10 @@ class SqliteKnowledge:
         self.run(f"DROP TABLE IF EXISTS {_table(base)}_vocabulary")
         self.run(f"DROP TABLE IF EXISTS {_table(base)}")
 
-    def add_words(self, base: int, rows: Sequence[tuple[int, str]]) -> None:
-        self.run_many(f"INSERT INTO {_table(base)} (rowid, words) VALUES (?, ?)", rows)  # noqa: S608 -- our own name
+    def add_chunks(self, base: int, rows: Sequence[Row], words: Sequence[str]) -> None:
+        self.run_many(f"INSERT INTO knowledge_chunks ({CHUNK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
+        numbered = [(row[0], each) for row, each in zip(rows, words, strict=True)]
+        self.run_many(f"INSERT INTO {_table(base)} (rowid, words) VALUES (?, ?)", numbered)  # noqa: S608 -- our own name
 
     def forget_words(self, base: int, rows: Sequence[tuple[int, str]]) -> None:
         table = _table(base)
@@ -124,7 +126,7 @@ class SqliteKnowledge:
 
     # --- searching ---
 
-    def frequency(self, base: int, term: str) -> int | None:
+    def frequency(self, base: int, term: str) -> int:
         if is_prefix(term):
             found = self.read(
                 f"SELECT sum(doc) FROM {_table(base)}_vocabulary WHERE term >= ? AND term < ?",  # noqa: S608

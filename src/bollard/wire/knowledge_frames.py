@@ -169,6 +169,9 @@ class Retrieve(_Frame, frozen=True, kw_only=True, tag=True):
 class Opened(_Frame, frozen=True, kw_only=True, tag=True):
     """The tables are there."""
 
+    vectors: Literal["process", "database"]
+    """Who finds the nearest of them: `database` where PostgreSQL has pgvector."""
+
 
 class Refused(_Frame, frozen=True, kw_only=True, tag=True):
     """It cannot serve. Nothing follows."""

@@ -263,7 +263,7 @@ class ProcessEngine:
                 raise
             self._link = link
             self._watch_idle()
-            _log.info("the knowledge process is started", pid=link.pid)
+            _log.info("the knowledge process is started", pid=link.pid, vectors_searched_by=link.vectors)
             return link
 
     def _lost(self, link: KnowledgeLink, *, orderly: bool) -> None:

@@ -59,6 +59,8 @@ class KnowledgeLink:
         self._orderly = False
         self._sending = asyncio.Lock()
         self.busy = False
+        self.vectors = ""
+        """Who finds the nearest: `process`, or `database` where PostgreSQL has pgvector."""
         self._hearing = asyncio.create_task(self._hear())
 
     @classmethod
@@ -105,6 +107,8 @@ class KnowledgeLink:
             return await answer
         finally:
             self._answers.pop(call, None)
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # the process may have ended while the order was on its way: that is said once
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -154,6 +158,7 @@ class KnowledgeLink:
     def _heard(self, said: FromKnowledge) -> None:
         match said:
             case Opened():
+                self.vectors = said.vectors
                 self._opened.set_result(None)
             case Refused():
                 self._opened.set_exception(KnowledgeUnavailable(said.message, hint=said.hint))

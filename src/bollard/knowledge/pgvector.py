@@ -1,0 +1,211 @@
+"""Vectors in a PostgreSQL that has the extension `vector`: a table for each base, searched by the server.
+
+Every vector of a base is compared. An index (HNSW) would take in a few hundred vectors a second, find nine of ten, and
+filter by document after it has searched; decision 0067 has the figures.
+
+The numbers are those of the batches, so both ways find the same, and batches that were written before the extension
+was there are moved over as they are. A server that has lost it has lost these tables too: then documents are indexed
+anew.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, Literal
+
+import numpy as np
+import psycopg
+
+from bollard.knowledge.embedding import DIMENSIONS, Vectors, dequantised
+from bollard.knowledge.errors import OutOfService, WriterLost
+from bollard.knowledge.library import INDEX_ANEW
+from bollard.knowledge.limits import MOVE_BATCHES
+from bollard.knowledge.matrices import Matrices
+from bollard.knowledge.postgres import PostgresKnowledge, translated, vector_table
+from bollard.knowledge.vector_batches import VectorBatches
+from bollard.knowledge.vector_tables import Near, VectorTables
+
+__all__ = ["ServerVectors", "merged", "open_vectors"]
+
+_ROW: Final = np.dtype(
+    [
+        ("fields", ">i2"),
+        *(("document_bytes", ">i4"), ("document", ">i8")),
+        *(("number_bytes", ">i4"), ("number", ">i8")),
+        *(("vector_bytes", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f4", (DIMENSIONS,))),
+    ]
+)
+"""One row as PostgreSQL's binary COPY takes it."""
+_COPY_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_COPY_TAIL: Final = b"\xff\xff"
+_GONE: Final = (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedObject)
+"""What a server says that has lost the extension."""
+
+
+def open_vectors(database: PostgresKnowledge) -> VectorTables:
+    """The way of keeping vectors that this server allows, ready for use. Raises `OutOfService`."""
+    batches = VectorBatches(database)
+    earlier = Matrices(batches)
+    with translated():
+        schema = _extension(database)
+    if schema is None:
+        _leave(database)
+        return earlier
+    vectors = ServerVectors(database, schema, batches, earlier)
+    vectors.open()
+    return vectors
+
+
+class ServerVectors:
+    """Implements `VectorTables`. `schema` is where the extension is, quoted; `earlier` has what is not moved yet."""
+
+    searched_by: Literal["process", "database"] = "database"
+
+    def __init__(self, database: PostgresKnowledge, schema: str, batches: VectorBatches, earlier: Matrices) -> None:
+        self._database = database
+        self._schema = schema
+        self._batches = batches
+        self._earlier = earlier
+
+    def open(self) -> None:
+        """Every base has its table from here on; where one is missing that was there, its documents wait again."""
+        database = self._database
+        with database.writing():
+            was_used = _is_used(database)
+            for base in _without_vectors(database):
+                self.make(base)
+                if was_used:
+                    _index_anew(database, base)
+            if not was_used:
+                database.run("INSERT INTO knowledge_meta VALUES ('vectors', 'database')")
+
+    # --- writing ---
+
+    def make(self, base: int) -> None:
+        self._database.run(f"DROP TABLE IF EXISTS {vector_table(base)}")
+        with _noticing_loss():
+            self._database.run(
+                f"CREATE TABLE {vector_table(base)} (document BIGINT NOT NULL, number BIGINT NOT NULL, "
+                f"body {self._schema}.vector({DIMENSIONS}) NOT NULL, PRIMARY KEY (document, number))"
+            )
+
+    def add(self, base: int, document: int, first_chunk: int, body: bytes) -> None:
+        vectors = np.frombuffer(body, dtype=np.int8).reshape(-1, DIMENSIONS)
+        rows = np.zeros(len(vectors), dtype=_ROW)
+        rows["fields"] = 3
+        rows["document_bytes"] = rows["number_bytes"] = 8
+        rows["document"] = document
+        rows["number"] = np.arange(first_chunk, first_chunk + len(vectors))
+        rows["vector_bytes"] = 4 + 4 * DIMENSIONS
+        rows["dimensions"] = DIMENSIONS
+        rows["vector"] = vectors
+        statement = f"COPY {vector_table(base)} (document, number, body) FROM STDIN (FORMAT BINARY)"
+        with _noticing_loss():
+            self._database.copy(statement, _COPY_HEAD + rows.tobytes() + _COPY_TAIL)
+
+    def remove(self, base: int, document: int) -> None:
+        self._earlier.remove(base, document)
+        self._database.run(f"DELETE FROM {vector_table(base)} WHERE document = ?", (document,))  # noqa: S608 -- our name
+
+    def remove_all(self, base: int) -> None:
+        self._earlier.remove_all(base)
+        self._database.run(f"DROP TABLE IF EXISTS {vector_table(base)}")
+
+    def move(self) -> bool:
+        database = self._database
+        with database.writing():
+            rows = self._batches.take(MOVE_BATCHES)
+            for row in rows:
+                self.add(row.base, row.document, row.first_chunk, row.body)
+            for base in sorted({row.base for row in rows}):
+                database.run("UPDATE knowledge_bases SET purge = purge + 1 WHERE number = ?", (base,))
+        return bool(rows)
+
+    # --- searching ---
+
+    def nearest(self, base: int, vector: Vectors, limit: int, documents: Sequence[int] | None) -> list[Near]:
+        # Batches first: what is moved in between is found twice, and would be found nowhere the other way round.
+        earlier = self._earlier.nearest(base, vector, limit, documents)
+        return merged(earlier, self._searched(base, vector, limit, documents), limit)
+
+    def _searched(self, base: int, vector: Vectors, limit: int, documents: Sequence[int] | None) -> list[Near]:
+        narrowed = "" if documents is None else f" WHERE {self._database.among('document')}"
+        chosen = () if documents is None else (self._database.listed(documents),)
+        statement = (
+            f"SELECT number, distance FROM (SELECT number, body OPERATOR({self._schema}.<#>) "  # noqa: S608 -- our names
+            f"CAST(? AS {self._schema}.vector) AS distance FROM {vector_table(base)}{narrowed}) AS compared "
+            "ORDER BY distance, number LIMIT ?"
+        )
+        said = "[" + ",".join(map(str, vector.tolist())) + "]"
+        try:
+            with _noticing_loss():
+                rows = self._database.read(statement, (said, *chosen, limit))
+        except OutOfService as error:
+            if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
+                return []  # the base was dropped meanwhile
+            raise
+        products = dequantised(-np.asarray([distance for _, distance in rows], dtype=np.float32))  # it negates them
+        return [(number, score) for (number, _), score in zip(rows, products.tolist(), strict=True) if score > 0]
+
+
+def merged(some: list[Near], others: list[Near], limit: int) -> list[Near]:
+    """Nearest first, each chunk once."""
+    if not some:
+        return others
+    return sorted({**dict(some), **dict(others)}.items(), key=lambda near: (-near[1], near[0]))[:limit]
+
+
+@contextmanager
+def _noticing_loss() -> Generator[None]:
+    """Somebody dropped the extension: this process ends, and the next finds out what is left."""
+    try:
+        yield
+    except (psycopg.Error, OutOfService) as error:
+        if isinstance(error, _GONE) or isinstance(error.__cause__, _GONE):
+            raise WriterLost("the server has lost pgvector", hint="ask again; documents are indexed anew") from error
+        raise
+
+
+def _extension(database: PostgresKnowledge) -> str | None:
+    """The schema of the extension, quoted; `None` where this server has none that this role may use."""
+    if not database.fetch("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
+        return None
+    with suppress(psycopg.Error):  # who may not make it may use it all the same, if somebody else did
+        database.run("CREATE EXTENSION IF NOT EXISTS vector")
+    found = database.fetch(
+        "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace AS place ON place.oid = extnamespace "
+        "WHERE extname = 'vector' AND has_schema_privilege(place.oid, 'USAGE')"
+    )
+    return found[0][0] if found else None
+
+
+def _leave(database: PostgresKnowledge) -> None:
+    """Without the extension: what it held, if it was there before, is made anew in batches."""
+    with database.writing():
+        if not _is_used(database):
+            return
+        for (base,) in database.fetch("SELECT number FROM knowledge_bases ORDER BY number"):
+            database.run(f"DROP TABLE IF EXISTS {vector_table(base)}")
+            _index_anew(database, base)
+        database.run("DELETE FROM knowledge_meta WHERE name = 'vectors'")
+
+
+def _index_anew(database: PostgresKnowledge, base: int) -> None:
+    if database.fetch("SELECT 1 FROM knowledge_bases WHERE number = ? AND embedding <> 'none'", (base,)):
+        database.run(INDEX_ANEW, (base,))
+
+
+def _is_used(database: PostgresKnowledge) -> bool:
+    return bool(database.fetch("SELECT 1 FROM knowledge_meta WHERE name = 'vectors'"))
+
+
+def _without_vectors(database: PostgresKnowledge) -> list[int]:
+    """Bases without a table, or whose table lost its vectors: dropping the extension takes the column along."""
+    rows = database.fetch("SELECT number FROM knowledge_bases ORDER BY number")
+    return [
+        base
+        for (base,) in rows
+        if not database.fetch(
+            "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(?) AND attname = 'body' AND NOT attisdropped",
+            (vector_table(base),),
+        )
+    ]
