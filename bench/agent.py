@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_knowledge import measure_knowledge
+from agent_knowledge import measure_knowledge, measure_on_postgres
 from agent_provider import LoopbackProvider, provider_running
 from figures import Figure, Measured, median
 from host_process import HostProcess, Installation, host_running
@@ -25,15 +25,21 @@ RATES = (1000, 5000)
 
 
 async def measure(*, quick: bool) -> Measured:
+    """Every figure of the agent. Full adds knowledge on PostgreSQL, which takes minutes to fill."""
     figures: list[Figure] = []
+    missing: list[str] = []
     with tempfile.TemporaryDirectory(prefix="bollard-bench-") as name:
-        folders = [Path(name) / "host", Path(name) / "knowledge"]
+        folders = [Path(name) / "host", Path(name) / "knowledge", Path(name) / "postgres"]
         for folder in folders:
             folder.mkdir()
         async with provider_running() as provider:
             figures += await _models(folders[0], provider, quick=quick)
         figures += await measure_knowledge(folders[1], quick=quick)
-    return Measured(figures=figures)
+        if not quick:
+            measured = await measure_on_postgres(folders[2])
+            figures += measured.figures
+            missing += measured.missing
+    return Measured(figures=figures, missing=missing)
 
 
 async def _models(data: Path, provider: LoopbackProvider, *, quick: bool) -> list[Figure]:
