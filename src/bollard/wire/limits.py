@@ -24,6 +24,8 @@ WEBSOCKET_HANDSHAKE_S: Final = 10.0
 """Time a WebSocket opening handshake may take."""
 OUTPUT_LINE_BYTES: Final = 8 * KIB
 """One line of a worker's stdout or stderr; the rest of a longer one is cut and said to be cut."""
+OUTPUT_READ_BYTES: Final = 64 * KIB
+"""Bytes of a worker's stdout or stderr that are read at once."""
 TERMINATE_GRACE_S: Final = 1.0
 """Time between asking a worker's process to end and killing its process group."""
 DEAD_RUNS_REMEMBERED: Final = 65_536

@@ -8,13 +8,14 @@ import contextlib
 import os
 import signal
 import socket
-from asyncio.subprocess import DEVNULL, PIPE
+import subprocess
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import IO, Final, Literal, cast
 
 from bollard.protocol import CHANNEL_FD_VARIABLE, limits
-from bollard.wire.limits import OUTPUT_LINE_BYTES, TERMINATE_GRACE_S
+from bollard.wire.limits import OUTPUT_LINE_BYTES, OUTPUT_READ_BYTES, TERMINATE_GRACE_S
 from bollard.wire.stream import StreamTransport, connect_socket
 
 __all__ = ["ENVIRONMENT_ALLOWED", "OutputLine", "WorkerProcess", "spawn_worker", "worker_environment"]
@@ -70,55 +71,106 @@ class _Lines:
         self._output(self._name, line)
 
 
-class _Watcher(asyncio.SubprocessProtocol):
-    """Hears of a process's output and of its end, each on its own: a grandchild may hold the pipes for longer."""
+class _Pipe:
+    """One pipe, read to its end."""
 
-    def __init__(self, output: OutputLine) -> None:
-        loop = asyncio.get_running_loop()
-        self.exited: asyncio.Future[int] = loop.create_future()
-        self.pipes_closed: asyncio.Future[None] = loop.create_future()
-        self._transport: asyncio.SubprocessTransport | None = None
-        self._lines = {1: _Lines("stdout", output), 2: _Lines("stderr", output)}
+    def __init__(self, file: IO[bytes], lines: _Lines) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._file = file
+        self._lines = lines
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        os.set_blocking(file.fileno(), False)
+        self._loop.add_reader(file.fileno(), self._readable)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._file.fileno(), OUTPUT_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""  # a pipe that broke has ended too
+        if data:
+            self._lines.feed(data)
+        else:
+            self.close()
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if lines := self._lines.get(fd):
-            lines.feed(data)
+    def close(self) -> None:
+        """Read no more."""
+        if not self.closed.done():
+            self._loop.remove_reader(self._file.fileno())
+            self._file.close()
+            self._lines.end()
+            self.closed.set_result(None)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        del exc  # a pipe that broke has ended too
-        if lines := self._lines.pop(fd, None):
-            lines.end()
-        if not self._lines and not self.pipes_closed.done():
-            self.pipes_closed.set_result(None)
 
-    def process_exited(self) -> None:
-        code = self._transport.get_returncode() if self._transport is not None else None
+class _Child:
+    """A process that was started, its output, and its end, each on its own: a grandchild may hold the pipes for longer.
+
+    Not asyncio's: a loop that is ended while asyncio starts a process waits for that process for ever, and a host that
+    cannot start would not end.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], output: OutputLine) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._process = process
+        self._pipes = (
+            _Pipe(cast("IO[bytes]", process.stdout), _Lines("stdout", output)),
+            _Pipe(cast("IO[bytes]", process.stderr), _Lines("stderr", output)),
+        )
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        self._killed = False
+        threading.Thread(target=self._await_end, name=f"bollard-worker-{self.pid}", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def read_out(self) -> None:
+        """Wait until nobody holds its pipes."""
+        await asyncio.wait([pipe.closed for pipe in self._pipes])
+
+    def kill(self) -> None:
+        """What it spawned goes with it, also after it left by itself. Once: then nobody is left in the group, and its
+        number may become somebody else's."""
+        if self._killed:
+            return
+        self._killed = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Read no more."""
+        for pipe in self._pipes:
+            pipe.close()
+
+    def _await_end(self) -> None:
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to tell
+            self._loop.call_soon_threadsafe(self._ended, code)
+
+    def _ended(self, code: int) -> None:
         if not self.exited.done():
-            self.exited.set_result(0 if code is None else code)
+            self.exited.set_result(code)
 
 
 class WorkerProcess:
     """A started worker: its transport, and the way to end it and everything it spawned."""
 
-    def __init__(self, process: asyncio.SubprocessTransport, watcher: _Watcher, transport: StreamTransport) -> None:
+    def __init__(self, child: _Child, transport: StreamTransport) -> None:
         self.transport = transport
-        self._process = process
-        self._watcher = watcher
+        self._child = child
 
     @property
     def pid(self) -> int:
-        return self._process.get_pid()
+        return self._child.pid
 
     @property
     def returncode(self) -> int | None:
-        return self._process.get_returncode()
+        return self._child.exited.result() if self._child.exited.done() else None
 
     async def wait(self) -> int:
         """The exit code, once the process has ended; what it spawned may live on and hold its output open."""
-        return await asyncio.shield(self._watcher.exited)
+        return await asyncio.shield(self._child.exited)
 
     async def stop(self, grace_s: float = TERMINATE_GRACE_S) -> int:
         """Close the channel, give the worker a moment to leave by itself, then end its whole process group."""
@@ -129,14 +181,13 @@ class WorkerProcess:
 
     async def kill(self) -> int:
         """End the whole process group now. What it spawned in it goes with it, also after the worker itself left."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self._child.kill()
         code = await self.wait()
         self.transport.close("the worker ended")
         # A grandchild that left the group may hold the pipes open: what was written is read, the rest is not awaited.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._watcher.pipes_closed), TERMINATE_GRACE_S)
-        self._process.close()
+            await asyncio.wait_for(self._child.read_out(), TERMINATE_GRACE_S)
+        self._child.close()
         return code
 
 
@@ -150,28 +201,34 @@ async def spawn_worker(
 ) -> WorkerProcess:
     """Start a worker with nothing inherited but its channel; its stdout and stderr arrive as lines."""
     ours, theirs = socket.socketpair()
-    try:
-        process, watcher = await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Watcher(output),
-            *argv,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd=cwd,
-            env={**environment, CHANNEL_FD_VARIABLE: str(theirs.fileno())},
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-        )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
+    with theirs:
+        try:
+            process = _started(argv, environment, cwd, theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+    child = _Child(process, output)
     try:
         transport = await connect_socket(ours, frame_bytes)
     except BaseException:
         ours.close()
-        process.kill()
-        process.close()
+        child.kill()
+        child.close()
         raise
-    return WorkerProcess(process, watcher, transport)
+    return WorkerProcess(child, transport)
+
+
+def _started(
+    argv: Sequence[str], environment: Mapping[str, str], cwd: Path | None, channel: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 -- what a worker's command is, its plugin's installer decided
+        argv,
+        bufsize=0,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env={**environment, CHANNEL_FD_VARIABLE: str(channel)},
+        pass_fds=(channel,),
+        start_new_session=True,
+    )

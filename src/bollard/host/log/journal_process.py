@@ -17,7 +17,7 @@ from typing import Final
 
 from bollard.host.clock import SystemClock
 from bollard.host.errors import HostError, StorageUnavailable
-from bollard.host.limits import JOURNAL_LINGER_S, JOURNAL_START_S
+from bollard.host.limits import JOURNAL_LINGER_S, JOURNAL_LOCK_S
 from bollard.host.log.entry_queue import EntryQueue
 from bollard.host.log.kill_points import HOST_PID_VARIABLE
 from bollard.host.log.writer import Fate, Writer
@@ -164,7 +164,7 @@ def _opened(begin: Begin) -> Writer:
 def _lock(data: Path) -> None:
     """One journal for a data directory: that of a host which was just killed may need a moment to be gone."""
     descriptor = os.open(data / "journal.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    until = time.monotonic() + JOURNAL_START_S / 2
+    until = time.monotonic() + JOURNAL_LOCK_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

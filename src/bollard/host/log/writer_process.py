@@ -95,7 +95,9 @@ class WriterProcess:
                 await self._opened
         except TimeoutError:
             self._end()
-            raise StorageUnavailable("the journal did not start in time", hint="is the disk very slow?") from None
+            raise StorageUnavailable(
+                "the journal did not start in time", hint="is the machine very busy, or its disk very slow?"
+            ) from None
 
     def put(self, entry: Entry) -> None:
         self._open_entries += 1

@@ -1,6 +1,7 @@
 """One worker process: from spawn to its end. Tells its pool when it is ready, when it is lost, and what it logs."""
 
 import asyncio
+import contextlib
 import os
 import resource
 import sys
@@ -71,9 +72,10 @@ class WorkerSlot(ChannelSlot):
         if self._worker_log is not None:
             self._worker_log.hide(secrets)
         self._process = await spawn_worker(argv, environment=environment, output=self._printed)
-        _limit(self._process.pid)
         end = HostEnd(self._process.transport, self)
         try:
+            with contextlib.suppress(ProcessLookupError):  # it has left already, and its channel says so
+                _limit(self._process.pid)
             async with asyncio.timeout(self._start_s):
                 introduced = await end.initialize(self._host_version)
                 _check_identity(self._source, introduced.plugin)
