@@ -8,14 +8,23 @@ __all__ = ["free_port"]
 _FIRST, _LAST = 20_000, 32_767
 """Below what the kernel gives to clients: while a server is down, no connection of another test takes its port."""
 
+_claims: list[socket.socket] = []
+"""The same number for datagrams, bound for as long as this process lives: test processes run beside each other, and a
+port where nobody listens may be that of a server which another one is starting, or starts again in a moment."""
+
 
 def free_port() -> int:
-    """A port on loopback where nobody listens."""
+    """A port on loopback where nobody listens, and that nobody else who asks here is given."""
+    dice = random.SystemRandom()  # the common ones are seeded alike by property tests
     while True:
-        port = random.randint(_FIRST, _LAST)
-        with socket.socket() as probe:
-            try:
+        port = dice.randint(_FIRST, _LAST)
+        claim = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            claim.bind(("127.0.0.1", port))
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return port

@@ -1,277 +1,25 @@
-"""A real host process that is killed, the clients that talk to it over HTTP, and what they were told."""
+"""Clients that keep a real host busy while it is killed, and what they were told."""
 
 import asyncio
-import contextlib
-import json
 import os
 import random
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from tests.ports import free_port
+from tests.chaos.host_process import HostProcess
+from tests.chaos.http_client import BROKEN
 
-from bollard.host.clock import SystemClock
-from bollard.host.limits import HOUSEKEEPING_S
 from bollard.host.log.rebuild import rebuild
-from bollard.host.runs.hub import StreamRecord
-from bollard.host.simulator.history import History, View
+from bollard.host.simulator.history import History
 from bollard.host.simulator.ledger import chain_problems, run_problems
 from bollard.host.store.boundary import Store
-from bollard.host.store.opening import choose_store
 from bollard.trust import load_or_make_signing_key
 
 HERE = Path(__file__).parent
-PATIENCE_S = 30.0
-BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
-
-
-class Answer:
-    """One HTTP response: its head, and its body as it comes."""
-
-    def __init__(self, status: int, headers: dict[str, str], reader: asyncio.StreamReader) -> None:
-        self.status = status
-        self.headers = headers
-        self._reader = reader
-
-    async def body(self) -> AsyncIterator[bytes]:
-        """The pieces of the body; raises one of `BROKEN` when the connection breaks before its end."""
-        if "content-length" in self.headers:
-            yield await self._reader.readexactly(int(self.headers["content-length"]))
-            return
-        while left := int((await self._reader.readuntil(b"\r\n")).strip(), 16):
-            while left:  # what has come counts, also of a chunk that is cut
-                piece = await self._reader.read(left)
-                if not piece:
-                    raise EOFError("the connection ended inside a chunk")
-                left -= len(piece)
-                yield piece
-            await self._reader.readexactly(2)
-
-    async def json(self) -> Any:
-        return json.loads(b"".join([piece async for piece in self.body()]))
-
-    async def events(self) -> AsyncIterator[StreamRecord]:
-        """The events of a stream."""
-        buffer = b""
-        async for piece in self.body():
-            buffer += piece
-            while b"\n\n" in buffer:
-                event, buffer = buffer.split(b"\n\n", 1)
-                if not event.startswith(b":"):
-                    yield _record(event)
-
-
-def _record(event: bytes) -> StreamRecord:
-    fields = dict(line.split(b": ", 1) for line in event.split(b"\n"))
-    epoch, _, seq = fields.get(b"id", b"0.0").partition(b".")
-    return StreamRecord(int(epoch), int(seq), fields[b"event"].decode(), fields[b"data"])
-
-
-class Client:
-    """Speaks HTTP to one port. Every request has a connection of its own."""
-
-    def __init__(self, port: int, token: Callable[[], str]) -> None:
-        self.port = port
-        self._token = token
-
-    @contextlib.asynccontextmanager
-    async def request(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> AsyncIterator[Answer]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        try:
-            content = b"" if body is None else json.dumps(body).encode()
-            lines = [f"{method} {path} HTTP/1.1", "host: localhost", "connection: close"]
-            lines += [f"authorization: Bearer {self._token()}", f"content-length: {len(content)}"]
-            lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-            writer.write("\r\n".join([*lines, "", ""]).encode() + content)
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            pairs = (line.split(": ", 1) for line in head[1:] if line)
-            yield Answer(int(head[0].split()[1]), {name.lower(): value for name, value in pairs}, reader)
-        finally:
-            writer.close()
-
-    async def get(self, path: str) -> Any:
-        async with self.request("GET", path) as answer:
-            assert answer.status == 200, await answer.json()
-            return await answer.json()
-
-    async def post(self, path: str, body: Any) -> Any:
-        async with self.request("POST", path, body) as answer:
-            found = await answer.json()
-            assert answer.status in (200, 202), found
-            return found
-
-    async def watch(self, view: View) -> None:
-        """Read on where the view stands, until the run has ended or the connection has."""
-        headers = {"last-event-id": view.place} if view.place else {}
-        async with self.request("GET", f"/api/v1/runs/{view.run_id}/stream", headers=headers) as answer:
-            assert answer.status == 200, await answer.json()
-            async for record in answer.events():
-                view.see(record)
-
-    async def run(self, agent: str, data: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
-        """One run from its event to its end: all its records."""
-        body = {"agent": agent, "input": {"text": "hello"}, "data": data, **fields}
-        async with asyncio.timeout(PATIENCE_S):
-            async with self.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
-                assert answer.status == 200, await answer.json()
-                return [json.loads(record.json) async for record in answer.events()]
-
-
-class HostProcess:
-    """A host that can be started, killed and started again on the same data and port."""
-
-    def __init__(
-        self,
-        data: Path,
-        plugins: list[Path],
-        *,
-        commands: dict[str, list[str]] | None = None,
-        runs_at_once: int = 64,
-        deadline_s: dict[str, float] | None = None,
-        retention_s: dict[str, float] | None = None,
-        housekeeping_s: float = HOUSEKEEPING_S,
-        environment: dict[str, str] | None = None,
-        inside: list[str] | None = None,
-        seen_at: Path | None = None,
-    ) -> None:
-        self.data = seen_at or data  # where it is from here, for a host that runs `inside` namespaces of its own
-        self._own_data = data
-        self._logs = data.parent / f"{data.name}.logs"
-        self._environment = environment or {}
-        self._inside = inside or []
-        self.port = free_port()
-        self.client = Client(self.port, self._token)
-        self.started_s: list[float] = []
-        self._options = {
-            "plugins": [str(path) for path in plugins],
-            "commands": commands or {},
-            "runs_at_once": runs_at_once,
-            "deadline_s": deadline_s or {},
-            "retention_s": retention_s or {},
-            "housekeeping_s": housekeeping_s,
-        }
-        self._process: asyncio.subprocess.Process | None = None
-        self._drain: asyncio.Task[None] | None = None
-        data.mkdir(parents=True, exist_ok=True)
-        self._logs.mkdir(exist_ok=True)
-
-    def _token(self) -> str:
-        return (self.data / "token").read_text()
-
-    def client_at(self, port: int) -> Client:
-        return Client(port, self._token)
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def command(self) -> list[str]:
-        # A host takes over what the other kind of journal left, in turn.
-        journal = "thread" if len(self.started_s) % 2 else "process"
-        options = {"data": str(self._own_data), "port": self.port, "journal": journal, **self._options}
-        return [sys.executable, str(HERE / "launch.py"), json.dumps(options)]
-
-    def listens(self, line: bytes) -> bool:
-        return line == b"listening\n"
-
-    async def start(self, kill_point: str = "") -> None:
-        """Returns when the host listens, or when it died before at its kill point."""
-        environment = {**os.environ, **self._environment, "BOLLARD_KILL_POINT": kill_point}
-        begun = time.monotonic()
-        with (self._logs / "stderr").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._inside,
-                *self.command(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                env=environment,
-            )
-        assert self._process.stdout is not None
-        async with asyncio.timeout(PATIENCE_S):
-            line = b"-"
-            while line and not self.listens(line):  # log lines come before it
-                line = await self._process.stdout.readline()
-        assert line or kill_point, (self._logs / "stderr").read_text()[-2000:]
-        self.started_s.append(time.monotonic() - begun)
-        self._drain = asyncio.create_task(self._swallow(self._process.stdout))
-
-    async def _swallow(self, output: asyncio.StreamReader) -> None:
-        with (self._logs / "stdout").open("ab") as log:
-            while piece := await output.read(65536):
-                log.write(piece)
-
-    async def died(self) -> int:
-        """Wait for its end; the exit code."""
-        assert self._process is not None
-        async with asyncio.timeout(PATIENCE_S):
-            code = await self._process.wait()
-            if self._drain is not None:
-                await self._drain
-        return code
-
-    async def end(self, how: signal.Signals) -> None:
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(how)
-        await self.died()
-
-    async def kill(self) -> None:
-        await self.end(signal.SIGKILL)
-
-    async def ready(self, *agents: str) -> None:
-        """Wait until these agents are known: their workers have introduced themselves."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                if (await self._agents()).issuperset(agents):
-                    return
-                await asyncio.sleep(0.02)
-
-    async def _agents(self) -> set[str]:
-        known, cursor = set[str](), ""
-        while True:
-            page = await self.client.get(f"/api/v1/agents?limit=100{cursor}")
-            known |= {item["agent_id"] for item in page["items"]}
-            if not page["has_more"]:
-                return known
-            cursor = f"&cursor={page['next_cursor']}"
-
-    async def health(self) -> dict[str, Any]:
-        """What the host says of itself."""
-        async with self.client.request("GET", "/readyz") as answer:
-            return await answer.json()
-
-    async def plugin(self, name: str) -> dict[str, Any]:
-        """What the host says of a plugin."""
-        return (await self.health())["plugins"][name]
-
-    def worker(self, plugin: Path) -> psutil.Process:
-        """The one worker of a plugin."""
-        children = psutil.Process(self.pid).children(recursive=True)
-        (found,) = [child for child in children if str(plugin) in child.cmdline()]
-        return found
-
-    async def until_plugin(self, name: str, status: str) -> dict[str, Any]:
-        async with asyncio.timeout(PATIENCE_S):
-            while (found := await self.plugin(name))["status"] != status:  # noqa: ASYNC110 -- another process
-                await asyncio.sleep(0.05)
-        return found
-
-    def open_store(self) -> Store:
-        store = choose_store("", self.data, SystemClock())
-        store.open()
-        return store
 
 
 def scripted_plan(dice: random.Random, event_id: str) -> dict[str, Any]:
@@ -339,9 +87,9 @@ class Chaos:
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
             assert isinstance(outcome, BROKEN), repr(outcome)
 
-    async def settle(self, within_s: float) -> None:
+    async def settle(self) -> None:
         """Every reader gets to the end of its run, and every event delivered again gets its first run."""
-        async with asyncio.timeout(within_s):
+        async with self.host.awaiting("the end of every run"):
             await asyncio.gather(*(self.host.client.watch(view) for view in self.history.views if not view.ended))
             for event_id in self.events:
                 await self.host.client.watch(self.history.view(await self.deliver(event_id)))
@@ -405,8 +153,7 @@ async def make_host(tmp_path: Path) -> AsyncIterator[Callable[..., HostProcess]]
 
     yield make
     for host in made:
-        if host._process is not None and host._process.returncode is None:
-            await host.kill()
+        await host.clear()
 
 
 @pytest.fixture(scope="session")

@@ -72,11 +72,19 @@ def main() -> None:
     sys.exit(asyncio.run(serve(host)))
 
 
+def _bound(port: int) -> socket.socket:
+    """The socket, before anything else is begun: a port that is taken must cost nothing."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    return listener
+
+
 async def serve(host: Host) -> int:
     """Until a signal comes, or until the host cannot write any more."""
+    listener = _bound(host.settings.port)
     app = await host.start()
     server = SayingServer(app, host.settings, stop_s=5)
-    listener = socket.create_server(("127.0.0.1", host.settings.port))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     broken = asyncio.create_task(host.broken.wait())
     await asyncio.wait({serving, broken}, return_when=asyncio.FIRST_COMPLETED)

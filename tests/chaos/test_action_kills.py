@@ -1,13 +1,9 @@
 """F01 for calls: the host is killed while a run does something. It was done once, and the next start says that nobody
 knows what came of it."""
 
-import asyncio
-
 import pytest
 
 from bollard.host.log.rebuild import rebuild
-
-PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -46,13 +42,15 @@ async def test_a_call_whose_host_was_killed_happened_once_and_its_outcome_is_unk
     await _granted(host)
     for number in range(repeats):
         path = tmp_path / f"mark{number}"
-        async with asyncio.timeout(PATIENCE_S):
+        async with host.awaiting("the call to be under way"):
             run_id = await _under_way(host, path)
         await host.kill()
         await host.start()
-        async with asyncio.timeout(PATIENCE_S):
-            async with host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer:
-                kinds = [record.type async for record in answer.events()]
+        async with (
+            host.awaiting("the end of the run whose host was killed"),
+            host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer,
+        ):
+            kinds = [record.type async for record in answer.events()]
         assert kinds[-1] == "run.ended"
         assert [kind for kind in kinds if kind.startswith("action.")] == ["action.started", "action.unknown"]
         (call,) = (await host.client.get(f"/api/v1/runs/{run_id}/calls"))["items"]

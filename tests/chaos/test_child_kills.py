@@ -17,8 +17,6 @@ from bollard.host.grants.grant import Grant
 from bollard.host.log.records import data_of
 from bollard.host.simulator.ledger import all_records, run_problems
 
-PATIENCE_S = 30
-RECOVERED_S = 30
 DEEPEST = 3
 AGENT = "nest"
 INSTANT = "some instant"
@@ -98,7 +96,7 @@ class Families:
 
     async def recovered(self):
         """No run of the host that was killed is without an end."""
-        async with asyncio.timeout(RECOVERED_S):
+        async with self.host.awaiting("the end of every run of the host that was killed"):
             while await self._unfinished():  # noqa: ASYNC110 -- another process
                 await asyncio.sleep(0.02)
 
@@ -110,7 +108,7 @@ class Families:
         await self.host.start()
         await self.recovered()
         await self.host.ready(AGENT)
-        await self.chaos.settle(within_s=PATIENCE_S)
+        await self.chaos.settle()
         await self.host.kill()
 
     def problems(self):
@@ -191,7 +189,7 @@ async def test_a_family_of_runs_has_one_end_each_whenever_the_host_dies(families
             await families.recovered()
             await host.ready(AGENT)
             nemesis = asyncio.create_task(kill_later(families, kill))
-            async with asyncio.timeout(PATIENCE_S):
+            async with families.host.awaiting("the host to die in the storm"):
                 await families.storm(clients=4)
             await nemesis
         assert await host.died() == -signal.SIGKILL, kill

@@ -14,7 +14,6 @@ import pytest
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.log.rebuild import rebuild
 
-PATIENCE_S = 40
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 FINAL = {"sent", "failed", "unknown"}
 
@@ -92,7 +91,7 @@ class Chat:
         """Everything is sent again, every run ends and every delivery is over."""
         for number in range(1, self.sent + 1):
             await self.write(number)
-        async with asyncio.timeout(PATIENCE_S):
+        async with self.host.awaiting("every run and every delivery to be over"):
             while any((await self.host.health())["runs"].values()) or any(  # noqa: ASYNC110 -- another process
                 item["status"] not in FINAL for item in await self.deliveries()
             ):
@@ -153,7 +152,7 @@ async def test_answers_leave_as_often_as_their_channel_allows_whenever_the_host_
         await chat.host.start(point)
         with contextlib.suppress(*BROKEN):
             await chat.host.ready("scripted")
-            async with asyncio.timeout(PATIENCE_S):
+            async with chat.host.awaiting("the host to die in the storm"):
                 await chat.storm()
         assert await chat.host.died() == -signal.SIGKILL, point
     await chat.host.start()

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 MIB = 1 << 20
-PATIENCE_S = 60
-HEAL_S = 60
 """Time from the moment there is space again to the moment something new is taken, on a machine that is busy too."""
 RUNS = 20
 ENDLESS = {"deltas": 1_000_000, "pause_ms": 100}
@@ -73,14 +71,13 @@ async def disk(request, tmp_path):
 
 
 async def _answer(host, method, path, body=None):
-    async with asyncio.timeout(PATIENCE_S):
-        async with host.client.request(method, path, body) as answer:
-            return answer.status, await answer.json()
+    async with host.awaiting("an answer"), host.client.request(method, path, body) as answer:
+        return answer.status, await answer.json()
 
 
 async def _until_refused(chaos):
     """Send events until one is refused; what the host said. Those that it still takes count as acknowledged."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with chaos.host.awaiting("an event to be refused"):
         while True:
             body = {"source": "chaos", "id": f"late{len(chaos.history.accepted)}", "type": "message.received"}
             status, found = await _answer(chaos.host, "POST", "/api/v1/events", {**body, "agent": "scripted"})
@@ -92,7 +89,7 @@ async def _until_refused(chaos):
 
 async def _until_taken(chaos):
     """Send one event again and again until it is taken; its run."""
-    async with asyncio.timeout(HEAL_S):
+    async with chaos.host.awaiting("an event to be taken again"):
         while True:
             with contextlib.suppress(AssertionError):
                 return await chaos.deliver("after")
@@ -120,7 +117,7 @@ async def _fill_and_free(disk, chaos, prefix):
         chaos.events[f"{prefix}{number}"] = ENDLESS
     views = [chaos.history.view(await chaos.deliver(event_id)) for event_id in list(chaos.events)]
     readers = [asyncio.create_task(host.client.watch(view)) for view in views]
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the first records of every run"):
         while not all(len(view.records) > 10 for view in views):  # noqa: ASYNC110 -- what readers were shown
             await asyncio.sleep(0.01)
     disk.fill()
@@ -134,12 +131,12 @@ async def _fill_and_free(disk, chaos, prefix):
     after = chaos.history.view(await _until_taken(chaos))
     await host.client.watch(after)
     assert b'"completed"' in after.records[-1].json
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the host to be ready again"):
         while not (await host.health())["ready"]:  # noqa: ASYNC110 -- another process
             await asyncio.sleep(0.05)
     for view in views:  # one that had nothing to write meanwhile goes on
         await _answer(host, "POST", f"/api/v1/runs/{view.run_id}/cancel", {})
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the end of every run"):
         await asyncio.gather(*readers)
     assert all(view.ended for view in views)
     assert all(b'"host.lost"' in view.records[-1].json or b'"cancelled"' in view.records[-1].json for view in views)
@@ -148,7 +145,7 @@ async def _fill_and_free(disk, chaos, prefix):
 async def _until_nothing_can_be_written(disk, host):
     """The host gives its reserve to what runs; that is taken too."""
     before = (await host.health())["journal"]["failures"]
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("a commit that fails"):
         while (await host.health())["journal"]["failures"] == before:
             disk.fill()
 

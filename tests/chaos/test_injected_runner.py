@@ -13,7 +13,6 @@ import pytest
 
 from bollard.host.log.rebuild import rebuild
 
-PATIENCE_S = 60
 CANARY = "canary7f3a91"
 KEY = "canary00beef"
 TOOLS = ["tool:builtin/http_fetch", "tool:local/obeyer/diary", "agent:accomplice"]
@@ -106,11 +105,11 @@ class Stage:
         return await self.went(found["run_id"]), found["run_id"]
 
     async def went(self, run_id):
-        async with asyncio.timeout(PATIENCE_S):
-            async with self.host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer:
-                said = [
-                    json.loads(record.json) async for record in answer.events() if record.type == "message.completed"
-                ]
+        async with (
+            self.host.awaiting("the end of the run"),
+            self.host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer,
+        ):
+            said = [json.loads(record.json) async for record in answer.events() if record.type == "message.completed"]
         (went,) = [each["data"]["message"]["content"] for each in said if each["data"].get("message_id") == "went"]
         return json.loads(went)
 
@@ -220,7 +219,7 @@ async def test_orders_of_a_page_meet_a_person_who_is_told_what_comes_together(st
     orders = [{"do": "diary"}, {"do": "obey page", "url": f"{url}/page"}]
     run = await stage.host.client.post("/api/v1/runs", {"agent": "victim", "input": {"text": json.dumps(orders)}})
     path = f"/api/v1/runs/{run['run_id']}"
-    async with asyncio.timeout(PATIENCE_S):
+    async with stage.host.awaiting("the run to wait for its approval"):
         while (await stage.host.client.get(path))["status"] != "waiting":  # noqa: ASYNC110 -- another process
             await asyncio.sleep(0.05)
     (item,) = (await stage.host.client.get("/api/v1/approvals?status=requested"))["items"]

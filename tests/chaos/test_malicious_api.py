@@ -8,7 +8,6 @@ import pytest
 
 from bollard.protocol import ACTIONS
 
-PATIENCE_S = 30
 PARAMS = {
     "models.invoke": {"model_id": "m", "messages": [{"role": "user", "content": "x"}]},
     "models.stream": {"model_id": "m", "messages": [{"role": "user", "content": "x"}]},
@@ -132,7 +131,7 @@ async def test_frames_that_were_recorded_before_a_restart_are_refused_after_it(e
     finished, _, _ = await _say(host, "evil0", calls=[_call("host.info")])
     event = {"source": "t", "id": "1", "type": "message.received", "agent": "evil1", "text": "go"}
     lost = (await host.client.post("/api/v1/events", {**event, "data": {"never": True}}))["run_id"]
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the run to be running"):
         while (await host.client.get(f"/api/v1/runs/{lost}"))["status"] != "running":  # noqa: ASYNC110 -- a process
             await asyncio.sleep(0.02)
     ledger = await _ledger(host, finished)

@@ -108,7 +108,10 @@ async def test_a_worker_that_never_answers_loses_its_run_after_the_grace(host):
     event = {"source": "t", "id": "1", "type": "message.received", "agent": "evil", "data": {"attack": "never"}}
     run_id = (await host.client.post("/api/v1/events", event))["run_id"]
     await host.client.post(f"/api/v1/runs/{run_id}/cancel", {})
-    async with asyncio.timeout(30), host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer:
+    async with (
+        host.awaiting("the end of the run"),
+        host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer,
+    ):
         records = [record async for record in answer.events()]
     assert b'"status":"cancelled"' in records[-1].json
     assert (await _attack(host, "fine"))[-1]["data"] == {"status": "completed"}, "another worker took its place"

@@ -16,7 +16,6 @@ import pytest
 
 from bollard.host.simulator.history import View
 
-PATIENCE_S = 30
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
 ENDLESS = {"deltas": 1_000_000, "pause_ms": 20}
@@ -47,13 +46,13 @@ async def test_what_was_unfinished_in_an_old_backup_is_not_done_again_and_places
     going = await _run(host.client, 2, ENDLESS)
     view = View(going)
     reader = asyncio.create_task(host.client.watch(view))
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the first records"):
         while len(view.records) < 20:  # noqa: ASYNC110 -- another process
             await asyncio.sleep(0.01)
     done = await asyncio.to_thread(command, "backup", tmp_path / "old.zip", "--data", host.data, "--with-keys")
     assert done.returncode == 0, done.stderr
     seen = len(view.records)
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("records after the backup"):
         while len(view.records) < seen + 50:  # noqa: ASYNC110 -- the time that the backup knows nothing of
             await asyncio.sleep(0.01)
     later = await _run(host.client, 3, {"deltas": 1})

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.chaos.patience import PATIENCE_S
 
 MIB = 1 << 20
 ROOM = 64 * MIB
 """What the worker may take beyond what it has."""
-PATIENCE_S = 30
 CGROUP = Path("/sys/fs/cgroup/memory")
 
 
@@ -58,14 +58,14 @@ async def _ends_with_its_runs(host, worker):
     """Two runs on the worker and one beside it, while one of the two takes all the memory there is."""
     beside = asyncio.create_task(host.client.run("scripted", {"deltas": 600, "pause_ms": 20}))
     neighbour = asyncio.create_task(host.client.run("faulty", {"fault": "sleep"}))
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("two live runs"):
         while (await host.health())["runs"]["live"] < 2:  # noqa: ASYNC110 -- another process
             await asyncio.sleep(0.01)
     hungry = asyncio.create_task(host.client.run("faulty", {"fault": "memory"}))
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the worker to be killed"):
         await asyncio.to_thread(worker.wait)
     assert not beside.done()
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the end of both runs"):
         both = await asyncio.gather(hungry, neighbour)
     for ended in both:
         assert ended[-1]["data"]["code"] == "runner.crashed"

@@ -8,9 +8,9 @@ import random
 import sys
 
 import pytest
+from tests.chaos.patience import PATIENCE_S
 
 AGENT = "courier"
-PATIENCE_S = 60.0
 POINTS = ["approval.before_detached", "approval.after_detached"]
 ACCESS = {
     "permissions": {"tools": ["call", "detail"]},
@@ -39,7 +39,7 @@ async def command(host, *arguments):
         stderr=asyncio.subprocess.PIPE,
         env=environment,
     )
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the command to end"):
         said, problem = await process.communicate()
     return process.returncode, json.loads(said) if said else problem.decode()
 

@@ -362,7 +362,7 @@ async def test_a_host_that_starts_after_a_power_loss_ends_every_run_and_forgets_
                 chaos.history.acknowledged("chaos", event_id, run_id)
         await chaos.host.start()
         await chaos.host.ready("scripted")
-        await chaos.settle(within_s=60)
+        await chaos.settle()
         await chaos.host.kill()
         assert not (found := chaos.problems()), (f"seed {seed}, place {place}", found[:5])
 

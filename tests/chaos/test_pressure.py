@@ -12,7 +12,6 @@ from bollard.protocol.limits import WINDOW_RESULTS
 MIB = 1 << 20
 GROWTH = 50 * MIB
 """Memory that a flood may cost the host."""
-PATIENCE_S = 30
 SLOW_MS = 500
 
 
@@ -84,7 +83,7 @@ class Flood:
                     self._begun.set()
 
     async def begun(self) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with self._host.awaiting("the first of the flood"):
             await self._begun.wait()
 
     @property
@@ -94,7 +93,7 @@ class Flood:
     async def cancel(self) -> str:
         """Stop it; the status it ended with."""
         await self._host.client.post(f"/api/v1/runs/{self.run_id}/cancel", {})
-        async with asyncio.timeout(PATIENCE_S):
+        async with self._host.awaiting("the end of the flood"):
             await self._reader
             while (found := await self._host.client.get(f"/api/v1/runs/{self.run_id}"))["finished_at"] is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
@@ -146,7 +145,7 @@ async def test_a_flood_without_end_costs_the_host_little_and_ends_when_it_is_can
 async def test_the_end_of_a_flood_costs_the_host_no_more_than_the_flood(host):
     async with gauged(host) as gauge:
         flood = Flood(host, fault="endless_deltas", size=10_000)
-        async with asyncio.timeout(PATIENCE_S):
+        async with host.awaiting("10 000 deltas"):
             while flood.deltas < 10_000:  # noqa: ASYNC110 -- what a reader was shown: 100 MB
                 await asyncio.sleep(0.05)
         await flood.cancel()

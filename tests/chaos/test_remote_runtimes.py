@@ -7,23 +7,23 @@ import signal
 import stat
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.chaos.patience import PATIENCE_S
 
 from bollard.runtime.host_address import HostAddress
 from bollard.runtime.key_file import RuntimeKey, load_key, make_key
 from bollard.runtime.remote_door import enrol, signed_headers
 from bollard.wire import ChannelClosed
 from bollard.wire.errors import HandshakeRefused
-from bollard.wire.limits import HEARTBEAT_S, HEARTBEAT_TIMEOUT_S
 from bollard.wire.remote_door import CHANNEL_PATH, KEY_HEADER
 from bollard.wire.websocket import connect_websocket
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
-PATIENCE_S = 30
+UNANSWERED = "the worker's loop is blocked"
+"""What is said of one that was asked whether it is there, and did not answer."""
 PLUGIN = """
     import asyncio, os, subprocess
     from bollard.sdk import RunContext, runner
@@ -138,7 +138,7 @@ async def invite(host, name: str = "box", **more) -> str:
 
 async def seen(host, name: str = "box", *statuses: str):
     """The runtime, once it has one of these statuses."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting(f"the runtime {name} to be one of {statuses}"):
         while True:
             _, found = await ask(host, "GET", f"/api/v1/runtimes/{name}")
             if found.get("status") in statuses and (found["presence"] is None or found["presence"]["plugin"]):
@@ -157,10 +157,12 @@ async def consent(host, name: str = "box"):
 async def run(host, text: str = "hello"):
     """A run from its event to its end: how it ended, and what was said."""
     body = {"agent": "distant", "input": {"text": text}}
-    async with asyncio.timeout(PATIENCE_S):
-        async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
-            assert answer.status == 200, await answer.json()
-            records = [json.loads(record.json) async for record in answer.events()]
+    async with (
+        host.awaiting("the end of a run of the runtime"),
+        host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer,
+    ):
+        assert answer.status == 200, await answer.json()
+        records = [json.loads(record.json) async for record in answer.events()]
     said = [each["data"]["message"]["content"] for each in records if each["type"] == "message.completed"]
     return records[-1]["data"], said
 
@@ -176,9 +178,11 @@ async def begin(host, text: str) -> str:
 
 
 async def end_of(host, run_id: str):
-    async with asyncio.timeout(PATIENCE_S):
-        async with host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer:
-            records = [json.loads(record.json) async for record in answer.events()]
+    async with (
+        host.awaiting("the end of the run"),
+        host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer,
+    ):
+        records = [json.loads(record.json) async for record in answer.events()]
     return records[-1]["data"]
 
 
@@ -236,26 +240,25 @@ async def test_a_runtime_is_enrolled_waits_for_a_yes_and_then_gets_runs(host, ma
 
 async def test_a_killed_runtime_ends_its_runs_and_a_new_run_waits_for_it(host, there):
     run_id = await begin(host, "wait")
-    began = time.monotonic()
     await there.end(signal.SIGKILL)
     end = await end_of(host, run_id)
     assert end["code"] == "runner.crashed"
-    assert time.monotonic() - began < HEARTBEAT_S, "nobody had to ask whether it is there"
+    assert UNANSWERED not in end["error"], "nobody had to ask whether it is there"
     next_run = asyncio.create_task(run(host, "again"))
     await seen(host, "box", "away")
     await there.start()
     assert (await next_run)[1] == ["you said again"]
 
 
-async def test_a_runtime_that_goes_silent_ends_its_runs_within_the_heartbeats_limits(host, there):
+async def test_a_runtime_that_goes_silent_is_asked_and_ends_its_runs(host, there):
     run_id = await begin(host, "wait")
-    began = time.monotonic()
     there.process.send_signal(signal.SIGSTOP)
     try:
-        assert (await end_of(host, run_id))["code"] == "runner.crashed"
+        end = await end_of(host, run_id)
     finally:
         there.process.send_signal(signal.SIGCONT)
-    assert time.monotonic() - began < HEARTBEAT_S + HEARTBEAT_TIMEOUT_S + PATIENCE_S
+    assert end["code"] == "runner.crashed"
+    assert UNANSWERED in end["error"]
     await seen(host, "box", "ready")
     assert (await run(host))[1] == ["you said hello"], "it came back as a new process"
 
@@ -281,11 +284,11 @@ async def test_a_runtime_that_dies_with_its_plugin_is_a_crash_of_that_run_alone(
 
 async def test_a_revoked_runtime_is_cut_at_once_and_never_let_in_again(host, there):
     run_id = await begin(host, "wait")
-    began = time.monotonic()
     status, _ = await ask(host, "DELETE", "/api/v1/runtimes/box")
     assert status == 200
-    assert (await end_of(host, run_id))["code"] == "runner.crashed"
-    assert time.monotonic() - began < HEARTBEAT_S, "nobody had to ask whether it is there"
+    end = await end_of(host, run_id)
+    assert end["code"] == "runner.crashed"
+    assert UNANSWERED not in end["error"], "nobody had to ask whether it is there"
     assert await there.ended() == 4
     assert "the host let this runtime go" in there.said.read_text()
     await there.start()
@@ -422,11 +425,13 @@ async def test_a_runtime_enrolled_for_one_plugin_waits_with_any_other(host, make
 async def test_much_goes_both_ways_beside_small_runs_and_nothing_is_lost(host, there):
     sent = "flood" + "y" * 200_000
     body = {"agent": "distant", "input": {"text": sent}}
-    async with asyncio.timeout(PATIENCE_S):
-        async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
-            flood = asyncio.create_task(_all(answer))
-            small = await asyncio.gather(*(run(host, str(number)) for number in range(20)))
-            records = await flood
+    async with (
+        host.awaiting("both ways to be over"),
+        host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer,
+    ):
+        flood = asyncio.create_task(_all(answer))
+        small = await asyncio.gather(*(run(host, str(number)) for number in range(20)))
+        records = await flood
     assert [said for _, said in small] == [[f"you said {number}"] for number in range(20)]
     shown = [each["data"]["chunk"]["content"] for each in records if each["type"] == "message.delta"]
     assert "".join(shown) == "".join(f"{number} " + "x" * 200_000 for number in range(80))

@@ -5,7 +5,6 @@ import contextlib
 from collections import Counter
 
 CLIENTS = 4
-PATIENCE_S = 20
 RIGHTS = ["runs.read"]
 
 
@@ -53,7 +52,7 @@ async def test_what_is_repeated_after_a_kill_is_done_once_or_not_known(make_host
         storm = asyncio.gather(*(maker.until_the_host_dies() for maker in makers))
         await asyncio.sleep(random.uniform(0.1, 0.6))  # the fault itself: an instant that the seed chose
         await host.kill()
-        async with asyncio.timeout(PATIENCE_S):
+        async with host.awaiting("the clients to notice that the host died"):
             await storm
         await host.start()
         for maker in makers:

@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.chaos.patience import PATIENCE_S
 
-PATIENCE_S = 30
 CLIENTS = 8
 PAUSE_S = 0.05
 """Between two tries of what was not answered."""
@@ -44,8 +44,7 @@ async def up(host_class, scripted, tmp_path):
     }
     up = Up(tmp_path / "data", [], environment=variables)
     yield up
-    if up._process is not None and up._process.returncode is None:
-        await up.kill()
+    await up.clear()
 
 
 @pytest.fixture

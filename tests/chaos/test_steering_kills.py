@@ -15,7 +15,6 @@ from bollard.host.simulator.ledger import all_records, chain_problems, ledger_of
 from bollard.host.simulator.messages import message_problems
 from bollard.trust import load_or_make_signing_key
 
-PATIENCE_S = 30
 BROKEN = (ConnectionError, EOFError, asyncio.IncompleteReadError)
 CONVERSATIONS = ("room", "hall")
 
@@ -84,7 +83,7 @@ class Talk:
 
     async def settle(self):
         """Everything is sent again, and everything comes to its end."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with self.host.awaiting("everything to come to its end"):
             await asyncio.gather(*(self.host.client.watch(view) for view in self.history.views if not view.ended))
             for text in self.sent:
                 await self.send(text)
@@ -131,7 +130,7 @@ async def test_no_message_is_swallowed_or_answered_twice_whenever_the_host_dies(
         await host.start(point)
         with contextlib.suppress(*BROKEN):  # it may die before it is ready: recovery commits too
             await host.ready("listener")
-            async with asyncio.timeout(PATIENCE_S):
+            async with host.awaiting("the host to die in the storm"):
                 await talk.storm()
         assert await host.died() == -signal.SIGKILL, point
     await host.start()
@@ -172,14 +171,14 @@ async def test_a_message_that_was_on_its_way_into_a_run_gets_its_own_run_after_t
     await host.ready("listener")
     again = await talk.send(second)
     assert again["first"] is False, "it was on disk before the host died"
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the message's own run"):
         while (again := await talk.send(second))["run_id"] is None:  # noqa: ASYNC110 -- recovery gives it its run
             await asyncio.sleep(0.02)
     assert again["run_id"] != running
     lost = await host.client.get(f"/api/v1/runs/{running}")
     assert lost["status_reason"] == "host.lost"
     await host.client.post(f"/api/v1/runs/{again['run_id']}/cancel", {})
-    async with asyncio.timeout(PATIENCE_S):
+    async with host.awaiting("the end of every run"):
         while any((await host.health())["runs"].values()):  # noqa: ASYNC110 -- another process
             await asyncio.sleep(0.05)
     await host.kill()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Literal
 
 import pytest
+from tests.told import Told
 
 from bollard.protocol import ChannelLimits, LogRecord, PluginIdentity, WorkerIdentity
 from bollard.wire import (
@@ -37,27 +38,6 @@ PATIENCE_S = 120.0
 HANG_S = 60.0
 PLUGIN = PluginIdentity(author="acme", name="helpdesk", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
-
-
-class Told:
-    """Somebody who is told things and can be waited for."""
-
-    def __init__(self) -> None:
-        self._waiters: list[asyncio.Future[None]] = []
-
-    def tell(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        """Wait until something that was told makes the condition true."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():
-                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._waiters.append(waiter)
-                await waiter
 
 
 class Listener(Told):

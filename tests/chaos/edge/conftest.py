@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.chaos.patience import PATIENCE_S
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
-PATIENCE_S = 60.0
 MIRROR = """
     from bollard.sdk import RunContext, runner
 

@@ -1,0 +1,42 @@
+"""A host that cannot start ends, whatever it was about to begin; and a test that waits for one in vain says why."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.chaos import patience
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_loop_that_ends_while_it_starts_a_worker_ends_and_leaves_no_worker(loop):
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    program = [sys.executable, "-m", "tests.chaos.cut_starts", loop]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=patience.PATIENCE_S, check=False)
+    *outcomes, left = done.stdout.split("\n")[:-1]
+    assert (set(outcomes), left) == ({"cut", "started"}, "left 0"), done.stderr
+
+
+async def test_a_host_whose_port_is_taken_says_so_and_ends(make_host, scripted):
+    host = make_host(scripted)
+    with socket.create_server(("127.0.0.1", host.port)), pytest.raises(AssertionError, match="Address already in use"):
+        await host.start()
+    assert await host.died() == 1
+
+
+async def test_a_wait_in_vain_says_how_the_host_stands(make_host, scripted, monkeypatch):
+    host = make_host(scripted)
+    await host.start()
+    await host.ready("scripted")
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.01)
+    with pytest.raises(AssertionError) as said:
+        async with host.awaiting("something that never comes"):
+            await asyncio.Event().wait()
+    monkeypatch.undo()
+    for part in ("something that never comes", "journal_process", '"scripted": {', "listening\n"):
+        assert part in str(said.value)
