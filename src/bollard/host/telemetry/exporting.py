@@ -1,12 +1,11 @@
-"""Whether spans leave this host, and how: a queue, an encoder, and the link to a collector."""
+"""Whether spans leave this host, and how: a queue, and what sends. That is loaded where an endpoint is set: an HTTP
+client is memory that nobody else needs."""
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping
 
 from bollard.host.limits import SPAN_STOP_S
-from bollard.host.telemetry.collector import CollectorLink, collector_of
-from bollard.host.telemetry.otlp import SpanEncoder
 from bollard.host.telemetry.span_queue import SpanQueue
-from bollard.host.telemetry.tracer import Span
 
 __all__ = ["SpanExport", "span_export"]
 
@@ -31,12 +30,6 @@ def span_export(endpoint: str, *, version: str, instance: str, environment: Mapp
     """Nothing without an endpoint. Raises `SettingsError` for certificates that cannot be read."""
     if not endpoint:
         return None
-    collector = collector_of(endpoint, environment)
-    named = {"service.name": "bollard", "service.version": version, "service.instance.id": instance}
-    encode = SpanEncoder({**named, **collector.resource}, scope="bollard.host", version=version)
-    link = CollectorLink(collector)
-
-    def send(spans: Sequence[Span]) -> bool:
-        return link.send(encode(spans))
-
-    return SpanExport(SpanQueue(send, ended=link.hang_up), link.give_up)
+    sending = importlib.import_module("bollard.host.telemetry.sending")
+    sender = sending.open_sender(endpoint, version=version, instance=instance, environment=environment)
+    return SpanExport(SpanQueue(sender.send, ended=sender.link.hang_up), sender.link.give_up)
