@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.loaded_command import LoadedCommand
 from tests.ports import free_port
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
@@ -50,19 +51,24 @@ class Finished:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+@pytest.fixture(scope="session")
+def loaded_command() -> Iterator[LoadedCommand]:
+    command = LoadedCommand(environment())
+    yield command
+    command.close()
+
+
 @pytest.fixture
-def bollard(tmp_path: Path) -> Callable[..., Finished]:
-    """Run the installed command in an empty folder and wait for its end."""
+def bollard(tmp_path: Path, loaded_command: LoadedCommand) -> Callable[..., Finished]:
+    """Run the command in an empty folder and wait for its end."""
 
     def run(*arguments: str, stdin: str | bytes = "", cwd: Path | None = None, **variables: str) -> Finished:
-        done = subprocess.run(
-            [BOLLARD, *arguments],
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
+        done = loaded_command.run(
+            arguments,
+            stdin.encode() if isinstance(stdin, str) else stdin,
             cwd=cwd or tmp_path,
-            env=environment(**variables),
-            timeout=PATIENCE_S,
-            check=False,
+            environment=environment(**variables),
+            timeout_s=PATIENCE_S,
         )
         return Finished(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
 
