@@ -20,6 +20,7 @@ from bollard.host.store.opening import choose_store
 
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
 SERVERS = ("postgresql://postgres@127.0.0.1:5432/postgres", "postgresql://root@127.0.0.1:5432/postgres")
+SHORT_ROUNDS, SLICE = 4, 5
 
 # One process that loads the migration machinery, and forks one that dies for each statement: first before the
 # statement, then after it, until one lives to the end.
@@ -33,6 +34,7 @@ from bollard.host.clock import SystemClock
 from bollard.host.store.opening import choose_store
 
 database, data, most = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+first, step = int(sys.argv[5]), int(sys.argv[6])
 left = 0
 
 def die(*_):
@@ -44,7 +46,7 @@ def die(*_):
 def deaths(moment):
     global left
     event.listen(Engine, moment, die)
-    for last in range(1, most):
+    for last in range(first, most, step):
         child = os.fork()
         if child == 0:
             left = last
@@ -132,10 +134,14 @@ def old(request, tmp_path):
 
 
 @pytest.mark.parametrize("moment", ["before_cursor_execute", "after_cursor_execute"])
-def test_an_upgrade_that_is_killed_at_any_statement_leaves_what_was_there_and_is_completed_by_the_next(old, moment):
+def test_an_upgrade_that_is_killed_at_any_statement_leaves_what_was_there_and_is_completed_by_the_next(
+    old, moment, seed, rounds
+):
     before = old.hashes()
     assert before
+    step = 1 if rounds > SHORT_ROUNDS else SLICE  # every statement in `make chaos`, every few in what a commit runs
     command = [sys.executable, "-c", KILLED_EVERYWHERE, old.database, str(old.data), "1000", moment]
+    command += [str(1 + seed % step), str(step)]
     killed = 0
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

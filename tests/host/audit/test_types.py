@@ -27,7 +27,7 @@ WRITTEN_IN = {
     "run.created": "runs/creation.py",
     "run.started": "runs/live.py",
     "run.waiting": "runs/parked.py",
-    "run.ended": "runs/live.py",
+    "run.ended": "runs/course.py",
     "run.cancelled": "runs/live.py",
     "steering.queued": "intake/steering.py",
     "steering.injected": "intake/steering.py",
