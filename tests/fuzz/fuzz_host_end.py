@@ -89,6 +89,10 @@ class Owner:
         if call.action == "answer":
             call.answer(call.params)
 
+    def crowded(self, call: Any, times: int) -> None:
+        if times != 1:
+            raise AssertionError("a channel tells them one by one")
+
     def struck(self, strike: Any) -> None:
         strikes = self.channel_strikes if strike.run_id is None else self.run_strikes
         if strikes and strikes[-1] != "nothing":

@@ -96,6 +96,9 @@ class Played:
             task.add_done_callback(self._tasks.discard)
         self._driver.tell()
 
+    def crowded(self, call: RunCall, times: int) -> None:
+        self._driver.tell()
+
     def struck(self, strike: Strike) -> None:
         self.strikes.append(strike)
         self._driver.tell()

@@ -119,6 +119,7 @@ class Sink(Told):
         self.gaps: list[tuple[int, int]] = []
         self.refusals: list[tuple[int, str]] = []
         self.calls: list[RunCall] = []
+        self.crowd: list[str] = []
         self.strikes: list[Strike] = []
         self.ends: list[RunEnd] = []
         self.bytes = 0
@@ -150,6 +151,10 @@ class Sink(Told):
         self.calls.append(call)
         if self.on_call is not None:
             self.on_call(call)
+        self.tell()
+
+    def crowded(self, call: RunCall, times: int) -> None:
+        self.crowd += [call.action] * times
         self.tell()
 
     def struck(self, strike: Strike) -> None:

@@ -105,9 +105,10 @@ async def test_a_runs_calls_are_answered_up_to_32_at_once_and_the_next_is_rate_l
     calls = [asyncio.create_task(run.call("a", {"n": number})) for number in range(limits.CALLS_IN_FLIGHT)]
     await sink.until(lambda: len(sink.calls) == limits.CALLS_IN_FLIGHT)
     with pytest.raises(RemoteError) as caught:
-        await run.call("a", {})
+        await run.call("b", {})
     assert caught.value.api_error.code == "rate_limited"
     assert caught.value.api_error.retryable
+    assert (sink.crowd, len(sink.calls)) == (["b"], limits.CALLS_IN_FLIGHT), "the owner is told, and has nothing to do"
     await channel.handler.until(lambda: len(channel.handler.runs) == 2)
     assert await channel.handler.runs[1].call("a", {}) == 1
     sink.calls[0].answer("first")

@@ -166,6 +166,10 @@ class Turn:
 
         call.on_given_up = give_up
 
+    def crowded(self, call: RunCall, times: int) -> None:
+        many = f"{times} × {call.action}"
+        self._renderer.rejected("api.denied", f"{many}: {limits.CALLS_IN_FLIGHT} calls are unanswered already")
+
     def struck(self, strike: Strike) -> None:
         self._renderer.rejected(f"strike {strike.count}", f"{strike.fault}: {strike.detail}")
         if strike.ends == "run" and self.reason is None:  # the channel has sent the cancellation

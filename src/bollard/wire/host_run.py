@@ -57,6 +57,10 @@ class RunSink(Protocol):
 
     def called(self, call: RunCall) -> None: ...
 
+    def crowded(self, call: RunCall, times: int) -> None:
+        """So many calls came while as many as may be were unanswered, this one first. They are refused already."""
+        ...
+
     def struck(self, strike: Strike) -> None:
         """The run broke the protocol; `strike.ends == "run"` asks the owner to end it."""
         ...
@@ -187,6 +191,7 @@ class HostRun:
         if len(self._calls) >= limits.CALLS_IN_FLIGHT:
             message = f"{limits.CALLS_IN_FLIGHT} calls of this run are unanswered already"
             call.refuse(AgentAPIError(code="rate_limited", message=message, retryable=True))
+            self._sink.crowded(call, 1)
             return
         self._calls[call.id] = call
         self._sink.called(call)

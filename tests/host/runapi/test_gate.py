@@ -155,6 +155,31 @@ async def test_every_call_is_in_the_log_of_its_run_with_what_it_asked_for_and_wh
     assert (facts.runner_id, facts.conversation, facts.actor_id) == ("plugin:acme/parrot/default", "room", "ann")
 
 
+@pytest.mark.requirement("P06-11")
+async def test_a_flood_leaves_its_first_call_and_its_number_when_it_stops_and_when_its_run_ends(
+    memory_house: Any,
+) -> None:
+    house = memory_house
+    run, brief = await house.begin(), await house.begin(conversation="brief")
+
+    async def flood(of: Any, times: int) -> None:
+        for _ in range(limits.CALLS_BURST):
+            await house.ask(of, "host.info")
+        for _ in range(times):
+            await house.refusal(of, "state.list", scope="conversation")
+
+    await flood(run, 5)
+    house.clock.advance(1)
+    await house.ask(run, "host.info")
+    await house.end(run)
+    await flood(brief, 3)
+    await house.end(brief)
+
+    first = {"action": "state.list", "outcome": "rate_limited", "resource": "conversation"}
+    assert house.records(run, "api.denied") == [first, {"outcome": "rate_limited", "count": 5}]
+    assert house.records(brief, "api.denied") == [first, {"outcome": "rate_limited", "count": 3}]
+
+
 @pytest.mark.requirement("P05-32")
 async def test_a_call_waits_for_the_results_that_came_before_it(house: Any) -> None:
     run = await house.begin()

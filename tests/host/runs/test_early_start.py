@@ -10,7 +10,7 @@ from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyP
 from bollard.host.errors import StorageUnavailable
 from bollard.host.runs import dispatcher
 from bollard.protocol import limits
-from bollard.wire import WorkerRun
+from bollard.wire import RemoteError, WorkerRun, decode
 
 Stages = Callable[..., Awaitable[Any]]
 STATELESS = AgentPolicy(
@@ -59,6 +59,34 @@ async def test_a_runner_begins_before_its_run_is_on_disk_and_is_heard_after_it(s
     assert seqs == sorted(set(seqs))
     assert stage.row(accepted.run_id).status == "completed"
     assert len(worker.runs) == 1
+
+
+async def test_calls_that_crowd_before_the_run_is_on_disk_are_in_its_log(gate: Any, stages: Stages) -> None:
+    refused: list[str] = []
+
+    async def ask(worker: Any, run: WorkerRun) -> None:
+        try:
+            await run.call("host.info", {})
+        except RemoteError as error:
+            refused.append(error.api_error.code)
+            worker.tell()
+
+    async def crowd(worker: Any, run: WorkerRun) -> None:
+        await asyncio.gather(*(ask(worker, run) for _ in range(limits.CALLS_IN_FLIGHT + 9)))
+        await worker.complete(run)
+
+    stage = await stages(gate.store, crowd)
+    stage.agent(policy=STATELESS)
+    gate.shut()
+    worker = stage.pool.slots[0].worker
+    task = accepting(stage)
+    await gate.arrival()
+    await worker.until(lambda: len(refused) == 9)
+    gate.lift()
+    accepted = await task
+    await stage.read(accepted.run_id)
+    denied = [decode(record.data) for record in stage.records(accepted.run_id) if record.type == "api.denied"]
+    assert denied == [{"action": "host.info", "outcome": "rate_limited"}, {"outcome": "rate_limited", "count": 9}]
 
 
 async def test_a_run_that_the_disk_refused_is_stopped_and_leaves_nothing(stage: Any, gate: Any) -> None:

@@ -83,9 +83,7 @@ class RunApi:
         if isinstance(admitted, AgentAPIError):
             self._deny(run, call, admitted)
             return
-        if run.calls_limited > 1:
-            run.note("api.denied", {"outcome": "rate_limited", "count": run.calls_limited}, pressing=False)
-        run.calls_limited = 0
+        run.say_limited()
         run.calls_in_flight += 1
         run.calls += 1
         task = asyncio.create_task(self._answer(run, call, admitted))
@@ -93,14 +91,23 @@ class RunApi:
         task.add_done_callback(self._tasks.discard)
         call.on_given_up = task.cancel
 
+    def crowded(self, run: LiveRun, call: ApiCall, times: int) -> None:
+        """The channel refused it and its like, as the gate would have."""
+        self._note_denied(run, call, "rate_limited", times)
+
     def _deny(self, run: LiveRun, call: ApiCall, error: AgentAPIError) -> None:
-        """Refused before anything happened. Of a flood the first is recorded, and later how many there were."""
-        self._counts.deny(error.code)
-        self._end_span(self._span(run), run, call, error.code)
-        if error.code != "rate_limited" or not run.calls_limited:
-            self._record(run, call, error.code, None)
-        run.calls_limited += error.code == "rate_limited"
+        """Refused before anything happened."""
+        self._note_denied(run, call, error.code, 1)
         call.refuse(error)
+
+    def _note_denied(self, run: LiveRun, call: ApiCall, code: str, times: int) -> None:
+        """Of a flood the first is recorded, and later how many there were."""
+        self._counts.deny(code, times)
+        self._end_span(self._span(run), run, call, code)
+        limited = code == "rate_limited"
+        if not limited or not run.calls_limited:
+            self._record(run, call, code, None)
+        run.calls_limited += times if limited else 0
 
     # --- before anything happens ---
 

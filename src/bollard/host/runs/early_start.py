@@ -26,6 +26,7 @@ class EarlyStart:
         self.pool = pool
         self.slot = slot
         self._kept: list[Callable[[RunSink], None]] = []
+        self._crowd = 0
         self._dropped = False
         self._run_id = run_id
         self._run = slot.start_run(run_id, request, self)
@@ -74,6 +75,12 @@ class EarlyStart:
     def called(self, call: RunCall) -> None:
         """One of a run that is dropped is not answered: its run ends, and with it the call."""
         self._keep(lambda sink: None if call.given_up else sink.called(call))
+
+    def crowded(self, call: RunCall, times: int) -> None:
+        """A flood is kept as its first call and a number."""
+        self._crowd += times
+        if self._crowd == times:
+            self._keep(lambda sink: sink.crowded(call, self._crowd))
 
     def struck(self, strike: Strike) -> None:
         self._keep(lambda sink: sink.struck(strike))

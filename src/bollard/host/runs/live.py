@@ -47,6 +47,10 @@ class ApiOfRuns(Protocol):
 
     def called(self, run: "LiveRun", call: ApiCall) -> None: ...
 
+    def crowded(self, run: "LiveRun", call: ApiCall, times: int) -> None:
+        """So many calls were refused on the way here, this one first: too many are unanswered."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPorts:
@@ -237,6 +241,12 @@ class LiveRun:
         self.flush()
         return True
 
+    def say_limited(self) -> None:
+        """How many calls in a row came too fast. The first of them has a record of its own."""
+        limited, self.calls_limited = self.calls_limited, 0
+        if limited > 1:
+            self.note("api.denied", {"outcome": "rate_limited", "count": limited}, pressing=False)
+
     def withholds(self, content: bytes) -> bool:
         """Whether a content has a secret of the workspace in it, and must not be kept."""
         return self._recording.withholds(content)
@@ -294,6 +304,9 @@ class LiveRun:
     def called(self, call: ApiCall) -> None:
         self._touch()
         self._ports.api.called(self, call)
+
+    def crowded(self, call: ApiCall, times: int) -> None:
+        self._ports.api.crowded(self, call, times)
 
     def struck(self, strike: Strike) -> None:
         self._record("result.rejected", {"reason": strike.fault, "problem": strike.detail, "strike": strike.count})
@@ -353,6 +366,7 @@ class LiveRun:
         """What was held back, and what became of whatever is under way."""
         self._recording.say_rest()
         self._recording.close_deltas()
+        self.say_limited()
         for told in tuple(self.closing):
             told()
 

@@ -94,9 +94,9 @@ class RunCounts:
     def act(self, status: str) -> None:
         self.actions[status] = self.actions.get(status, 0) + 1
 
-    def deny(self, code: str) -> None:
+    def deny(self, code: str, times: int = 1) -> None:
         known = code if code in ERROR_MEANINGS else _OTHER
-        self.denied[known] = self.denied.get(known, 0) + 1
+        self.denied[known] = self.denied.get(known, 0) + times
 
 
 class JournalCounts:
