@@ -15,6 +15,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.saved_changes import SavedChanges
 from bollard.host.mcp.source import McpSource
 from bollard.host.models.calling import Asker, ModelDesk
+from bollard.host.models.pricing import guess_texts
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.skill_folders import PluginSkillFolders
 from bollard.host.plugins.tool_source import PluginTools
@@ -26,9 +27,6 @@ from bollard.host.store.boundary import Store
 from bollard.protocol import RerankScore
 
 __all__ = ["Abilities", "open_abilities", "rerank_with"]
-
-_LETTERS_OF_TOKEN = 3
-"""How many letters make a token, roughly: it is only the pace of a model that is guessed by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ def rerank_with(desk: ModelDesk) -> Rerank:
     """Knowledge bases ask models through this where no run asks: the workspace pays."""
 
     async def rerank(workspace: str, model_id: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
-        tokens = sum(map(len, (query, *texts))) // _LETTERS_OF_TOKEN
+        tokens = guess_texts((query, *texts))
         async with desk.place(Asker(workspace=workspace, by="knowledge"), model_id, tokens) as place:
             return await place.backend.rerank(query, texts, None, place.key)
 
