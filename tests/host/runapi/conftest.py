@@ -73,6 +73,11 @@ class Call:
     def refuse(self, error: AgentAPIError) -> None:
         self.outcome.set_exception(Refused(error))
 
+    def give_up(self) -> None:
+        """The worker does not want it, or the rest of it."""
+        self.given_up = True
+        self.on_given_up()
+
 
 class StreamedCall(Call):
     """One that is answered in pieces."""
@@ -85,11 +90,6 @@ class StreamedCall(Call):
 
     async def chunk(self, data: Any) -> None:
         self.chunks.append(data)
-
-    def give_up(self) -> None:
-        """The worker does not want the rest."""
-        self.given_up = True
-        self.on_given_up()
 
 
 def agent(agent_id: str = "parrot", workspace: str = "default", plugin: str = "acme/parrot", **more: Any) -> Agent:
@@ -192,9 +192,12 @@ class House:
 
     async def ask(self, run: LiveRun, action: str, /, **params: Any) -> Any:
         """The answer of the run API; raises `Refused`."""
+        return await self.begin_call(run, action, **params).outcome
+
+    def begin_call(self, run: LiveRun, action: str, /, **params: Any) -> "Call":
         call = Call(action, params)
         self._api.called(run, call)  # type: ignore[arg-type]
-        return await call.outcome
+        return call
 
     def begin_stream(self, run: LiveRun, action: str, /, **params: Any) -> "StreamedCall":
         call = StreamedCall(action, params)

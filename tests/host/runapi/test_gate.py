@@ -180,6 +180,37 @@ async def test_a_flood_leaves_its_first_call_and_its_number_when_it_stops_and_wh
     assert house.records(brief, "api.denied") == [first, {"outcome": "rate_limited", "count": 3}]
 
 
+@pytest.mark.requirement("P06-11", "P06-12")
+async def test_a_call_that_is_given_up_at_once_leaves_its_place_and_a_record(memory_house: Any) -> None:
+    house = memory_house
+    run = await house.begin()
+
+    for _ in range(limits.CALLS_IN_FLIGHT + 1):
+        house.begin_call(run, "host.info").give_up()
+
+    assert run.calls_in_flight == 0
+    assert run.closing == set()
+    await house.end(run)
+    outcomes = [(data["action"], data["outcome"]) for data in house.records(run, "api.called")]
+    assert outcomes == [("host.info", "cancelled")] * (limits.CALLS_IN_FLIGHT + 1)
+
+
+async def test_a_call_that_its_runs_end_cut_is_in_the_log(memory_house: Any) -> None:
+    house = memory_house
+    run, never = await house.begin(), asyncio.Event()
+
+    async def slow(asking: Any, params: Any) -> Any:
+        await never.wait()
+
+    house.handlers["host.info"] = slow
+    call = house.begin_call(run, "host.info")
+    await house.end(run)
+    call.give_up()
+
+    outcomes = [(data["action"], data["outcome"]) for data in house.records(run, "api.called")]
+    assert outcomes == [("host.info", "cancelled")]
+
+
 @pytest.mark.requirement("P05-32")
 async def test_a_call_waits_for_the_results_that_came_before_it(house: Any) -> None:
     run = await house.begin()

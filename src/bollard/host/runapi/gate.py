@@ -6,6 +6,7 @@ parameters, the grant. Then the handler, within the time that is left. Every cal
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -57,6 +58,31 @@ _GONE: Final = AgentAPIError(code="not_found", message="there is no such run")
 _NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has no such action")
 
 
+class _Asked:
+    """A call that is being answered."""
+
+    __slots__ = ("_settle", "call", "run", "settled", "span", "started")
+
+    def __init__(
+        self,
+        run: LiveRun,
+        call: ApiCall,
+        started: float,
+        span: OpenSpan | None,
+        settle: Callable[["_Asked", str], None],
+    ) -> None:
+        self.run = run
+        self.call = call
+        self.started = started
+        self.span = span
+        self.settled = False
+        self._settle = settle
+
+    def cut(self) -> None:
+        """Its run ends, or nobody waits for it any more, before anything came of it."""
+        self._settle(self, "cancelled")
+
+
 class RunApi:
     """One per host."""
 
@@ -86,10 +112,13 @@ class RunApi:
         run.say_limited()
         run.calls_in_flight += 1
         run.calls += 1
-        task = asyncio.create_task(self._answer(run, call, admitted))
+        span = None if call.action in SPANS_OF_THEIR_OWN else self._span(run)
+        asked = _Asked(run, call, self._clock.monotonic(), span, self._settle)
+        run.closing.add(asked.cut)
+        task = asyncio.create_task(self._answer(asked, admitted))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        call.on_given_up = task.cancel
+        call.on_given_up = partial(self._give_up, asked, task)
 
     def crowded(self, run: LiveRun, call: ApiCall, times: int) -> None:
         """The channel refused it and its like, as the gate would have."""
@@ -156,17 +185,12 @@ class RunApi:
 
     # --- answering ---
 
-    async def _answer(self, run: LiveRun, call: ApiCall, params: Strict) -> None:
-        started = self._clock.monotonic()
-        span = None if call.action in SPANS_OF_THEIR_OWN else self._span(run)
-        outcome = "cancelled"
+    async def _answer(self, asked: "_Asked", params: Strict) -> None:
+        run, call = asked.run, asked.call
         try:
             # One that waits for a person is not measured by this clock: the run's own stands still meanwhile.
             async with asyncio.timeout(None if call.action in _MAY_WAIT else run.left_s):
                 answer = await self._handle(run, call, params)
-        except asyncio.CancelledError:
-            self._end_span(span, run, call, outcome)
-            return  # nobody waits for it any more: the worker gave it up, or its run is over
         except TimeoutError:
             error = _error("deadline_exceeded", "the run had no time left before the answer came")
         except ApiRefused as refused:
@@ -178,18 +202,26 @@ class RunApi:
             _log.exception("a call of the run API failed", run=run.facts.run_id, trace=trace_id, action=call.action)
             error = _error("runtime_error", "the host could not answer this call")
         else:
-            outcome = "ok"
-            self._end_span(span, run, call, None)
-            self._record(run, call, outcome, started)
+            self._settle(asked, "ok")
             call.answer(answer)
             return
-        finally:
-            run.calls_in_flight -= 1
-            if outcome == "cancelled" and call.given_up:
-                self._record(run, call, outcome, started)
-        self._end_span(span, run, call, error.code)
-        self._record(run, call, error.code, started)
+        self._settle(asked, error.code)
         call.refuse(error)
+
+    def _give_up(self, asked: "_Asked", task: "asyncio.Task[None]") -> None:
+        """Nobody waits for it any more. It is settled here: a task that has not begun does nothing more at all."""
+        asked.cut()
+        task.cancel()
+
+    def _settle(self, asked: "_Asked", outcome: str) -> None:
+        """What came of a call, once; the first to know it says it."""
+        if asked.settled:
+            return
+        asked.settled = True
+        asked.run.calls_in_flight -= 1
+        asked.run.closing.discard(asked.cut)
+        self._end_span(asked.span, asked.run, asked.call, None if outcome == "ok" else outcome)
+        self._record(asked.run, asked.call, outcome, asked.started)
 
     def _span(self, run: LiveRun) -> OpenSpan | None:
         return None if run.span is None else self._tracer.under(run.span.context)
