@@ -80,6 +80,25 @@ WORKSHOP = """
                 return
             await asyncio.sleep(TURN_S)
 
+    @runner(name="storer", label="Storer", permissions={"storage": ["workspace"], "agents": ["call"]})
+    async def storer(ctx: RunContext):
+        yield ctx.delta("storing ")
+        if (below := ctx.input.text or "") != "write":
+            child = await ctx.api.agents.call(below.split()[0], " ".join(below.split()[1:]) or "write")
+            yield ctx.completed(f"{child.status} < {child.messages[-1].content}")
+            return
+        while True:
+            try:
+                await ctx.api.storage.workspace.set("k", b"v")
+            except AgentAPIException as refusal:
+                yield ctx.completed(refusal.error.code)
+                return
+            await asyncio.sleep(TURN_S)
+
+    @runner(name="bard", label="Bard")
+    async def bard(ctx: RunContext):
+        yield ctx.completed("x" * int(ctx.input.text))
+
     @runner(name="caller", label="Caller", permissions={"agents": ["call"]})
     async def caller(ctx: RunContext):
         agent, _, text = (ctx.input.text or "").partition(" ")

@@ -45,6 +45,57 @@ def test_an_agent_that_is_not_granted_is_not_there(family: Any) -> None:
     assert family.get(f"/api/v1/runs?parent={run_id}").json["items"] == []
 
 
+def test_a_child_knows_people_by_the_bot_that_its_caller_serves(family: Any) -> None:
+    """Who is called the same at another bot is another, also below (F49)."""
+    keys = {}
+    for bot in ("telegram", "slack"):
+        event = {
+            "source": "test",
+            "type": "message.received",
+            "id": bot,
+            "agent": "boss",
+            "text": "child hello",
+            "bot": bot,
+        }
+        told = family.post("/api/v1/events", {**event, "actor": {"type": "user", "id": "42"}})
+        assert told.status == 202, told.body
+        run_id = told.json["run_id"]
+        family.ended(run_id)
+        (child,) = family.get(f"/api/v1/runs?parent={run_id}").json["items"]
+        assert child["bot_id"] == bot
+        keys[bot] = family.get(f"/api/v1/runs/{child['run_id']}/grant").json["grant"]["state_keys"]
+    assert keys["telegram"]["actor"] != keys["slack"]["actor"]
+
+
+def test_a_child_may_say_much(shop: Any) -> None:
+    """More than an outcome keeps in the log of its caller."""
+    shop.save_agent("long", "workshop/bard")
+    shop.save_agent("boss", "workshop/caller", access={"resources": {"agents": {"add": ["long"]}}, **CALL["access"]})
+    run_id = shop.tell("boss", "long 200000").json["run_id"]
+    assert last_words(shop.read(run_id)) == "completed < " + "x" * 200_000
+
+
+def test_what_is_revoked_from_a_run_is_revoked_from_those_that_it_called(shop: Any) -> None:
+    rights = {"permissions": {"storage": ["workspace"], "agents": ["call"]}}
+    for name in ("bottom", "middle", "top"):
+        below = {"agents": {"add": ["middle", "bottom"]}}
+        shop.save_agent(name, "workshop/storer", access={**rights, "resources": below})
+    top = shop.tell("top", "middle bottom write").json["run_id"]
+
+    def called_by(run_id: str) -> str:
+        found = shop.until(f"/api/v1/runs?parent={run_id}", lambda page: page["items"])["items"]
+        return str(found[0]["run_id"])
+
+    bottom = called_by(called_by(top))
+    shop.until(
+        f"/api/v1/runs/{bottom}/records", lambda page: any(r["type"] == "storage.updated" for r in page["items"])
+    )
+    assert shop.post(f"/api/v1/runs/{top}/revoke", {"operations": ["storage.workspace"]}).status == 200
+    assert last_words(shop.read(top)) == "completed < completed < revoked"
+    (why,) = shop.get(f"/api/v1/runs/{bottom}/explain?action=storage.set&thing=workspace").json["items"]
+    assert (why["allowed"], why["reasons"][0]["layer"]) == (False, "revocation")
+
+
 @pytest.mark.requirement("P06-16")
 def test_agents_called_by_agents_go_four_deep(family: Any) -> None:
     access = {"resources": {"agents": {"add": ["nest"]}}, **CALL["access"]}

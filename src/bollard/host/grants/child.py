@@ -135,11 +135,12 @@ def _refuse_too_deep(parent: Grant) -> None:
 
 
 def _refuse_foreign_scope(child: GrantScope, parent: GrantScope) -> None:
-    """A child speaks for the same people in the same place, or for nobody; never for somebody else."""
+    """A child speaks for the same people in the same place, or for nobody; never for somebody else. Its bot is always
+    its parent's: what people and rooms are called is only known there."""
     nowhere = child.conversation is None and child.thread is None
     pairs = {
         "workspace": child.workspace == parent.workspace,
-        "bot": child.bot == parent.bot or (child.bot is None and nowhere),
+        "bot": child.bot == parent.bot,
         "conversation": nowhere or (child.conversation, child.thread) == (parent.conversation, parent.thread),
         "actor": (child.actor_type is None and child.actor_id is None)
         or (child.actor_type, child.actor_id) == (parent.actor_type, parent.actor_id),
@@ -150,6 +151,6 @@ def _refuse_foreign_scope(child: GrantScope, parent: GrantScope) -> None:
         if not fits:
             raise InvalidRequest(
                 f"the {name} of a child run is not that of its parent",
-                hint="give the child its parent's, or none",
+                hint="give the child its parent's",
                 field=name,
             )

@@ -10,7 +10,7 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.grants.grant import Grant
 from bollard.protocol import JsonObject
 
-__all__ = ["NOTHING_REVOKED", "Revocation", "granted_operations", "granted_things", "revoke"]
+__all__ = ["NOTHING_REVOKED", "Revocation", "granted_operations", "granted_things", "handed_down", "revoke"]
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +107,18 @@ def revoke(
     for kind, things in asked.resources.items():
         _refuse_ungranted(grant, f"resources.{kind}", things, granted_things(grant, kind))
     return before.joined(asked)
+
+
+def handed_down(grant: Grant, before: Revocation, above: Revocation) -> Revocation:
+    """What is revoked from a child run now: all that was, and what was taken from the run that called it."""
+    resources = {kind: things & granted_things(grant, kind) for kind, things in above.resources.items()}
+    return before.joined(
+        Revocation(
+            operations=above.operations & granted_operations(grant),
+            resources={kind: things for kind, things in resources.items() if things},
+            all=above.all,
+        )
+    )
 
 
 def _refuse_ungranted(grant: Grant, where: str, asked: frozenset[str], granted: frozenset[str]) -> None:

@@ -1,10 +1,9 @@
 """`agents.call`: another agent as a function. It is a capability like any other, so it goes to the executor, which has
 a child run made (`child_calls`); what the child said is then read from its own log."""
 
-from typing import cast
-
 from bollard.host.actions.call import Call
 from bollard.host.intake.child_calls import ChildCalls
+from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runapi.tool_calls import ToolCalls
 from bollard.host.runs.live import LiveRun
 from bollard.protocol import AgentInput, AgentsCall, ChildRunResult, JsonObject
@@ -22,9 +21,11 @@ class AgentCalls:
     async def call(self, run: LiveRun, params: AgentsCall) -> ChildRunResult:
         """How the child ended, well or not, and everything that it said."""
         call = Call(name=f"agent:{params.agent_id}", arguments=_arguments(params.input))
+        if params.input.attachments:
+            problem = "input.attachments: artifacts of one run are not readable by another agent's"
+            raise ApiRefused("invalid_argument", problem, details={"field": "input.attachments"})
         outcome = await self._calls.carry_out(run, call)
-        told = cast("JsonObject", outcome.structured)  # as `AgentTools` returns it
-        return await self._children.result(str(told["run_id"]))
+        return await self._children.result(run.facts.run_id, outcome.call_id)
 
 
 def _arguments(given: AgentInput) -> JsonObject:

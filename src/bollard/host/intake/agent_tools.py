@@ -89,7 +89,7 @@ class AgentTools:
             field, problem = first_problem(error)
             raise InvalidRequest(f"{field}: {problem}", hint="see the protocol for elements of content") from error
         try:
-            result = await self._calls.call(run, wanted)
+            result = await self._calls.call(run, wanted, order.call_id)
         except ApiRefused as refused:
             raise ToolFailed(
                 f"the agent {agent_id} was not called: {refused}", hint="see the grant of this run"

@@ -11,9 +11,9 @@ from bollard.host.log.flow_bits import flow_told
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import data_of
 from bollard.host.runapi.refusal import ApiRefused
+from bollard.host.runs.control import hand_down
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun
 from bollard.host.store.boundary import Store
 from bollard.protocol import AgentsCall, ChildRunResult, JsonObject, JsonValue
@@ -29,9 +29,10 @@ class ChildCalls:
         self._dispatcher = dispatcher
         self._agents = agents
         self._store = store
-        self._ids = IdMaker()
+        self._children: dict[str, dict[str, str]] = {}
+        """By live run, the child of each of its calls."""
 
-    async def call(self, run: LiveRun, params: AgentsCall) -> ChildRunResult:
+    async def call(self, run: LiveRun, params: AgentsCall, call_id: str) -> ChildRunResult:
         """The child's outcome when it has ended. Whoever stops waiting stops the child."""
         agent = self._agents.get(params.agent_id, run.facts.workspace)
         if agent is None:
@@ -39,9 +40,10 @@ class ChildCalls:
         facts = run.facts
         event = NewEvent(
             source=f"run:{facts.run_id}",
-            source_id=self._ids.next(0),
+            source_id=call_id,
             event_type="message.received",
             trigger="system",
+            bot=facts.bot,  # with it, people and rooms of the same name elsewhere stay others
             text=params.input.text,
             contents=tuple(element.to_wire() for element in params.input.contents),
             actor_type=facts.actor_type,
@@ -50,6 +52,7 @@ class ChildCalls:
             traceparent=None if run.trace is None else run.trace.traceparent,
             carries=run.flow,
         )
+        known = run.revoked
         creating = asyncio.ensure_future(self._intake.call(event, agent, run))
         try:
             accepted = await asyncio.shield(creating)
@@ -58,7 +61,10 @@ class ChildCalls:
             raise
         kill_point("child.after_accept")
         child_id = accepted.run_id or ""
+        self._remember(run, call_id, child_id)
         child = self._dispatcher.live.get(child_id)
+        if child is not None and run.revoked is not known:
+            hand_down(child, run.revoked, "parent")  # taken away while the child was on its way to the disk
         try:
             if child is not None:
                 await asyncio.shield(child.done)
@@ -70,10 +76,17 @@ class ChildCalls:
         run.take_in(flow)  # what it says may hold whatever it has seen
         return ChildRunResult.from_wire(outcome)
 
-    async def result(self, run_id: str) -> ChildRunResult:
-        """What a child that has ended said."""
-        outcome, _ = await asyncio.to_thread(self._outcome, run_id)
+    async def result(self, run_id: str, call_id: str) -> ChildRunResult:
+        """What the child of a call that has ended said, however much that is."""
+        outcome, _ = await asyncio.to_thread(self._outcome, self._children[run_id][call_id])
         return ChildRunResult.from_wire(outcome)
+
+    def _remember(self, run: LiveRun, call_id: str, child_id: str) -> None:
+        run_id = run.facts.run_id
+        if run_id not in self._children:
+            self._children[run_id] = {}
+            run.done.add_done_callback(lambda _: self._children.pop(run_id))
+        self._children[run_id][call_id] = child_id
 
     def _stop_unwanted(self, creating: "asyncio.Future[Accepted]") -> None:
         """A child that was on its way to the disk when its caller gave up: it is stopped as soon as it is there."""

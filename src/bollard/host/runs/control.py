@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.grants.explain import Explanation, explain, explain_all
 from bollard.host.grants.grant import Grant
-from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, revoke
+from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, handed_down, revoke
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import Judgement
 from bollard.host.log.records import data_of
@@ -14,7 +14,7 @@ from bollard.host.runs.live import LiveRun
 from bollard.host.runs.turn import into
 from bollard.host.store.boundary import Store
 
-__all__ = ["RunControl"]
+__all__ = ["RunControl", "hand_down"]
 
 
 class RunControl:
@@ -68,10 +68,34 @@ class RunControl:
         everything: bool = False,
         by: str,
     ) -> Revocation:
-        """Take something from a live run: refused to its next call, and on disk when this returns."""
+        """Take something from a live run and from those that it called: refused to their next calls, and on disk when
+        this returns."""
         run = self.live(run_id)
         revoked = revoke(run.grant, run.revoked, operations=operations, resources=resources, everything=everything)
-        landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
-        if not run.revoke(revoked, by, into(landed)) or await landed is None:
+        landed = _taken(run, revoked, by)
+        below = [hand_down(child, revoked, by) for child in self._called_by(run)]
+        if landed is None or await landed is None:
             raise Conflict("the run has ended meanwhile", hint="there is nothing to revoke")
+        for each in below:
+            if each is not None:
+                await each  # a child that is over meanwhile needs nothing taken away
         return revoked
+
+    def _called_by(self, run: LiveRun) -> list[LiveRun]:
+        """The live runs below a run, those above before those below."""
+        found = [run]
+        for above in found:
+            found += [each for each in self._live.values() if each.facts.parent_run_id == above.facts.run_id]
+        return found[1:]
+
+
+def hand_down(child: LiveRun, above: Revocation, by: str) -> "asyncio.Future[Judgement | None] | None":
+    """Take from a child run what was taken from the run that called it: set once that is on disk."""
+    revoked = handed_down(child.grant, child.revoked, above)
+    return None if revoked == child.revoked else _taken(child, revoked, by)
+
+
+def _taken(run: LiveRun, revoked: Revocation, by: str) -> "asyncio.Future[Judgement | None] | None":
+    """Set once it is on disk; nothing where the run takes no records any more."""
+    landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+    return landed if run.revoke(revoked, by, into(landed)) else None
