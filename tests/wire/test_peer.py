@@ -17,7 +17,14 @@ from bollard.wire import (
     StreamTransport,
     encode,
 )
-from bollard.wire.limits import WRITE_FLUSH_BYTES, WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
+from bollard.wire.limits import (
+    ANSWERS_HELD_BYTES,
+    AT_ONCE_BYTES,
+    READS_AT_ONCE,
+    WRITE_FLUSH_BYTES,
+    WRITE_HARD_LIMIT_BYTES,
+    WRITE_HIGH_WATER_BYTES,
+)
 from bollard.wire.stream import LineCodec
 
 PATIENCE_S = 120.0
@@ -485,22 +492,24 @@ async def test_a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit(
 ) -> None:
     left, right = await wires.pair()
     raw = make_raw_side(left)  # never started: it reads nothing
-    listener = make_listener(lambda call: call.answer(BLOCK))
+    small = {"text": "x" * (AT_ONCE_BYTES - 50)}  # a larger answer would wait
+    listener = make_listener(lambda call: call.answer(small))
     Peer(right, listener).start()
     asked = 0
 
     async def ask() -> None:
         nonlocal asked
         while not listener.reasons:
-            raw.call(asked, "m")
-            asked += 1
             heard = len(listener.calls)
-            await listener.until(lambda heard=heard: listener.reasons or len(listener.calls) > heard)
+            for _ in range(100):
+                raw.call(asked, "m")
+                asked += 1
+            await listener.until(lambda heard=heard: listener.reasons or len(listener.calls) >= heard + 100)
 
     async with asyncio.timeout(PATIENCE_S):
         await ask()
     assert listener.reasons == ["the peer does not read"]
-    assert asked * len(BLOCK["text"]) >= WRITE_HARD_LIMIT_BYTES
+    assert asked * AT_ONCE_BYTES >= WRITE_HARD_LIMIT_BYTES
 
 
 @pytest.mark.requirement("P11-46")
@@ -545,6 +554,8 @@ async def test_an_oversized_frame_is_a_fault_and_the_channel_goes_on(
 def test_the_limits_of_writing_stand_in_order() -> None:
     assert WRITE_FLUSH_BYTES < WRITE_HIGH_WATER_BYTES < WRITE_HARD_LIMIT_BYTES
     assert limits.FRAME_BYTES * 2 < WRITE_HARD_LIMIT_BYTES
+    assert limits.CHANNEL_REQUESTS_IN_FLIGHT * AT_ONCE_BYTES < WRITE_HARD_LIMIT_BYTES // 2
+    assert READS_AT_ONCE * limits.FRAME_BYTES < ANSWERS_HELD_BYTES // 2
 
 
 @pytest.mark.requirement("P11-25")

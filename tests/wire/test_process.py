@@ -13,7 +13,7 @@ import pytest
 
 from bollard.protocol import CHANNEL_FD_VARIABLE
 from bollard.wire import HostEnd, WorkerProcess, spawn_worker, worker_environment
-from bollard.wire.limits import OUTPUT_LINE_BYTES
+from bollard.wire.limits import OUTPUT_LAST_LINES, OUTPUT_LINE_BYTES
 
 PATIENCE_S = 120.0
 CUT = " […cut]"
@@ -176,6 +176,20 @@ async def test_long_lines_are_cut_and_what_is_not_utf_8_is_replaced(spawn: Spawn
         "\ufffd\ufffd",
         "d" * edge + CUT,
     ]
+
+
+@pytest.mark.requirement("P11-46", "P11-52")
+async def test_of_a_flood_of_lines_a_part_is_told_the_rest_is_counted_and_its_end_is_heard(spawn: Spawn) -> None:
+    process, output = await spawn(
+        "import sys; sys.stdout.write('y\\n' * 100_000); sys.stdout.flush(); print('why it ended', file=sys.stderr)"
+    )
+    assert await process.wait() == 0
+    await process.kill()
+    told = output.of("stdout")
+    dropped = sum(int(line[1:].split()[0]) for _, line in output.lines if "lines were dropped" in line)
+    assert told.count("y") < 50_000
+    assert 100_000 <= told.count("y") + dropped <= 100_000 + 2 * OUTPUT_LAST_LINES
+    assert output.of("stderr")[-1] == "why it ended"
 
 
 @pytest.mark.requirement("P11-52")

@@ -7,7 +7,9 @@ from bollard.protocol import API_ERROR_RPC_CODE, RANGED_READS, AgentAPIError, Js
 from bollard.wire.credit import Window
 from bollard.wire.envelope import answer_frame, note_frame
 from bollard.wire.errors import ChannelClosed, PayloadTooLarge
+from bollard.wire.limits import ANSWERS_HELD_BYTES
 from bollard.wire.peer import Incoming, Peer
+from bollard.wire.read_room import ReadRoom
 from bollard.wire.strict_json import encode
 
 __all__ = ["RunCall", "refuse"]
@@ -31,6 +33,7 @@ class RunCall:
         params: JsonObject,
         stream_id: str | None,
         settled: Callable[["RunCall"], None],
+        reads: ReadRoom,
     ) -> None:
         self.run_id = run_id
         self.action = action
@@ -40,9 +43,12 @@ class RunCall:
         """Whether the worker cancelled it, or its run or channel is gone: the answer will be dropped."""
         self.on_given_up: Callable[[], object] | None = None
         """Set by whoever works on the call, to be told that nobody waits for it any more."""
+        self.on_unread: Callable[[], object] | None = None
+        """Set by whoever answered it, to be told that the worker gave it up and has not got the answer."""
         self._peer = peer
         self._incoming = incoming
         self._settled = settled
+        self._reads = reads
         self._window = Window(limit_count=limits.STREAM_WINDOW_CHUNKS, limit_bytes=limits.STREAM_WINDOW_BYTES)
         self._credit_came: asyncio.Future[None] | None = None
 
@@ -54,23 +60,40 @@ class RunCall:
     def streamed(self) -> bool:
         return self.stream_id is not None
 
+    def begin(self, told: Callable[["RunCall"], None]) -> None:
+        """Tell whoever answers it: at once, unless so many large answers are being made that this one must wait."""
+        if self.action not in RANGED_READS:
+            told(self)
+            return
+
+        def begin() -> None:
+            self._incoming.on_left = self._reads.leave
+            told(self)
+
+        self._reads.enter(self, begin)
+
     def answer(self, result: JsonValue) -> None:
         """The result of a call, or the end of a stream. Dropped when it was given up or answered already."""
         if self._incoming.answered:
             return
-        size, limit = len(encode(result)), self._answer_bytes
-        if size > limit:
-            message = f"the answer is {size} bytes of JSON, the limit is {limit}"
-            self.refuse(AgentAPIError(code="payload_too_large", message=message))
+        if (error := self.unfit(result)) is not None:
+            self.refuse(error)
             return
         self._incoming.answer(result)
         self._settle()
 
-    @property
-    def _answer_bytes(self) -> int:
+    def unfit(self, result: JsonValue) -> AgentAPIError | None:
+        """Why the caller could not be given this answer, if so."""
+        size, limit = len(encode(result)), limits.CALL_BYTES
         if self.action in RANGED_READS:  # what is left of a frame
-            return self._peer.frame_bytes - len(answer_frame(self.id, None))
-        return limits.CALL_BYTES
+            limit = self._peer.frame_bytes - len(answer_frame(self.id, None))
+        if size > limit:
+            message = f"the answer is {size} bytes of JSON, the limit is {limit}"
+            return AgentAPIError(code="payload_too_large", message=message)
+        if size + self._peer.held_bytes > ANSWERS_HELD_BYTES:
+            message = f"more than {ANSWERS_HELD_BYTES} bytes of answers wait for the worker to read them"
+            return AgentAPIError(code="rate_limited", message=message)
+        return None
 
     def refuse(self, error: AgentAPIError) -> None:
         if self._incoming.answered:
@@ -81,23 +104,28 @@ class RunCall:
     def _settle(self) -> None:
         # Once per call: the worker may use its id and its stream_id again from here on.
         self._wake()
+        self._reads.forget(self)
         self._settled(self)
 
     async def chunk(self, data: JsonValue) -> None:
-        """Send one chunk of a stream; waits for credit. Raises `ChannelClosed` when nobody listens any more."""
+        """Send one chunk of a stream; waits for credit and for a worker that is behind. Raises `ChannelClosed` when
+        nobody listens any more."""
         index = self._window.last + 1
         frame = note_frame("api/chunk", {"stream_id": self.stream_id, "index": index, "data": data})
         if len(frame) > self._peer.frame_bytes:
             raise PayloadTooLarge(f"a chunk of {self.action}", len(frame), self._peer.frame_bytes)
-        while not self._incoming.answered and not self._window.fits(len(frame)):
-            self._credit_came = asyncio.get_running_loop().create_future()
-            await self._credit_came
+        while not self._incoming.answered:
+            if not self._window.fits(len(frame)):
+                self._credit_came = asyncio.get_running_loop().create_future()
+                await self._credit_came
+            elif self._peer.transport.congested:
+                await self._peer.transport.drain()
+            else:
+                break
         if self._incoming.answered:
             raise ChannelClosed("the stream was given up")
         self._window.take(index, len(frame))
         self._peer.transport.send(frame)
-        if self._peer.transport.congested:
-            await self._peer.transport.drain()
 
     def credited(self, index: int) -> bool:
         """The worker took chunks through `index`; False for a credit that makes no sense."""

@@ -38,6 +38,7 @@ from bollard.wire.host_run import HostRun, RunEnd, RunSink, answered, read_resul
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S, REQUEST_TIMEOUT_S
 from bollard.wire.log_gate import LogGate
 from bollard.wire.peer import Incoming, Peer
+from bollard.wire.read_room import ReadRoom
 from bollard.wire.strikes import Strike, StrikeBook
 from bollard.wire.transport import Transport
 
@@ -73,6 +74,7 @@ class HostEnd:
         self._strikes = StrikeBook()
         self._runs: dict[str, HostRun] = {}
         self._streams: dict[str, RunCall] = {}
+        self._reads = ReadRoom()
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: InitializeResult | None = None
         self._quick_bytes = min(self._limits.frame_bytes, RESULT_BYTES + RESULT_ENVELOPE_BYTES)
@@ -321,6 +323,7 @@ class HostEnd:
             params=asked.params,
             stream_id=stream_id,
             settled=settled,
+            reads=self._reads,
         )
         if stream_id is not None:
             self._streams[stream_id] = run_call
@@ -333,6 +336,7 @@ class HostEnd:
         self._observer.batch_ended()
 
     def closed(self, reason: str) -> None:
+        self._reads.close()
         for run in list(self._runs.values()):
             run.end(RunEnd(how="lost", reason=reason))
         self._runs.clear()

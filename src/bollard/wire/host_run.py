@@ -100,8 +100,12 @@ class HostRun:
         self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
         self._sequence = ResultSequence()
         self._calls: dict[int | str, RunCall] = {}
+        self._answered: dict[int | str, RunCall] = {}
+        """Calls whose answers somebody wants back if the worker has given them up meanwhile, by id."""
         self._sent = False
         self._early_cancel: str | None = None
+        self.cancelled_at: float | None = None
+        """When the worker was first asked to stop it, on the loop's clock."""
         self._struck_out = False
         self._over = False
 
@@ -121,6 +125,8 @@ class HostRun:
         if not self._sent:
             self._early_cancel = reason  # it must not overtake `run/start`: the worker would not know the run
             return
+        if self.cancelled_at is None:
+            self.cancelled_at = asyncio.get_running_loop().time()
         self._peer.note("run/cancel", {"run_id": self.run_id, "reason": reason})
 
     @property
@@ -186,23 +192,34 @@ class HostRun:
 
     def take_call(self, call: RunCall) -> None:
         if self._struck_out:
-            call.refuse(AgentAPIError(code="cancelled", message="the run broke the protocol and is being ended"))
+            self._tell_call(call)
             return
         if len(self._calls) >= limits.CALLS_IN_FLIGHT:
             message = f"{limits.CALLS_IN_FLIGHT} calls of this run are unanswered already"
             call.refuse(AgentAPIError(code="rate_limited", message=message, retryable=True))
             self._sink.crowded(call, 1)
             return
+        self._answered.pop(call.id, None)  # the worker uses the id again: it has read that answer
         self._calls[call.id] = call
-        self._sink.called(call)
+        call.begin(self._tell_call)
+
+    def _tell_call(self, call: RunCall) -> None:
+        if self._struck_out or self._over:
+            call.refuse(AgentAPIError(code="cancelled", message="the run broke the protocol or has ended"))
+        else:
+            self._sink.called(call)
 
     def forget_call(self, call: RunCall) -> None:
         self._calls.pop(call.id, None)
+        if call.on_unread is not None:
+            self._answered[call.id] = call
 
     def give_up_call(self, call_id: int | str) -> None:
-        """The worker gave a call up; one that was answered meanwhile is no fault."""
+        """The worker gave a call up; one that was answered meanwhile is no fault: the answer is dropped unread."""
         if call := self._calls.get(call_id):
             call.give_up()
+        elif (call := self._answered.pop(call_id, None)) and call.on_unread is not None:
+            call.on_unread()
 
     def struck(self, strike: Strike) -> None:
         """From the strike that ends the run nothing of it is told any more, whatever else the worker sends."""

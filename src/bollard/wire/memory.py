@@ -1,24 +1,30 @@
 """Two transports joined in memory: the same boundary without a socket, for tests and for hosts in one process."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bollard.protocol import limits
 from bollard.wire.errors import FrameError
-from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
+from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES, WRITE_STALL_S
 from bollard.wire.outbox import Outbox
 from bollard.wire.transport import Receiver
 
 __all__ = ["MemoryTransport", "memory_pair"]
 
+Later = Callable[[Callable[[], None]], object]
+"""Does something in a later turn of the loop."""
+
 
 class MemoryTransport:
     """One end of a pair. Frames arrive in a later turn of the loop, as they would from a socket."""
 
-    def __init__(self, frame_bytes: int = limits.FRAME_BYTES) -> None:
+    def __init__(
+        self, frame_bytes: int = limits.FRAME_BYTES, *, stall_s: float = WRITE_STALL_S, later: Later | None = None
+    ) -> None:
         self._frame_bytes = frame_bytes
-        self._loop = asyncio.get_running_loop()
-        self._outbox = Outbox(self._write)
+        self._later = later or asyncio.get_running_loop().call_soon
+        self._outbox = Outbox(self._write, taken=self._taken, stalled=self.cut, stall_s=stall_s)
+        self._heard = 0
         self._other: MemoryTransport | None = None
         self._receiver: Receiver | None = None
         self._inbox: list[bytes | FrameError] = []
@@ -87,9 +93,22 @@ class MemoryTransport:
         if self._inbox_bytes > WRITE_HIGH_WATER_BYTES and self._other is not None:
             self._other.hold_back()
         if self._inbox_bytes > WRITE_HARD_LIMIT_BYTES and self._other is not None:
-            self._other.lose("the peer does not read")
-            self.lose("the peer closed: the peer does not read")
+            self._other.cut()
         self._schedule()
+
+    def cut(self) -> None:
+        """The other end does not read: both are gone."""
+        self.lose("the peer does not read")
+        if self._other is not None:
+            self._other.lose("the peer closed: the peer does not read")
+
+    @property
+    def heard_bytes(self) -> int:
+        """Bytes that were ever delivered here."""
+        return self._heard
+
+    def _taken(self) -> int:
+        return 0 if self._other is None else self._other.heard_bytes
 
     def hold_back(self) -> None:
         """The other end has more unread bytes than it likes."""
@@ -102,7 +121,7 @@ class MemoryTransport:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._deliver)
+            self._later(self._deliver)
 
     def _deliver(self) -> None:
         self._scheduled = False
@@ -112,6 +131,7 @@ class MemoryTransport:
             self._inbox.clear()
         elif self._paused:
             return
+        self._heard += self._inbox_bytes
         frames, self._inbox, self._inbox_bytes = self._inbox, [], 0
         if frames:
             self._receiver.frames_received(frames)
@@ -124,9 +144,11 @@ class MemoryTransport:
             self._receiver.connection_lost(self._lost)
 
 
-def memory_pair(frame_bytes: int = limits.FRAME_BYTES) -> tuple[MemoryTransport, MemoryTransport]:
-    """Two joined transports."""
-    left, right = MemoryTransport(frame_bytes), MemoryTransport(frame_bytes)
+def memory_pair(
+    frame_bytes: int = limits.FRAME_BYTES, *, later: Later | None = None
+) -> tuple[MemoryTransport, MemoryTransport]:
+    """Two joined transports. `later` says when what was sent arrives; otherwise that is the next turn of the loop."""
+    left, right = MemoryTransport(frame_bytes, later=later), MemoryTransport(frame_bytes, later=later)
     left.join(right)
     right.join(left)
     return left, right

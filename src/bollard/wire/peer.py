@@ -6,7 +6,7 @@ queue. Whoever wants a task for a call makes one.
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.wire.envelope import (
@@ -23,16 +23,20 @@ from bollard.wire.envelope import (
     open_envelope,
 )
 from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, PayloadTooLarge, RemoteError, WireError
+from bollard.wire.held_answers import HeldAnswers
+from bollard.wire.limits import AT_ONCE_BYTES
 from bollard.wire.strict_json import decode
 from bollard.wire.transport import Transport
 
-__all__ = ["Incoming", "Peer", "Service"]
+__all__ = ["Incoming", "Outgoing", "Peer", "Service"]
+
+_LEFT: Final = "nobody waits for this call any more"
 
 
 class Incoming:
     """A call of the other side, to be answered once. Answers after the first, or on a dead channel, are dropped."""
 
-    __slots__ = ("_peer", "answered", "id", "method", "params")
+    __slots__ = ("_peer", "answered", "id", "method", "on_left", "params")
 
     def __init__(self, peer: "Peer", call: Call) -> None:
         self._peer = peer
@@ -40,6 +44,8 @@ class Incoming:
         self.method = call.method
         self.params = call.params
         self.answered = False
+        self.on_left: Callable[[], None] | None = None
+        """Told when the answer is on the transport: at once, unless the other side is behind with its reading."""
 
     def answer(self, result: JsonValue) -> None:
         if self.answered:
@@ -67,7 +73,7 @@ class Incoming:
 
     def _settle(self, frame: bytes) -> None:
         self.answered = True
-        self._peer.settle(self.id, frame)
+        self._peer.settle(self.id, frame, self.on_left)
 
 
 class Service(Protocol):
@@ -92,6 +98,40 @@ class Service(Protocol):
         ...
 
     def closed(self, reason: str) -> None: ...
+
+
+class Outgoing:
+    """A call of this side that somebody waits for. Left once, whether its answer has come or not."""
+
+    __slots__ = ("_answer", "_given_up", "_left", "_peer", "id")
+
+    def __init__(self, peer: "Peer", answer: "asyncio.Future[JsonValue]", given_up: "Callable[[CallId], None] | None"):
+        self._peer = peer
+        self._answer = answer
+        self._given_up = given_up
+        self._left = False
+        self.id: CallId = 0
+
+    async def answer(self) -> JsonValue:
+        try:
+            result = await self._answer
+        except (RemoteError, ChannelClosed):
+            raise  # answered, or never to be
+        except BaseException:
+            self.leave()
+            raise
+        if self._left:
+            raise ChannelClosed(_LEFT)
+        return result
+
+    def leave(self) -> None:
+        """Nobody gets its answer. That is told also of one that has come: whoever sent it takes it for read."""
+        if self._left:
+            return
+        self._left = True
+        if not self._answer.done():
+            self._answer.set_exception(ChannelClosed(_LEFT))
+        self._peer.leave(self.id, self._given_up)
 
 
 class _Asked:
@@ -125,6 +165,7 @@ class Peer:
         self._waiting: dict[CallId, asyncio.Future[JsonValue] | _Asked] = {}
         self._given_up: set[CallId] = set()
         self._unanswered: set[CallId] = set()
+        self._held = HeldAnswers(transport)
         self._closed: str | None = None
         self._closing = False
         self._receive_bytes = frame_bytes
@@ -148,19 +189,39 @@ class Peer:
     ) -> JsonValue:
         """Ask and wait. `given_up` is told the call's id when the waiter is cancelled or the time is up."""
         answer: asyncio.Future[JsonValue] = self._loop.create_future()
-        call_id = self._send_call(method, params, answer)
+        outgoing = self._open_call(method, params, answer, given_up)
         timer = None
         if timeout_s is not None:
             timer = self._loop.call_later(timeout_s, self._time_is_up, answer, method, timeout_s)
         try:
-            return await answer
+            return await outgoing.answer()
         finally:
             if timer is not None:
                 timer.cancel()
-            if self._waiting.pop(call_id, None) is not None and self._closed is None:
-                self._given_up.add(call_id)
-                if given_up is not None:
-                    given_up(call_id)
+
+    def open_call(self, method: str, params: JsonObject, given_up: Callable[[CallId], None]) -> Outgoing:
+        """Ask, for somebody who may leave the call without being cancelled."""
+        return self._open_call(method, params, self._loop.create_future(), given_up)
+
+    def _open_call(
+        self,
+        method: str,
+        params: JsonObject,
+        answer: asyncio.Future[JsonValue],
+        given_up: Callable[[CallId], None] | None,
+    ) -> Outgoing:
+        outgoing = Outgoing(self, answer, given_up)
+        outgoing.id = self._send_call(method, params, answer)
+        return outgoing
+
+    def leave(self, call_id: CallId, given_up: Callable[[CallId], None] | None) -> None:
+        """`Outgoing` calls this."""
+        if self._closed is not None:
+            return
+        if self._waiting.pop(call_id, None) is not None:
+            self._given_up.add(call_id)
+        if given_up is not None:
+            given_up(call_id)
 
     def ask(self, method: str, params: JsonObject, told: "Callable[[JsonValue | WireError], None]") -> None:
         """Ask without waiting: `told` hears the answer in its place among whatever arrives with it."""
@@ -187,15 +248,30 @@ class Peer:
     def note(self, method: str, params: JsonObject) -> None:
         self.transport.send(note_frame(method, params))
 
-    def settle(self, call_id: CallId, frame: bytes) -> None:
-        """The answer to a call of the other side; `Incoming` calls this."""
-        if call_id in self._unanswered:
-            self._unanswered.discard(call_id)
-            self.transport.send(frame)
+    def settle(self, call_id: CallId, frame: bytes, left: Callable[[], None] | None) -> None:
+        """The answer to a call of the other side; `Incoming` calls this. What is not small waits for room."""
+        if call_id not in self._unanswered:
+            return
+        if len(frame) > AT_ONCE_BYTES and (self.transport.congested or self._held):
+            self._held.put(frame, lambda: self._left(call_id, left))
+            return
+        self.transport.send(frame)
+        self._left(call_id, left)
+
+    def _left(self, call_id: CallId, told: Callable[[], None] | None) -> None:
+        self._unanswered.discard(call_id)
+        if told is not None:
+            told()
+
+    @property
+    def held_bytes(self) -> int:
+        """Answers that wait because the other side is behind with its reading."""
+        return self._held.bytes
 
     def close(self, reason: str) -> None:
         """Hear nothing more, send what is queued, and go."""
         self._closing = True
+        self._held.send_some()
         self.transport.close(reason)
 
     # --- receiving ---

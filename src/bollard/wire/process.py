@@ -10,12 +10,14 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final, Literal, cast
+from typing import IO, Final, cast
 
 from bollard.protocol import CHANNEL_FD_VARIABLE, limits
-from bollard.wire.limits import OUTPUT_LINE_BYTES, OUTPUT_READ_BYTES, TERMINATE_GRACE_S
+from bollard.wire.limits import TERMINATE_GRACE_S
+from bollard.wire.output import Lines, OutputLine, Pipe
+from bollard.wire.output_gate import OutputGate
 from bollard.wire.stream import StreamTransport, connect_socket
 
 __all__ = ["ENVIRONMENT_ALLOWED", "OutputLine", "WorkerProcess", "spawn_worker", "worker_environment"]
@@ -25,82 +27,11 @@ ENVIRONMENT_ALLOWED: Final = frozenset(
 )
 """What every worker may see of the host's environment. A plugin's manifest names what else it needs."""
 
-OutputLine = Callable[[Literal["stdout", "stderr"], str], None]
-
 
 def worker_environment(inherited: Mapping[str, str], declared: Iterable[str] = ()) -> dict[str, str]:
     """The environment of a worker: the allow-list and what its manifest declares; never a `BOLLARD_*` of the host."""
     wanted = ENVIRONMENT_ALLOWED | {name for name in declared if not name.upper().startswith("BOLLARD_")}
     return {name: value for name, value in inherited.items() if name in wanted}
-
-
-class _Lines:
-    """One pipe's bytes as lines of at most `OUTPUT_LINE_BYTES`: a longer one is cut, said to be cut, and skipped."""
-
-    def __init__(self, name: Literal["stdout", "stderr"], output: OutputLine) -> None:
-        self._name: Literal["stdout", "stderr"] = name
-        self._output = output
-        self._line = bytearray()
-        self._skipping = False
-
-    def feed(self, data: bytes) -> None:
-        *ended, rest = data.split(b"\n")
-        for piece in ended:
-            self._add(piece)
-            if not self._skipping:
-                self._tell("")
-            self._skipping = False
-        self._add(rest)
-
-    def end(self) -> None:
-        if self._line:
-            self._tell("")
-
-    def _add(self, piece: bytes) -> None:
-        if self._skipping:
-            return
-        room = OUTPUT_LINE_BYTES - len(self._line)
-        self._line += piece[:room]
-        if len(piece) > room:
-            self._skipping = True
-            self._tell(" […cut]")
-
-    def _tell(self, suffix: str) -> None:
-        line = self._line.decode("utf-8", "replace") + suffix
-        self._line.clear()
-        self._output(self._name, line)
-
-
-class _Pipe:
-    """One pipe, read to its end."""
-
-    def __init__(self, file: IO[bytes], lines: _Lines) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._file = file
-        self._lines = lines
-        self.closed: asyncio.Future[None] = self._loop.create_future()
-        os.set_blocking(file.fileno(), False)
-        self._loop.add_reader(file.fileno(), self._readable)
-
-    def _readable(self) -> None:
-        try:
-            data = os.read(self._file.fileno(), OUTPUT_READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""  # a pipe that broke has ended too
-        if data:
-            self._lines.feed(data)
-        else:
-            self.close()
-
-    def close(self) -> None:
-        """Read no more."""
-        if not self.closed.done():
-            self._loop.remove_reader(self._file.fileno())
-            self._file.close()
-            self._lines.end()
-            self.closed.set_result(None)
 
 
 class _Child:
@@ -113,9 +44,10 @@ class _Child:
     def __init__(self, process: subprocess.Popen[bytes], output: OutputLine) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = process
+        gate = OutputGate(self._loop.time())
         self._pipes = (
-            _Pipe(cast("IO[bytes]", process.stdout), _Lines("stdout", output)),
-            _Pipe(cast("IO[bytes]", process.stderr), _Lines("stderr", output)),
+            Pipe(cast("IO[bytes]", process.stdout), Lines("stdout", output, gate, self._loop.time), gate),
+            Pipe(cast("IO[bytes]", process.stderr), Lines("stderr", output, gate, self._loop.time), gate),
         )
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self._killed = False

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from bollard.protocol import limits
 from bollard.wire.errors import FrameError
 from bollard.wire.framing import LineFramer
-from bollard.wire.limits import CLOSE_FLUSH_S, WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
+from bollard.wire.limits import CLOSE_FLUSH_S, WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES, WRITE_STALL_S
 from bollard.wire.outbox import Outbox
 from bollard.wire.transport import Receiver
 
@@ -65,9 +65,10 @@ class LineCodec:
 class StreamTransport(asyncio.Protocol):
     """Frames over one asyncio stream transport. Delivery starts with `start`; until then reading is paused."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec, *, stall_s: float = WRITE_STALL_S) -> None:
         self._codec = codec
-        self._outbox = Outbox(self._write)
+        self._outbox = Outbox(self._write, taken=self._taken, stalled=self._cut, stall_s=stall_s)
+        self._given = 0
         self._stream: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
         self._early: list[bytes | FrameError] = []
@@ -87,8 +88,7 @@ class StreamTransport(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         frames, answer = self._codec.decode(data)
         if answer and self._stream is not None:
-            self._stream.write(answer)
-            self._cut_if_it_does_not_read(self._stream)
+            self._put(self._stream, answer)
         if self._receiver is None:
             self._early.extend(frames)  # what came with the end of a handshake
         elif frames:
@@ -165,17 +165,25 @@ class StreamTransport(asyncio.Protocol):
             self._abort_timer = asyncio.get_running_loop().call_later(CLOSE_FLUSH_S, self._stream.abort)
 
     def _write(self, frames: Sequence[bytes]) -> None:
-        if self._stream is None or self._stream.is_closing():
-            return
-        self._stream.write(self._codec.encode(frames))
-        self._cut_if_it_does_not_read(self._stream)
+        if self._stream is not None and not self._stream.is_closing():
+            self._put(self._stream, self._codec.encode(frames))
 
-    def _cut_if_it_does_not_read(self, stream: asyncio.Transport) -> None:
+    def _put(self, stream: asyncio.Transport, data: bytes) -> None:
+        self._given += len(data)
+        stream.write(data)
         if stream.get_write_buffer_size() > WRITE_HARD_LIMIT_BYTES:
-            # Only answers and control frames get here, since producers wait: a peer that asks and never reads.
-            self._closing = self._closing or "the peer does not read"
-            self._outbox.close(self._closing)
-            stream.abort()
+            # Only what never waits gets here, such as refusals: a peer that asks and never reads.
+            self._cut()
+
+    def _taken(self) -> int:
+        """Bytes that the peer, or the system for it, has taken."""
+        return self._given - (0 if self._stream is None else self._stream.get_write_buffer_size())
+
+    def _cut(self) -> None:
+        self._closing = self._closing or "the peer does not read"
+        self._outbox.close(self._closing)
+        if self._stream is not None:
+            self._stream.abort()
 
 
 async def connect_socket(sock: socket.socket, frame_bytes: int = limits.FRAME_BYTES) -> StreamTransport:

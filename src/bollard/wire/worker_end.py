@@ -39,7 +39,7 @@ from bollard.wire.envelope import (
     note_frame,
 )
 from bollard.wire.errors import FrameError
-from bollard.wire.limits import DEAD_RUNS_REMEMBERED
+from bollard.wire.limits import DEAD_RUNS_REMEMBERED, LOG_CONGESTED_BYTES
 from bollard.wire.log_gate import LogGate
 from bollard.wire.peer import Incoming, Peer
 from bollard.wire.transport import Transport
@@ -173,6 +173,9 @@ class WorkerEnd:
             frame = note_frame("log", {**record, "fields": {"fields_refused": error.fault}})
         if len(frame) > self._peer.frame_bytes:
             frame = note_frame("log", {**record, "fields": {"fields_refused": "oversized"}})
+        elif len(frame) > LOG_CONGESTED_BYTES and self._peer.transport.congested:
+            # A record never waits, and a burst of them with large fields must not look like a host that never reads.
+            frame = note_frame("log", {**record, "fields": {"fields_refused": "congested"}})
         self._peer.transport.send(frame)
 
     # --- what the peer tells (Service) ---

@@ -3,16 +3,21 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from typing import Final
 
 from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue, limits
 from bollard.wire.credit import Window
 from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, delta_head, result_frame
 from bollard.wire.envelope import INVALID_PARAMS, CallId
 from bollard.wire.errors import ChannelClosed, FrameError, PayloadTooLarge
-from bollard.wire.peer import Incoming, Peer
+from bollard.wire.limits import AT_ONCE_BYTES
+from bollard.wire.peer import Incoming, Outgoing, Peer
 from bollard.wire.strict_json import check_written, encode, encode_frame
 
 __all__ = ["IncomingStream", "WorkerRun"]
+
+_LEASING: Final = "steering.pull"
+"""The one call whose answer counts as read when the run completes."""
 
 
 class IncomingStream:
@@ -105,6 +110,7 @@ class WorkerRun:
         self._credit_came: asyncio.Future[None] | None = None
         self._over: str | None = None
         self._delta_head = delta_head(run_id)
+        self._pulls: dict[Outgoing, None] = {}
 
     @property
     def over(self) -> bool:
@@ -143,31 +149,48 @@ class WorkerRun:
         if size > self._result_bytes:
             raise PayloadTooLarge(kind, size, self._result_bytes)
         check_written(frame, data)
-        if kind in TERMINAL_TYPES:
-            self.terminal_sent = True
-        elif not self._window.fits(size) or self._turn.locked():
-            if size > self._window_bytes:
-                raise PayloadTooLarge(kind, size, self._window_bytes)
-            frame = await self._wait_for_credit(kind, data)
+        terminal = kind in TERMINAL_TYPES
+        if not terminal and size > self._window_bytes:
+            raise PayloadTooLarge(kind, size, self._window_bytes)
+        if self._must_wait(size, terminal):
+            # Written anew, since others take its number while it waits; and until then nobody holds a frame of it.
+            del frame
+            await (self._wait_for_socket() if terminal else self._wait_its_turn(size - len(str(self._sequence + 1))))
+            frame = result_frame(self.run_id, kind, data, self._sequence + 1)
             size = len(frame) - RESULT_ENVELOPE_BYTES
+        if terminal:
+            self.terminal_sent = True
+            self._leave_pulls()
         self._sequence += 1
         self._window.take(self._sequence, size)
         self._peer.transport.send(frame)
-        # Not after the last result: a sender that is cancelled while it waits would take it for unsent.
-        if self._peer.transport.congested and not self.terminal_sent:
-            await self._peer.transport.drain()
 
-    async def _wait_for_credit(self, kind: str, data: JsonObject) -> bytes:
-        """First come, first served. The frame is written anew, since others took its number while it waited."""
+    def _must_wait(self, size: int, terminal: bool) -> bool:
+        """The last result needs no credit, and a small one no room either."""
+        if terminal:
+            return size > AT_ONCE_BYTES and self._peer.transport.congested
+        return self._peer.transport.congested or not self._window.fits(size) or self._turn.locked()
+
+    async def _wait_its_turn(self, size_but_number: int) -> None:
+        """Until there is credit and the socket has room. First come, first served."""
         async with self._turn:
             while True:
-                if self._over is not None or self.terminal_sent:
-                    raise ChannelClosed(self._over or "the run has sent its last result")
-                frame = result_frame(self.run_id, kind, data, self._sequence + 1)
-                if self._window.fits(len(frame) - RESULT_ENVELOPE_BYTES):
-                    return frame
-                self._credit_came = asyncio.get_running_loop().create_future()
-                await self._credit_came
+                self._check_open()
+                if not self._window.fits(size_but_number + len(str(self._sequence + 1))):
+                    self._credit_came = asyncio.get_running_loop().create_future()
+                    await self._credit_came
+                elif self._peer.transport.congested:
+                    await self._peer.transport.drain()
+                else:
+                    return
+
+    async def _wait_for_socket(self) -> None:
+        await self._peer.transport.drain()
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._over is not None or self.terminal_sent:
+            raise ChannelClosed(self._over or "the run has sent its last result")
 
     def credited(self, sequence: int) -> None:
         """The host committed results through `sequence`."""
@@ -200,22 +223,28 @@ class WorkerRun:
     async def call(self, action: str, params: JsonObject) -> JsonValue:
         """One API call. Cancelling the waiter tells the host that nobody waits."""
         await self._check_call(action, params)
-        return await self._peer.call(
-            "api/call", {"run_id": self.run_id, "action": action, "params": params}, given_up=self._give_up
-        )
+        body: JsonObject = {"run_id": self.run_id, "action": action, "params": params}
+        call = self._peer.open_call("api/call", body, self._give_up)
+        if action == _LEASING:
+            self._pulls[call] = None
+        try:
+            return await call.answer()
+        finally:
+            self._pulls.pop(call, None)
+
+    def _leave_pulls(self) -> None:
+        """The last result settles what was pulled, so it says first which pulls nobody has read."""
+        for call in tuple(self._pulls):
+            call.leave()
 
     async def stream(self, action: str, params: JsonObject) -> AsyncIterator[JsonValue]:
         """One streamed call; closing the iterator early tells the host that nobody reads."""
         await self._check_call(action, params)
         stream_id = str(next(self._stream_numbers))
         incoming = self._streams[stream_id] = IncomingStream(self._peer, stream_id)
-        answer = asyncio.create_task(
-            self._peer.call(
-                "api/stream",
-                {"run_id": self.run_id, "stream_id": stream_id, "action": action, "params": params},
-                given_up=self._give_up,
-            )
-        )
+        body: JsonObject = {"run_id": self.run_id, "stream_id": stream_id, "action": action, "params": params}
+        call = self._peer.open_call("api/stream", body, self._give_up)
+        answer = asyncio.create_task(call.answer())
         answer.add_done_callback(lambda _: incoming.end())
         try:
             while True:
@@ -227,9 +256,9 @@ class WorkerRun:
         finally:
             del self._streams[stream_id]
             if not answer.done():
-                answer.cancel()
-                await asyncio.wait([answer])  # so that `api/cancel` leaves before anything that ends the run
-            elif not answer.cancelled():
+                call.leave()  # so that `api/cancel` leaves before anything that ends the run
+                await asyncio.wait([answer])
+            if not answer.cancelled():
                 answer.exception()  # retrieved, so that asyncio does not complain of it
 
     async def _check_call(self, action: str, params: JsonObject) -> None:
@@ -243,4 +272,5 @@ class WorkerRun:
             raise ChannelClosed(self._over)
 
     def _give_up(self, call_id: CallId) -> None:
-        self._peer.note("api/cancel", {"run_id": self.run_id, "id": call_id})
+        if self._over is None:
+            self._peer.note("api/cancel", {"run_id": self.run_id, "id": call_id})
