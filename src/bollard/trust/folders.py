@@ -10,8 +10,11 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
     """Make a folder and those above it, each flushed into the one that holds it. Raises `OSError`."""
     if path.is_dir():
         return
-    make_folder(path.parent)
-    path.mkdir(mode, exist_ok=True)
+    try:
+        path.mkdir(mode, exist_ok=True)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        path.mkdir(mode, exist_ok=True)
     sync_folder(path.parent)
 
 

@@ -51,6 +51,19 @@ def test_ids_only_grow_even_when_reserved_twice_or_rolled_back(store, make):
     assert second + 2 <= third
 
 
+def test_ids_that_are_skipped_are_never_given_and_skipping_back_changes_nothing(store, make):
+    with store.write() as transaction:
+        transaction.expect_records(3)
+        transaction.skip_record_ids(7000)
+        first = transaction.next_record_ids(2)
+        transaction.skip_record_ids(5)
+        second = transaction.next_record_ids(1)
+        transaction.add_records(make.records(first, 2, "r1") + make.records(second, 1, "r2"))
+    with store.write() as transaction:
+        third = transaction.next_record_ids(1)
+    assert 7000 < first < first + 2 <= second < third
+
+
 @pytest.mark.parametrize("expected", [0, 1, 4, 5, 9])
 def test_ids_grow_whatever_was_expected(store, make, expected):
     with store.write() as transaction:
@@ -202,6 +215,25 @@ def test_a_page_of_deltas_ends_with_the_row_that_fills_it(store, make):
     assert page(4, 10, 10_000) == [5, 9]
     assert page(9, 10, 10_000) == []
     assert store.deltas_page("r", 0, 10, 10_000) == rows
+
+
+def test_a_page_of_a_runs_records_ends_with_the_one_that_fills_it(store, make):
+    with store.write() as transaction:
+        transaction.add_records(
+            [make.record(seq, run_id="r", seq=seq, epoch=1, data=b"x" * 100) for seq in (1, 2, 3, 4)]
+            + [make.record(5, run_id="r", seq=5, epoch=1, data=b""), make.record(6, run_id="other", seq=1, epoch=1)]
+        )
+
+    def page(after, limit, *limit_bytes):
+        return [row.seq for row in store.records_of_run("r", after, limit, *limit_bytes)]
+
+    assert page(0, 10, 1) == page(0, 10, 100) == [1]
+    assert page(0, 10, 101) == [1, 2]
+    assert page(2, 10, 200) == [3, 4]
+    assert page(2, 10, 201) == [3, 4, 5], "one without data takes no room"
+    assert page(0, 2, 10_000) == [1, 2]
+    assert page(0, 10) == [1, 2, 3, 4, 5]
+    assert page(5, 10) == []
 
 
 def test_retention_takes_nothing_from_what_is_under_way(store, make, apply):

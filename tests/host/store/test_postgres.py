@@ -1,6 +1,7 @@
 """What only PostgreSQL can suffer: lost connections, lost answers, and other hosts."""
 
 import contextlib
+import random
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,16 +10,25 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from bollard.host.errors import Conflict, StorageUnavailable
+from bollard.host.errors import Conflict, InvalidRequest, SettingsError, StorageUnavailable
 from bollard.host.store.boundary import Lease
 from bollard.host.store.postgres import postgres_store
 from bollard.host.store.rows import PatchEvent, PutEvent, PutRun
 
+READY = b"Z\0\0\0\5I"
+"""How an answer of the server ends."""
 NAMED = "application_name = 'bollard' AND datname = current_database()"
 
 
+def refusal() -> bytes:
+    """What a server says to a connection that it ends, before it closes it."""
+    fields = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
+    return b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+
+
 class Proxy:
-    """Stands between a client and the server, and can lose a commit's question or its answer."""
+    """Stands between a client and the server. It can lose a commit's question or its answer, or end the connection in
+    the server's own words when the commit is made."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -52,10 +62,12 @@ class Proxy:
                 commit = asks and b"COMMIT" in data
                 if commit and self.lose == "question":
                     break
-                if commit and self.lose == "answer":
+                if commit and self.lose in ("answer", "ending"):
                     lost_answer = True
                     self.deaf = sink
                 if not asks and getattr(self, "deaf", None) is source:
+                    if self.lose == "ending":
+                        sink.sendall(data.removesuffix(READY) + refusal())
                     break
                 sink.sendall(data)
         if lost_answer:
@@ -115,7 +127,18 @@ def test_a_lost_connection_costs_one_commit_and_is_made_again(postgres_store, po
 
 
 def test_connections_that_died_while_idle_are_made_again(postgres_store, postgres_url):
-    assert postgres_store.meta("k") is None
+    together = threading.Barrier(4)
+
+    def read():
+        together.wait()
+        assert postgres_store.meta("k") is None
+        postgres_store._database.read("SELECT pg_sleep(0.05)")  # so that each has a connection of its own
+
+    threads = [threading.Thread(target=read) for _ in range(together.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     end_connections(postgres_url)
     assert postgres_store.meta("k") is None
 
@@ -131,6 +154,17 @@ def test_a_writer_that_died_while_idle_is_made_again_by_the_retry(postgres_store
 
 def test_a_commit_whose_answer_is_lost_is_found_to_be_made(proxied, proxy, make):
     proxy.lose = "answer"
+    with proxied.write() as transaction:
+        transaction.add_records([make.record(transaction.next_record_ids(1))])
+    proxy.lose = None
+    assert len(proxied.records(0, 10)) == 1
+    with proxied.write() as transaction:
+        transaction.add_records([make.record(transaction.next_record_ids(1))])
+    assert len(proxied.records(0, 10)) == 2
+
+
+def test_a_commit_that_the_server_made_before_it_ended_the_connection_is_not_called_failed(proxied, proxy, make):
+    proxy.lose = "ending"
     with proxied.write() as transaction:
         transaction.add_records([make.record(transaction.next_record_ids(1))])
     proxy.lose = None
@@ -225,6 +259,53 @@ def test_a_mistake_in_a_value_is_not_called_a_storage_problem(postgres_store, ma
     with pytest.raises(psycopg.ProgrammingError):
         apply(postgres_store, PutRun(make.run("r", facts=object())))
     assert postgres_store.run("r") is None
+
+
+def test_what_is_acknowledged_is_flushed_whatever_the_database_is_set_to(postgres_url):
+    name = urlsplit(postgres_url).path[1:]
+    shown = {}
+    for setting in ("off", "local", "remote_write", "on", "remote_apply"):
+        with psycopg.connect(postgres_url, autocommit=True) as admin:
+            admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = {setting}")
+        store = postgres_store(postgres_url)
+        try:
+            store.open()
+            with store.write():
+                ((shown[setting],),) = store._database.fetch("SHOW synchronous_commit")
+        finally:
+            store.close()
+            with psycopg.connect(postgres_url, autocommit=True) as admin:
+                admin.execute(f"ALTER DATABASE {name} RESET synchronous_commit")
+    assert shown == {
+        "off": "on",
+        "local": "local",
+        "remote_write": "remote_write",
+        "on": "on",
+        "remote_apply": "remote_apply",
+    }
+
+
+def test_a_database_that_cannot_hold_every_character_is_refused_at_open(postgres_url):
+    name = f"{urlsplit(postgres_url).path[1:]}_latin"
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    try:
+        with pytest.raises(SettingsError, match="LATIN1") as caught:
+            postgres_store(urlsplit(postgres_url)._replace(path=f"/{name}").geturl()).open()
+        assert "UTF8" in caught.value.hint
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as admin:
+            admin.execute(f"DROP DATABASE {name}")
+
+
+def test_a_value_that_no_index_can_hold_is_refused_for_good(postgres_store, make, apply):
+    dice = random.Random(1)
+    name = "".join(chr(dice.randrange(0x4E00, 0x9FA5)) for _ in range(1500))
+    with pytest.raises(InvalidRequest) as caught:
+        apply(postgres_store, PutEvent(make.event(1, source_id=name)))
+    assert not caught.value.retryable
+    assert caught.value.details["sqlstate"] == "54000"
+    apply(postgres_store, PutEvent(make.event(2)))
 
 
 def test_leases_are_measured_by_the_databases_clock(postgres_store, postgres_url):

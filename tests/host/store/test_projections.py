@@ -7,6 +7,7 @@ from bollard.host.store.action_rows import PutApproval, PutToolCall
 from bollard.host.store.boundary import Lease
 from bollard.host.store.rows import (
     POLICY_KINDS,
+    DropArtifact,
     DropState,
     PatchOutbox,
     PatchRun,
@@ -117,10 +118,11 @@ def test_the_size_of_a_scope_is_the_bytes_of_its_keys_and_values(store, make, ap
     apply(store, PutState(make.state("键", b"\x00\xff12")), PutState(make.state("b", b"", expires_ms=1)))
     apply(store, PutState(make.state("b", b"foreign", scope_key="other")))
     with store.write() as transaction:
-        assert transaction.state_size("scope") == 3 + 4 + 1
+        assert transaction.state_size("scope", 0) == 3 + 4 + 1
+        assert transaction.state_size("scope", 1) == 3 + 4  # what has expired is not swept yet, and counts no more
         transaction.apply([DropState("scope", "b"), PutState(make.state("键", b"1"))])
-        assert transaction.state_size("scope") == 3 + 1
-        assert transaction.state_size("nobody") == 0
+        assert transaction.state_size("scope", 0) == 3 + 1
+        assert transaction.state_size("nobody", 0) == 0
 
 
 def test_state_is_listed_by_key_in_its_scope_alone(store, make, apply):
@@ -149,6 +151,34 @@ def test_an_artifact_without_content_changes_none_that_is_there(store, make, app
     assert store.artifact("w", "x") == whole
     apply(store, PutArtifact(other))
     assert store.artifact("w", "x") == whole
+
+
+def test_an_artifact_that_has_expired_is_none_that_is_there(store, make, apply):
+    whole = make.artifact("x", sha256="d" * 64, created_ms=5, expires_ms=10)
+    early, late = make.artifact("x", created_ms=9), make.artifact("x", created_ms=10, expires_ms=20)
+    apply(store, PutArtifact(whole), PutArtifact(early))
+    assert store.artifact("w", "x") == whole
+    apply(store, PutArtifact(late))
+    assert store.artifact("w", "x") == late
+
+
+def test_an_artifact_that_is_dropped_is_gone_also_in_the_commit_that_put_it(store, make, apply):
+    one, two = make.artifact("x", sha256="d" * 64), make.artifact("y")
+    apply(store, DropArtifact("w", "never"), PutArtifact(one), PutArtifact(two), DropArtifact("w", "x"))
+    assert store.artifact("w", "x") is None
+    assert store.artifact("w", "y") == two
+    apply(store, DropArtifact("other", "y"), DropArtifact("w", "x"), PutArtifact(one))
+    assert (store.artifact("w", "x"), store.artifact("w", "y")) == (one, two)
+
+
+def test_uploads_of_a_workspace_are_listed_by_id_in_pages(store, make, apply):
+    files = [make.artifact(f"file_{index}", source="upload", run_id=None, sha256="d" * 64) for index in range(4)]
+    others = [make.artifact("file_zz"), make.artifact("file_a", source="upload", workspace="other")]
+    apply(store, *map(PutArtifact, [*reversed(files), *others]))
+    assert store.uploads("w", "file_", 10) == files
+    assert store.uploads("w", "file_", 3) == files[:3]
+    assert store.uploads("w", "file_2", 3) == files[3:]
+    assert store.uploads("empty", "file_", 3) == []
 
 
 def test_digests_of_artifacts_and_storage_are_listed_once_and_in_order(store, make, apply):

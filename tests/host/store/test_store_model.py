@@ -182,7 +182,7 @@ class StoreModel(RuleBasedStateMachine):
         one, other = self.memory, self.sqlite
         assert one.states("s", "", 9, at) == other.states("s", "", 9, at)
         assert one.state("s", "a", at) == other.state("s", "a", at)
-        self.both(lambda transaction: transaction.state_size("s"))
+        self.both(lambda transaction: transaction.state_size("s", at))
 
     @rule(number=st.integers(1, 4), source=KEYS, dispatch=DISPATCHES)
     def put_event(self, number, source, dispatch):

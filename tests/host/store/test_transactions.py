@@ -61,7 +61,7 @@ def write_batch(store, make, index):
         ]
         transaction.apply(changes if index % 2 else [*changes, DropState("scope", "k")])
         transaction.event_dispatch("w", f"e{index}")
-        transaction.state_size("scope")
+        transaction.state_size("scope", 0)
         transaction.take_lease(f"r{index}", Lease(owner="a", epoch=1, until_ms=5))
         transaction.merge_deltas(f"r{index}")
         transaction.add_head(make.head(first))

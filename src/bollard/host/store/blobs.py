@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,6 @@ from typing import Final
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound
 from bollard.host.store.blob_files import Folder, disk_errors, write_all
-from bollard.host.store.mime_types import ANY_MIME_TYPE, MimeTypes
 
 __all__ = ["BLOB_BYTES", "BlobStore"]
 
@@ -50,10 +49,8 @@ class BlobStore:
         self.append(upload_id, 0, content)
         return self.finish(upload_id, hashlib.sha256(content).hexdigest())
 
-    def begin(self, *, mime_type: str | None = None, mime_types: MimeTypes = ANY_MIME_TYPE) -> str:
+    def begin(self) -> str:
         """Start an upload; returns its id."""
-        if mime_type is not None:
-            mime_types.check(mime_type)
         upload_id = secrets.token_hex(16)
         with self._uploads() as uploads:
             os.close(uploads.open(upload_id, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
@@ -64,8 +61,20 @@ class BlobStore:
         with self._uploads() as uploads, _found("upload"):
             return uploads.stat(_upload_name(upload_id)).st_size
 
-    def append(self, upload_id: str, offset: int, content: bytes) -> int:
-        """Add bytes at `offset`; returns how many are here now. The same bytes again change nothing."""
+    def append(
+        self,
+        upload_id: str,
+        offset: int,
+        content: bytes,
+        *,
+        reach: int = 0,
+        judge: Callable[[bytes], None] = lambda _: None,
+    ) -> int:
+        """Add bytes at `offset`; returns how many are here now. The same bytes again change nothing.
+
+        `judge` is given the bytes behind `reach` others that came before them. Where it raises, nothing is added; and
+        no other bytes come in between, whoever else appends.
+        """
         name = _upload_name(upload_id)
         if offset < 0:
             raise InvalidRequest("an offset is not negative", hint="count from 0", field="offset")
@@ -80,6 +89,8 @@ class BlobStore:
             again = content[: here - offset]
             if os.pread(file, len(again), offset) != again:
                 raise Conflict("other bytes were received here before", hint="start a new upload", expected=here)
+            before = min(offset, reach)
+            judge(os.pread(file, before, offset - before) + content)
             write_all(file, memoryview(content)[len(again) :], here)
             return max(here, offset + len(content))
 
@@ -87,6 +98,14 @@ class BlobStore:
         """What is here of an upload, whole: for one that is known to be small enough."""
         with self._uploads() as uploads, _found("upload"), uploads.locked(_upload_name(upload_id)) as file:
             return os.pread(file, os.fstat(file).st_size, 0)
+
+    def received_pieces(self, upload_id: str) -> Iterator[bytes]:
+        """The same in pieces, never whole in memory."""
+        with self._uploads() as uploads, _found("upload"), uploads.locked(_upload_name(upload_id)) as file:
+            offset = 0
+            while piece := os.pread(file, CHUNK_BYTES, offset):
+                offset += len(piece)
+                yield piece
 
     def finish(self, upload_id: str, sha256: str) -> str:
         """Make an upload a blob, if its content has this digest; returns the digest. It counts when this returns."""

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from bollard.host.limits import RECORDS_PAGE_BYTES
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
 from bollard.host.store.rows import (
     ArtifactRow,
@@ -110,8 +111,8 @@ class WriteTransaction(Protocol):
         """The row as this transaction sees it, also one that has expired: what compare-and-set compares with."""
         ...
 
-    def state_size(self, scope_key: str) -> int:
-        """Bytes of all keys and values of a scope, with those that have expired and were not swept yet."""
+    def state_size(self, scope_key: str, now_ms: int) -> int:
+        """Bytes of all keys and values of a scope that have not expired at `now_ms`."""
         ...
 
     def expect_records(self, count: int) -> None:
@@ -120,6 +121,10 @@ class WriteTransaction(Protocol):
 
     def next_record_ids(self, count: int) -> int:
         """Reserve `count` ids that are larger than all before; returns the first."""
+        ...
+
+    def skip_record_ids(self, last: int) -> None:
+        """Reserve none up to `last` from now on."""
         ...
 
     def add_records(self, rows: Sequence[RecordRow]) -> None: ...
@@ -212,7 +217,11 @@ class Store(Protocol):
         """How many runs of an agent were created since then."""
         ...
 
-    def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]: ...
+    def records_of_run(
+        self, run_id: str, after_seq: int, limit: int, limit_bytes: int = RECORDS_PAGE_BYTES
+    ) -> list[RecordRow]:
+        """In order: so many at most, and none behind the one with which they reach `limit_bytes`."""
+        ...
 
     def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
         """Rows that hold any delta after `after_seq`, in order."""
@@ -317,6 +326,10 @@ class Store(Protocol):
         ...
 
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None: ...
+
+    def uploads(self, workspace: str, after: str, limit: int) -> list[ArtifactRow]:
+        """What people uploaded, by id, those after `after`. Costs what it finds where `after` is behind all others."""
+        ...
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
         """The digests that artifacts and storage refer to, in order, those after `after`: a blob sweep keeps them."""

@@ -54,6 +54,13 @@ class ConnectionPool(Generic[_Connection]):
         for connection in idle:
             connection.close()
 
+    def drop_idle(self) -> None:
+        """One of them was found dead, and they had the same server: the next is a new one."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
     def _take(self) -> _Connection:
         with self._lock:
             if self._closed:

@@ -54,6 +54,10 @@ class Database(Protocol):
         """The first of `count` record ids in a row, larger than all before."""
         ...
 
+    def skip_ids(self, last: int) -> None:
+        """Reserve none up to `last` from now on."""
+        ...
+
     # --- readers ---
 
     def read(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:

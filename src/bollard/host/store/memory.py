@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from bollard.host.clock import Clock, SystemClock
+from bollard.host.limits import RECORDS_PAGE_BYTES
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
 from bollard.host.store.boundary import RecordQuery, RunQuery, TranscriptQuery, WriteTransaction
 from bollard.host.store.memory_tables import MemoryTables
@@ -96,9 +98,13 @@ class MemoryStore:
                 row.workspace == workspace and row.agent_id == agent_id and row.created_ms >= since_ms for row in rows
             )
 
-    def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]:
+    def records_of_run(
+        self, run_id: str, after_seq: int, limit: int, limit_bytes: int = RECORDS_PAGE_BYTES
+    ) -> list[RecordRow]:
         with self._lock:
-            return self._tables.runs_log.after(run_id, after_seq, limit)
+            found = self._tables.runs_log.after(run_id, after_seq, limit)
+        before = accumulate((len(row.data or b"") for row in found), initial=0)
+        return [row for row, size in zip(found, before, strict=False) if size < limit_bytes]
 
     def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
         with self._lock:
@@ -265,6 +271,12 @@ class MemoryStore:
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
         with self._lock:
             return self._tables.artifacts.get((workspace, artifact_id))
+
+    def uploads(self, workspace: str, after: str, limit: int) -> list[ArtifactRow]:
+        with self._lock:
+            rows = [row for row in self._tables.artifacts.rows.values() if row.workspace == workspace]
+        found = [row for row in rows if row.source == "upload" and row.artifact_id > after]
+        return sorted(found, key=lambda row: row.artifact_id)[:limit]
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
         with self._lock:

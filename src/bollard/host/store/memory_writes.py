@@ -16,6 +16,7 @@ from bollard.host.store.rows import (
     ArtifactRow,
     Change,
     DeltaRow,
+    DropArtifact,
     DropKept,
     DropPolicy,
     DropState,
@@ -75,9 +76,10 @@ class MemoryTransaction:
     def find_state(self, scope_key: str, key: str) -> StateRow | None:
         return self._tables.state.get((scope_key, key))
 
-    def state_size(self, scope_key: str) -> int:
-        rows = self._tables.state.rows.values()
-        return sum(len(row.key.encode()) + len(row.value) for row in rows if row.scope_key == scope_key)
+    def state_size(self, scope_key: str, now_ms: int) -> int:
+        rows = (row for row in self._tables.state.rows.values() if row.scope_key == scope_key)
+        alive = (row for row in rows if row.expires_ms is None or row.expires_ms > now_ms)
+        return sum(len(row.key.encode()) + len(row.value) for row in alive)
 
     def expect_records(self, count: int) -> None:
         """They are at hand."""
@@ -86,6 +88,9 @@ class MemoryTransaction:
         first = self._tables.newest_record + 1
         self._tables.newest_record += count  # like a sequence: a failed transaction leaves a hole
         return first
+
+    def skip_record_ids(self, last: int) -> None:
+        self._tables.newest_record = max(self._tables.newest_record, last)
 
     def add_records(self, rows: Sequence[RecordRow]) -> None:
         for row in rows:
@@ -126,8 +131,10 @@ class MemoryTransaction:
                     tables.transcript.put(row.seq, row)
                 case PutArtifact(row):
                     key = (row.workspace, row.artifact_id)
-                    if row.sha256 is not None or tables.artifacts.get(key) is None:
+                    if row.sha256 is not None or _is_gone(tables.artifacts.get(key), row.created_ms):
                         tables.artifacts.put(key, row)
+                case DropArtifact(workspace, artifact_id):
+                    tables.artifacts.drop((workspace, artifact_id))
                 case _:
                     self._save(change)
 
@@ -289,3 +296,7 @@ _Expiring = TypeVar("_Expiring", StateRow, ArtifactRow, KeptRow)
 def _expired(rows: Iterable[_Expiring], now_ms: int, limit: int) -> list[_Expiring]:
     old = [row for row in rows if row.expires_ms is not None and row.expires_ms <= now_ms]
     return sorted(old, key=lambda row: row.expires_ms or 0)[:limit]
+
+
+def _is_gone(row: ArtifactRow | None, now_ms: int) -> bool:
+    return row is None or (row.expires_ms is not None and row.expires_ms <= now_ms)

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bollard.host.errors import InvalidRequest
+__all__ = ["ANY_MIME_TYPE", "MimeTypes", "is_pattern"]
 
-__all__ = ["ANY_MIME_TYPE", "MimeTypes"]
-
+_EVERY: Final = "*/*"
 _CHARACTERS: Final = 127
 _TOKEN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+")
 
@@ -23,19 +22,17 @@ class MimeTypes:
         kind, _, detail = mime_type.partition(";")[0].strip().lower().partition("/")
         if not (_is_token(kind) and _is_token(detail)):
             return False
-        patterns = (f"{kind}/{detail}", f"{kind}/*", "*/*")
+        patterns = (f"{kind}/{detail}", f"{kind}/*", _EVERY)
         return _any(patterns, self.allow) and not _any(patterns, self.deny)
 
-    def check(self, mime_type: str) -> None:
-        """Raises `InvalidRequest`."""
-        if not self.admits(mime_type):
-            hint = f"allowed are {', '.join(sorted(self.allow)) or 'none'}"
-            raise InvalidRequest(
-                f"content of type {mime_type[:_CHARACTERS]!r} is not taken", hint=hint, field="mime_type"
-            )
+
+ANY_MIME_TYPE: Final = MimeTypes(allow=frozenset({_EVERY}))
 
 
-ANY_MIME_TYPE: Final = MimeTypes(allow=frozenset({"*/*"}))
+def is_pattern(text: str) -> bool:
+    """Whether a list can have it: a media type, all of a kind, or everything."""
+    kind, _, detail = text.lower().partition("/")
+    return text == _EVERY or (_is_token(kind) and (detail == "*" or _is_token(detail)))
 
 
 def _any(patterns: Iterable[str], listed: frozenset[str]) -> bool:

@@ -11,8 +11,12 @@ from bollard.host.store.sqlite import SqliteDatabase
 __all__ = ["choose_store"]
 
 
-def choose_store(database: str, data: Path, clock: Clock) -> Store:
-    """SQLite in the data directory, or the PostgreSQL that the URL names. Nothing is opened yet."""
+def choose_store(database: str, data: Path, clock: Clock, *, alone: bool = False) -> Store:
+    """SQLite in the data directory, or the PostgreSQL that the URL names. Nothing is opened yet.
+
+    Whoever writes asks for it `alone`: two of them cannot have a PostgreSQL database open at once. SQLite is in a
+    directory that has a lock of its own.
+    """
     if not database:
         return SqlStore(SqliteDatabase(data / "bollard.db", clock=clock))
     if not database.startswith(("postgresql://", "postgres://")):
@@ -22,7 +26,7 @@ def choose_store(database: str, data: Path, clock: Clock) -> Store:
             field="database",
         )
     try:
-        from bollard.host.store.postgres import PostgresDatabase  # noqa: PLC0415 -- an extra, only needed here
+        from bollard.host.store.postgres import postgres_store  # noqa: PLC0415 -- an extra, only needed here
     except ImportError as error:
         raise SettingsError("PostgreSQL needs the extra `postgres`", hint="pip install 'bollard[postgres]'") from error
-    return SqlStore(PostgresDatabase(database))
+    return postgres_store(database, alone=alone)

@@ -1,7 +1,8 @@
 """PostgreSQL as a database of the store: one writing connection, a few reading ones.
 
 Statements of one commit travel together (pipeline), so a commit waits for the network about as often as it must know
-an answer. When the connection dies while a commit is under way, the server is asked afterwards whether it was made.
+an answer. When a commit that was asked for is not confirmed, the server is asked afterwards whether it was made: what
+the driver knows of a connection that dies is not enough to say so.
 """
 
 import time
@@ -17,14 +18,17 @@ from psycopg.errors import (
     IntegrityError,
     LockNotAvailable,
     OutOfMemory,
+    ProgramLimitExceeded,
 )
+from psycopg.pq import PipelineStatus, TransactionStatus
 
-from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable
+from bollard.host.errors import Conflict, HostError, InvalidRequest, SettingsError, StorageFull, StorageUnavailable
 from bollard.host.store import statements
 from bollard.host.store.connection_pool import ConnectionPool
 from bollard.host.store.database import Values
 from bollard.host.store.migrations import REVISIONS, UPGRADE_LOCK, Revisions, migrate, schema
 from bollard.host.store.places import place_of
+from bollard.host.store.postgres_guard import WriterGuard, check_unwritten
 from bollard.host.store.postgres_search import expression_of, vector_of
 from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.sql import SqlStore
@@ -50,6 +54,12 @@ _Cursor = psycopg.Cursor[tuple[Any, ...]]
 _TAKE_IDS: Final = (
     "SELECT min(id), max(id), count(id) FROM (SELECT nextval('record_ids') AS id FROM generate_series(1, %s)) taken"
 )
+_SESSION: Final = (
+    "SELECT set_config('lock_timeout', %s, false), set_config('synchronous_commit', "
+    "replace(current_setting('synchronous_commit'), 'off', 'on'), false)"
+)
+"""What is acknowledged is on disk, whatever the database or the role is set to; every other value flushes here too."""
+_QUIET: Final = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place", "vector")
 _SEARCH: Final = (
     f"SELECT {statements.columns(TranscriptRow)} FROM transcript, CAST(? AS tsquery) AS wanted "  # noqa: S608 -- our own names
@@ -62,9 +72,17 @@ class PostgresDatabase:
     """One database of a PostgreSQL server, named by a URL."""
 
     def __init__(
-        self, url: str, *, lock_wait_s: float = LOCK_WAIT_S, readers: int = READERS, revisions: Revisions = REVISIONS
+        self,
+        url: str,
+        *,
+        lock_wait_s: float = LOCK_WAIT_S,
+        readers: int = READERS,
+        revisions: Revisions = REVISIONS,
+        guard: WriterGuard | None = None,
     ) -> None:
+        """With a `guard` nobody else writes with one while this is open; without one it is shared."""
         self._url = url
+        self._guard = guard
         self._lock_wait_s = lock_wait_s
         self._revisions = revisions
         self._writer: _Connection | None = None
@@ -79,8 +97,13 @@ class PostgresDatabase:
 
     def open(self) -> None:
         try:
-            self._writer = self._connect()
-            migrate(self._revisions, self._revision(self._writer), self._create, self._url, self._lock_wait_s)
+            self._writer = self._connect_writer()
+            stored = self._revision(self._writer)
+            if self._guard is None and stored != self._revisions.known[-1]:
+                check_unwritten(self._writer)
+            migrate(self._revisions, stored, self._create, self._url, self._lock_wait_s)
+            if self._guard is not None:
+                self._guard.mark(self._writer)
         except BaseException as error:
             self.close()
             if isinstance(error, psycopg.Error):
@@ -114,15 +137,16 @@ class PostgresDatabase:
             _refuse(error)
 
     def commit(self) -> None:
-        transaction_id: str | None = None
+        writer, transaction_id = self._under_way(), None
         try:
             transaction_id = self._known_transaction_id()
-            self._connected().execute("COMMIT")
+            answer = writer.execute("COMMIT")
             self._commit.close()
+            if answer.statusmessage != "COMMIT":
+                raise psycopg.OperationalError("the commit was not confirmed")
         except psycopg.Error as error:
-            lost = self._writer is None or self._writer.closed
             self.rollback()
-            if transaction_id is None or not lost:
+            if transaction_id is None:  # it was not asked for
                 _refuse(error)
             self._settle(transaction_id, error)
 
@@ -133,8 +157,10 @@ class PostgresDatabase:
         if writer is None:
             return
         try:
-            if not writer.closed:
+            if _is_usable(writer):
                 writer.execute("ROLLBACK")
+            else:
+                writer.close()
         except psycopg.Error:
             writer.close()
         if writer.closed:
@@ -165,6 +191,10 @@ class PostgresDatabase:
             self._ids = range(first, last + 1) if last - first + 1 == taken else range(0)
         raise StorageUnavailable("no ids in a row", hint="too many hosts write at once; try again")
 
+    def skip_ids(self, last: int) -> None:
+        self.fetch("SELECT setval('record_ids', greatest(last_value, ?)) FROM record_ids", (last,))
+        self._ids, self._asked_ids = range(0), None
+
     def _ask_for_ids(self, count: int) -> _Cursor:
         return self._writing(lambda cursor: cursor.execute(_TAKE_IDS, (count,)))
 
@@ -178,6 +208,7 @@ class PostgresDatabase:
                 _refuse(error)
         except psycopg.Error as error:
             _refuse(error)
+        self._readers.drop_idle()
         try:  # a connection that lay idle may have died with the server it was made to; a new one tells
             return self._read_once(statement, values)
         except psycopg.Error as error:
@@ -231,25 +262,47 @@ class PostgresDatabase:
             autocommit=True,
             connect_timeout=CONNECT_WAIT_S,
             application_name="bollard",
+            client_encoding="UTF8",
             keepalives_idle=10,
             keepalives_interval=5,
             keepalives_count=3,
         )
-        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{round(self._lock_wait_s * 1000)}ms",))
+        if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+            connection.close()
+            raise SettingsError(
+                f"the database keeps text as {encoding}, which cannot hold every character",
+                hint="make one with: createdb --encoding=UTF8 --template=template0 NAME",
+                field="database",
+            )
+        connection.execute(_SESSION, (f"{round(self._lock_wait_s * 1000)}ms",))
+        return connection
+
+    def _connect_writer(self) -> _Connection:
+        connection = self._connect()
+        if self._guard is not None:
+            try:
+                self._guard.take(connection)
+            except BaseException:
+                connection.close()
+                raise
         return connection
 
     def _connected(self) -> _Connection:
         if not self._is_open:
             raise StorageUnavailable("the store is closed", hint="the host is shutting down")
         if self._writer is None or self._writer.closed:
-            self._writer = self._connect()
+            self._writer = self._connect_writer()
+        return self._writer
+
+    def _under_way(self) -> _Connection:
+        if self._writer is None:
+            raise StorageUnavailable("the connection to PostgreSQL is gone", hint="try again in a moment")
         return self._writer
 
     def _writing(self, work: Callable[[_Cursor], Any]) -> Any:
-        if self._writer is None:
-            raise StorageUnavailable("the connection to PostgreSQL is gone", hint="try again in a moment")
+        writer = self._under_way()
         try:
-            return work(self._writer.cursor(binary=True))
+            return work(writer.cursor(binary=True))
         except psycopg.Error as error:
             _refuse(error)
 
@@ -280,27 +333,36 @@ class PostgresDatabase:
         return cast("str", found[0]) if found else None
 
     def _settle(self, transaction_id: str, error: psycopg.Error) -> None:
-        """The connection died in the commit: ask a new one what became of it."""
+        """A commit was asked for and not confirmed: ask the server what became of it."""
         until = time.monotonic() + self._lock_wait_s
-        status: str | None = "in progress"
-        while status == "in progress" and time.monotonic() < until:  # until the server has noticed as well
-            time.sleep(SETTLE_PAUSE_S)
-            try:
-                statement = "SELECT pg_xact_status(%s::xid8)"
-                ((status,),) = self._connected().execute(statement, (transaction_id,)).fetchall()
-            except psycopg.Error:
-                status = None
-        if status == "committed":
-            return
+        while (status := self._status_of(transaction_id)) not in ("committed", "aborted"):
+            if time.monotonic() >= until:
+                hint = "reconnect, then look whether the newest records are there"
+                raise StorageUnavailable("a commit was not confirmed", hint=hint, outcome="unknown") from error
+            time.sleep(SETTLE_PAUSE_S)  # the server has not noticed yet that it was left alone, or is not there
         if status == "aborted":
             _refuse(error)
-        hint = "reconnect, then look whether the newest records are there"
-        raise StorageUnavailable("the connection died in a commit", hint=hint, outcome="unknown") from error
+
+    def _status_of(self, transaction_id: str) -> str | None:
+        """What the server says of a transaction; nothing where it cannot be asked now."""
+        try:
+            statement = "SELECT pg_xact_status(%s::xid8)"
+            ((status,),) = self._connected().execute(statement, (transaction_id,)).fetchall()
+        except (psycopg.Error, HostError):
+            return None
+        return status
 
 
-def postgres_store(url: str, *, lock_wait_s: float = LOCK_WAIT_S) -> SqlStore:
-    """The store in one PostgreSQL database."""
-    return SqlStore(PostgresDatabase(url, lock_wait_s=lock_wait_s), wait_s=lock_wait_s)
+def postgres_store(url: str, *, lock_wait_s: float = LOCK_WAIT_S, alone: bool = False) -> SqlStore:
+    """The store in one PostgreSQL database. `alone`: nobody else who says so can open it to write meanwhile."""
+    guard = WriterGuard(wait_s=lock_wait_s) if alone else None
+    return SqlStore(PostgresDatabase(url, lock_wait_s=lock_wait_s, guard=guard), wait_s=lock_wait_s)
+
+
+def _is_usable(writer: _Connection) -> bool:
+    """Whether a statement can be sent: a pipeline that could not be left is still waiting for answers."""
+    pgconn = writer.pgconn
+    return not writer.closed and pgconn.pipeline_status == PipelineStatus.OFF and pgconn.transaction_status in _QUIET
 
 
 def _storable(values: Values) -> Values:
@@ -318,6 +380,9 @@ def _translated(error: psycopg.Error) -> HostError:
     code = error.sqlstate
     if isinstance(error, DiskFull | OutOfMemory):
         return StorageFull("PostgreSQL has no space left", hint="free some space; writing resumes by itself")
+    if isinstance(error, ProgramLimitExceeded):  # also the next time: whoever sent it is told, and nobody else
+        hint = "shorten the names and ids in it"
+        return InvalidRequest(f"PostgreSQL cannot keep a value of this size: {error}", hint=hint, sqlstate=code)
     if isinstance(error, IntegrityError):
         return Conflict(f"a row is there already: {error}", hint="read it and decide again", sqlstate=code)
     if isinstance(error, LockNotAvailable | DeadlockDetected):

@@ -14,6 +14,7 @@ __all__ = [
     "ConversationRow",
     "DeltaRow",
     "Dispatch",
+    "DropArtifact",
     "DropKept",
     "DropPolicy",
     "DropState",
@@ -366,11 +367,11 @@ class PutTranscript(msgspec.Struct, frozen=True):
 
 
 class PutState(msgspec.Struct, frozen=True):
-    """A new value. A `version` of 0 counts on: one more than the row's.
+    """A new value. A `version` of 0 is of a record that says none, as before versions were ids of records: it counts
+    on, one more than the row's.
 
-    It is 1 where there is no row, and where the row had expired when the value was written: an expired value is absent,
-    whether or not it was swept already, so that a rebuild counts the same. So a version does not repeat while a value
-    lives, and may after it was deleted or has expired.
+    Counted, it is 1 where there is no row, and where the row had expired when the value was written: an expired value
+    is absent, whether or not it was swept already, so that a rebuild counts the same.
     """
 
     row: StateRow
@@ -425,6 +426,11 @@ class PutArtifact(msgspec.Struct, frozen=True):
     row: ArtifactRow
 
 
+class DropArtifact(msgspec.Struct, frozen=True):
+    workspace: str
+    artifact_id: str
+
+
 Change = (
     PutEvent
     | PatchEvent
@@ -438,6 +444,7 @@ Change = (
     | PutPolicy
     | DropPolicy
     | PutArtifact
+    | DropArtifact
     | PutOutbox
     | PatchOutbox
     | PutToolCall

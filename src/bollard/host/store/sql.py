@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Final, cast
 
 from bollard.host.errors import StorageUnavailable
+from bollard.host.limits import RECORDS_PAGE_BYTES
 from bollard.host.store import statements
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
 from bollard.host.store.boundary import RecordQuery, RunQuery, TranscriptQuery, WriteTransaction
@@ -134,8 +135,11 @@ class SqlStore:
         ((count,),) = self._database.read(statements.COUNT_RUNS, (workspace, agent_id, since_ms))
         return cast("int", count)
 
-    def records_of_run(self, run_id: str, after_seq: int, limit: int) -> list[RecordRow]:
-        return read_records(self._database.read(statements.RECORDS_OF_RUN, (run_id, after_seq, limit)))
+    def records_of_run(
+        self, run_id: str, after_seq: int, limit: int, limit_bytes: int = RECORDS_PAGE_BYTES
+    ) -> list[RecordRow]:
+        values = (run_id, after_seq, run_id, after_seq, limit, limit_bytes)
+        return read_records(self._database.read(statements.RECORDS_OF_RUN, values))
 
     def deltas_of_run(self, run_id: str, after_seq: int) -> list[DeltaRow]:
         return read_deltas(self._database.read(statements.DELTAS, (run_id, after_seq)))
@@ -266,6 +270,9 @@ class SqlStore:
     def artifact(self, workspace: str, artifact_id: str) -> ArtifactRow | None:
         found = read_artifacts(self._database.read(statements.ARTIFACT, (workspace, artifact_id)))
         return found[0] if found else None
+
+    def uploads(self, workspace: str, after: str, limit: int) -> list[ArtifactRow]:
+        return read_artifacts(self._database.read(statements.UPLOADS, (workspace, after, limit)))
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
         rows = self._database.read(statements.DIGESTS, (after, limit, after, limit, limit))

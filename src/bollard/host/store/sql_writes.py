@@ -17,6 +17,7 @@ from bollard.host.store.row_reading import read_deltas, read_events, read_states
 from bollard.host.store.rows import (
     Change,
     DeltaRow,
+    DropArtifact,
     DropKept,
     DropPolicy,
     DropState,
@@ -104,16 +105,19 @@ class SqlTransaction:
         found = read_states(self._database.fetch(statements.FIND_STATE, (scope_key, key)))
         return found[0] if found else None
 
-    def state_size(self, scope_key: str) -> int:
+    def state_size(self, scope_key: str, now_ms: int) -> int:
         database = self._database
         statement = statements.state_size(database.byte_length("key"), database.byte_length("value"))
-        return cast("int", database.fetch(statement, (scope_key,))[0][0])
+        return cast("int", database.fetch(statement, (scope_key, now_ms))[0][0])
 
     def expect_records(self, count: int) -> None:
         self._database.expect_ids(count)
 
     def next_record_ids(self, count: int) -> int:
         return self._database.reserve_ids(count)
+
+    def skip_record_ids(self, last: int) -> None:
+        self._database.skip_ids(last)
 
     def add_records(self, rows: Sequence[RecordRow]) -> None:
         self._database.run_many(statements.ADD_RECORD, map(_values, rows))
@@ -159,9 +163,8 @@ class SqlTransaction:
                     if said.conversation is not None:
                         newest = (*_where(said), said.seq, said.created_ms)
                         rows.setdefault(statements.PUT_CONVERSATION, []).append(newest)
-                case PutArtifact(artifact):
-                    put = statements.ADD_ARTIFACT if artifact.sha256 is None else statements.PUT_ARTIFACT
-                    rows.setdefault(put, []).append(_values(artifact))
+                case PutArtifact() | DropArtifact():
+                    self._artifact(change, rows)
                 case PutToolCall() | EndToolCall():
                     calls.add(change)
                 case _:
@@ -179,6 +182,16 @@ class SqlTransaction:
                 self._database.run_many(statement, many)
         self._patch(patched_runs, _RUN_FIELDS, statements.patch_run)
         self._patch(patched_events, _EVENT_FIELDS, statements.patch_event)
+
+    def _artifact(self, change: PutArtifact | DropArtifact, rows: dict[str, list[Values]]) -> None:
+        if isinstance(change, PutArtifact):
+            put = statements.ADD_ARTIFACT if change.row.sha256 is None else statements.PUT_ARTIFACT
+            rows.setdefault(put, []).append(_values(change.row))
+            return
+        for statement in (statements.ADD_ARTIFACT, statements.PUT_ARTIFACT):  # one commit may put and drop the same one
+            if waiting := rows.pop(statement, None):
+                self._database.run_many(statement, waiting)
+        self._database.run(statements.DROP_ARTIFACT, (change.workspace, change.artifact_id))
 
     def keep(self, changes: Iterable[KeptChange]) -> None:
         for change in changes:

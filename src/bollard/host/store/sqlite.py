@@ -23,6 +23,7 @@ from bollard.host.store.places import place_of
 from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.sql import SqlStore
 from bollard.segments import is_prefix
+from bollard.trust import make_folder
 
 __all__ = ["SqliteDatabase", "sqlite_store"]
 
@@ -73,7 +74,7 @@ class SqliteDatabase:
 
     def open(self) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # holds what people said: the owner's alone
         except OSError as error:
             hint = "make the data directory writable for this user"
@@ -145,6 +146,9 @@ class SqliteDatabase:
         first = max(newest[0], self._reserved) + 1
         self._reserved = first + count - 1
         return first
+
+    def skip_ids(self, last: int) -> None:
+        self._reserved = max(self._reserved, last)
 
     # --- readers ---
 

@@ -97,7 +97,8 @@ def event_dispatch(row_lock: str) -> str:
 
 
 def state_size(key_bytes: str, value_bytes: str) -> str:
-    return f"SELECT CAST(coalesce(sum({key_bytes} + {value_bytes}), 0) AS BIGINT) FROM state WHERE scope_key = ?"  # noqa: S608 -- our own
+    size = f"CAST(coalesce(sum({key_bytes} + {value_bytes}), 0) AS BIGINT)"
+    return f"SELECT {size} FROM state WHERE scope_key = ? AND {_ALIVE}"  # noqa: S608 -- our own
 
 
 def policy_columns(kind: PolicyKind) -> tuple[str, ...]:
@@ -171,7 +172,9 @@ PUT_RUN: Final = insert("runs", RunRow)
 PUT_ARTIFACT: Final = upsert(
     insert("artifacts", ArtifactRow), ("workspace", "artifact_id"), ArtifactRow.__struct_fields__
 )
-ADD_ARTIFACT: Final = f"{insert('artifacts', ArtifactRow)} ON CONFLICT (workspace, artifact_id) DO NOTHING"
+# One that has expired is not there, whether it was swept or not.
+ADD_ARTIFACT: Final = f"{PUT_ARTIFACT} WHERE artifacts.expires_ms <= excluded.created_ms"
+DROP_ARTIFACT: Final = "DELETE FROM artifacts WHERE workspace = ? AND artifact_id = ?"
 PUT_STATE: Final = upsert(insert("state", StateRow), ("scope_key", "key"), StateRow.__struct_fields__)
 COUNT_STATE: Final = PUT_STATE.replace(
     "version = excluded.version",
@@ -273,7 +276,15 @@ THREADS: Final = (
     "ORDER BY created_ms DESC, run_id DESC LIMIT ?) newest WHERE coalesce(bot, '') = ? "
     "GROUP BY thread ORDER BY max(created_ms) DESC, coalesce(thread, '')"
 )
-RECORDS_OF_RUN: Final = select("records", RecordRow, "WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?")
+RECORDS_OF_RUN: Final = select(
+    "records",
+    RecordRow,
+    "WHERE run_id = ? AND seq > ? AND seq <= ("
+    "SELECT max(seq) FROM (SELECT seq, sum(size) OVER (ORDER BY seq) - size AS before_it FROM ("
+    "SELECT seq, coalesce(length(data), 0) AS size FROM records "
+    "WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?) page) sized WHERE before_it < ?) "
+    "ORDER BY seq",
+)
 LAST_SEQ: Final = (
     "SELECT max(seq) FROM (SELECT max(seq) AS seq FROM records WHERE run_id = ? "
     "UNION ALL SELECT max(last_seq) FROM deltas WHERE run_id = ?) newest"
@@ -330,6 +341,12 @@ STORAGE: Final = select("storage", StorageRow, "WHERE area_key = ? AND key = ?")
 STORAGES: Final = select("storage", StorageRow, "WHERE area_key = ? AND key > ? ORDER BY key LIMIT ?")
 KEPT: Final = select("kept", KeptRow, f"WHERE kind = ? AND workspace = ? AND id = ? AND {_ALIVE}")
 ARTIFACT: Final = select("artifacts", ArtifactRow, "WHERE workspace = ? AND artifact_id = ?")
+# Only what is uploaded has an id behind `file`: the key alone finds it.
+UPLOADS: Final = select(
+    "artifacts",
+    ArtifactRow,
+    "WHERE workspace = ? AND artifact_id > ? AND source = 'upload' ORDER BY artifact_id LIMIT ?",
+)
 # Each half ends at the limit too, so that a page costs a page.
 DIGESTS: Final = (
     "SELECT sha256 FROM (SELECT DISTINCT sha256 FROM artifacts WHERE sha256 > ? ORDER BY sha256 LIMIT ?) made "
