@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from bollard.host.clock import ManualClock
 from bollard.host.log.entries import Committed, Entry, Judgement, StateExpectation
 from bollard.host.log.facts import RunFacts, scope_key
+from bollard.host.log.rebuild import rebuild
+from bollard.host.log.records import data_of
 from bollard.host.log.writer import Writer
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
@@ -42,6 +44,15 @@ class Desk:
         (fate,) = self._writer.turn([entry])
         assert isinstance(fate, Committed), fate
         return list(fate.judged)
+
+    def ids(self) -> list[int]:
+        """Of the records that were written, in order."""
+        return [row.id for row in self.store.records_of_run(self._facts.run_id, 10, 100)]
+
+    def write_as_before(self, changes: list[Change]) -> None:
+        """As they were written when no record said a version."""
+        records = [self._record(change) for change in changes]
+        self._writer.turn([Entry(records=records, fence=(self._facts.run_id, 1))])
 
     def kept(self, now_ms: int) -> list[StateRow]:
         return self.store.states(scope_key(self._facts, "conversation"), "", 100, now_ms)
@@ -81,23 +92,75 @@ def put(key: str, value: Any = 0, **more: Any) -> Change:
     return {"key": key, "value": value, "at": T0, **more}
 
 
-def test_changes_of_one_key_in_one_entry_count_on(desk: Desk) -> None:
+def test_changes_of_one_key_in_one_entry_see_each_other(desk: Desk) -> None:
+    desk.write([put("before")])
+    (before,) = desk.ids()
+    first, second, _, third, _, last = range(before + 1, before + 7)
     deleted = {"key": "k", "at": T0}
-    changes = [put("k"), put("k"), put("k", version=1), put("k", version=2), deleted, put("k", version=0)]
+    changes = [put("k"), put("k"), put("k", version=first), put("k", version=second), deleted, put("k", version=0)]
 
     judged = desk.write(changes)
 
     assert judged == [
-        Judgement(1),
-        Judgement(2),
-        Judgement(2, "version"),
-        Judgement(3),
-        Judgement(0),
-        Judgement(1),
+        Judgement(first),
+        Judgement(second, existed=True),
+        Judgement(second, "version", existed=True),
+        Judgement(third, existed=True),
+        Judgement(0, existed=True),
+        Judgement(last),
     ]
     updated = "state.updated"
-    assert desk.types() == [updated, updated, "state.refused", updated, "state.deleted", updated]
-    assert [row.version for row in desk.kept(T0)] == [1]
+    assert desk.types() == [updated, updated, updated, "state.refused", updated, "state.deleted", updated]
+    assert [row.version for row in desk.kept(T0)] == [before, last]
+
+
+def test_a_version_is_the_number_of_the_record_that_wrote_the_value_and_the_record_says_it(desk: Desk) -> None:
+    desk.write([put("a"), put("b", version=7), put("c")])
+
+    told = [row.version for row in desk.kept(T0)]
+    rows = [row for row in desk.store.records_of_run("run_1", 10, 100) if row.type == "state.updated"]
+    assert told == [row.id for row in rows] == [data_of(row)["version"] for row in rows]
+    before = desk.store.dump_projections()
+    rebuild(desk.store)
+    assert desk.store.dump_projections() == before
+
+
+def test_no_version_comes_back_after_a_delete_an_expiry_or_a_sweep(desk: Desk) -> None:
+    seen: list[int] = []
+    for round_ in range(3):
+        at = T0 + 10 * round_
+        (lived,) = desk.write([put("k", version=0, at=at, expires_ms=at + 5)])
+        with desk.store.write() as transaction:
+            transaction.drop_expired(at + 5 if round_ else 0, 10)
+        (deleted_later,) = desk.write([put("k", version=0, at=at + 6)])
+        (stale,) = desk.write([put("k", version=lived.version, at=at + 7)])
+        desk.write([{"key": "k", "at": at + 8, "version": deleted_later.version}])
+        seen += [lived.version, deleted_later.version]
+        assert stale == Judgement(deleted_later.version, "version", existed=True)
+
+    assert len(set(seen)) == len(seen)
+    before = desk.store.dump_projections()
+    rebuild(desk.store)
+    assert desk.store.dump_projections() == before
+
+
+def test_a_value_from_before_versions_were_numbers_of_records_is_set_by_the_version_it_had(desk: Desk) -> None:
+    desk.write_as_before([put("k"), put("k", at=T0 + 1), put("gone", at=T0 + 1)])
+    assert [(row.key, row.version) for row in desk.kept(T0 + 1)] == [("gone", 1), ("k", 2)]
+    before = desk.store.dump_projections()
+    rebuild(desk.store)
+    assert desk.store.dump_projections() == before
+
+    desk.write([{"key": "gone", "at": T0 + 2}])
+    again, stale, met = desk.write(
+        [put("gone", version=0, at=T0 + 3), put("gone", version=1, at=T0 + 3), put("k", version=2, at=T0 + 3)]
+    )
+
+    assert (again.unmet, stale.unmet, met.unmet) == ("", "version", "")
+    assert min(again.version, met.version) > max(desk.ids()[:3])
+    before = desk.store.dump_projections()
+    rebuild(desk.store)
+    assert desk.store.dump_projections() == before
 
 
 def test_the_last_room_of_a_scope_is_given_once_in_one_entry(desk: Desk) -> None:
@@ -105,7 +168,13 @@ def test_the_last_room_of_a_scope_is_given_once_in_one_entry(desk: Desk) -> None
 
     judged = desk.write([put("a", large), put("b", large), put("c", large), put("a", 1), put("c", large)])
 
-    assert [(each.version, each.unmet) for each in judged] == [(1, ""), (1, ""), (0, "quota"), (2, ""), (1, "")]
+    assert [(each.existed, each.unmet) for each in judged] == [
+        (False, ""),
+        (False, ""),
+        (False, "quota"),
+        (True, ""),
+        (False, ""),
+    ]
     assert [row.key for row in desk.kept(T0)] == ["a", "b", "c"]
 
 
@@ -114,15 +183,37 @@ def test_a_value_that_expires_within_its_entry_is_absent_for_what_follows(desk: 
         [put("k", expires_ms=T0 + 5), put("k", version=0, at=T0 + 4), put("k", at=T0 + 5), put("k", at=T0 + 6)]
     )
 
-    assert judged == [Judgement(1), Judgement(1, "version"), Judgement(1), Judgement(2)]
-    assert [row.version for row in desk.kept(T0 + 6)] == [2]
+    first, _, third, last = desk.ids()
+    assert judged == [
+        Judgement(first),
+        Judgement(first, "version", existed=True),
+        Judgement(third),
+        Judgement(last, existed=True),
+    ]
+    assert [row.version for row in desk.kept(T0 + 6)] == [last]
+
+
+def test_what_has_expired_leaves_its_room_before_it_is_swept(desk: Desk) -> None:
+    large = "x" * 16  # with its quotes and its key 19 bytes: two of them fit
+    desk.write([put("a", large, expires_ms=T0 + 5), put("b", large)])
+
+    early, late, none_left = desk.write(
+        [put("c", large, at=T0 + at) for at in (4,)]
+        + [
+            put("c", large, at=T0 + 5, expires_ms=T0 + 6),
+            put("d", large, at=T0 + 5),
+        ]
+    )
+    (after,) = desk.write([put("d", large, at=T0 + 6)])
+
+    assert [each.unmet for each in (early, late, none_left, after)] == ["quota", "", "quota", ""]
 
 
 changes_of_state = st.lists(
     st.tuples(
         st.sampled_from("ab"),
         st.one_of(st.none(), st.integers(0, 12)),
-        st.sampled_from([None, None, 0, 1, 2]),
+        st.sampled_from([None, None, None, 0, 1, 3, 4, 5]),
         st.integers(0, 3),
         st.sampled_from([None, 1, 4]),
     ),

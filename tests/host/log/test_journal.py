@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from bollard.host.clock import ManualClock
-from bollard.host.errors import Conflict, HostError, Overloaded, StorageFull, StorageUnavailable
+from bollard.host.errors import Conflict, HostError, Overloaded, StorageFull, StorageUnavailable, StoreTaken
 from bollard.host.limits import JOURNAL_BATCH_BYTES, JOURNAL_BATCH_RECORDS, JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES
 from bollard.host.log.entries import Chore, Committed, Duplicate, Entry, FencedOff, Renewed
 from bollard.host.log.journal import Journal
@@ -17,6 +17,7 @@ from bollard.host.log.records import NewRecord
 from bollard.host.log.writer import Writer
 from bollard.host.log.writer_thread import WriterThread
 from bollard.host.store.boundary import Lease, Store
+from bollard.host.store.failing import FailurePlan, failing
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
 
@@ -426,6 +427,54 @@ async def test_deltas_of_a_commit_of_unknown_outcome_are_written_once(
     gate.plan.fail_at = 1
     assert await journal.commit(Entry(deltas=[scribe.deltas(facts, 3, ["a", "b"])], fence=("run_1", 1))) == Committed()
     assert [(row.first_seq, row.last_seq) for row in gate.store.deltas_of_run("run_1", 0)] == [(3, 4)]
+
+
+def failing_late(store: Store, error: Exception) -> tuple[Store, FailurePlan]:
+    """A store that makes a commit and says once that it did not."""
+
+    def fail(call: str) -> Exception:
+        plan.fail_at = None
+        return error
+
+    plan = FailurePlan(only="write.commit", after_commit=True, error=fail)
+    return failing(store, plan), plan
+
+
+async def test_a_commit_that_was_made_although_the_store_says_it_failed_is_not_made_twice(
+    store: Store, open_journal: Open, scribe: Any, verified: Any
+) -> None:
+    late, plan = failing_late(store, unavailable())
+    journal, facts = open_journal(late), scribe.facts()
+    plan.fail_at = 1
+    assert await journal.commit(scribe.first(facts)) == Committed()
+    more = Entry(records=[scribe.record(facts, "run.started", {}, 3)], fence=("run_1", 1))
+    assert await journal.commit(more) == Committed()
+    assert [row.seq for row in store.records_of_run("run_1", 0, 10)] == [1, 2, 3]
+    verified(store, "i1", 4)
+
+
+async def test_a_commit_that_was_taken_for_lost_and_is_there_does_not_stop_the_journal(
+    store: Store, open_journal: Open, scribe: Any, verified: Any
+) -> None:
+    late, plan = failing_late(store, ValueError("a mistake"))
+    journal, facts = open_journal(late), scribe.facts()
+    plan.fail_at = 1
+    with pytest.raises(StorageUnavailable):
+        await journal.commit(scribe.first(facts))
+    later = [journal.commit(Entry(records=[scribe.note(n=n)])) for n in range(3)]
+    assert await asyncio.gather(*later) == [Committed()] * 3
+    await journal.close()
+    verified(store, "i1", 6)
+    assert max(head.position for head in store.heads("default")) == 6
+
+
+async def test_a_store_that_somebody_else_took_is_not_tried_again(gate: Any, open_journal: Open, scribe: Any) -> None:
+    journal = open_journal(gate.store)
+    await journal.commit(Entry(records=[scribe.note(n=1)]))
+    begun, gate.broken = gate.begun, StoreTaken("another host wrote")
+    with pytest.raises(StoreTaken):
+        await journal.commit(Entry(records=[scribe.note(n=2)]))
+    assert gate.begun == begun + 1
 
 
 # --- blobs ---

@@ -11,6 +11,7 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, SettingsError
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
+from bollard.host.log.kinds import KINDS
 from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import data_of
@@ -119,7 +120,8 @@ async def test_a_purge_that_fails_dropped_nothing_that_it_does_not_account_for(
 def test_kinds_on_which_something_stands_are_refused() -> None:
     """Everything that projections are made of, but what was said."""
     handlers = Projector()._handlers  # pyright: ignore[reportPrivateUsage]
-    assert handlers.keys() - {"event.received", "message.completed"} == STANDING
+    read_from_the_log = {"grant.revoked"}
+    assert (handlers.keys() - {"event.received", "message.completed"}) | read_from_the_log == STANDING
     for kind in STANDING:
         with pytest.raises(SettingsError) as refusal:
             retention_of(((kind, 1.0),))
@@ -128,3 +130,26 @@ def test_kinds_on_which_something_stands_are_refused() -> None:
     assert retention_of((("message.delta", 2.0), ("api.called", 1.0))) == Retention(
         days=(("api.called", 1.0),), deltas_days=2.0
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "near"),
+    [
+        ("mesage.completed", "message.completed"),
+        ("MESSAGE.completed", "message.completed"),
+        ("message.deltas", "message.delta"),
+        ("", ""),
+        ("completely else", ""),
+    ],
+)
+def test_a_kind_that_nobody_writes_is_refused_with_the_one_that_was_meant(kind: str, near: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        retention_of((("api.called", 1.0), (kind, 30.0)))
+    assert repr(kind) in refusal.value.message
+    assert (near or "message.completed") in refusal.value.hint
+    assert refusal.value.details["field"] == "retention"
+
+
+def test_every_kind_that_stands_or_can_be_dropped_is_a_kind() -> None:
+    assert STANDING < KINDS
+    assert "message.delta" in KINDS

@@ -18,6 +18,8 @@ class Cancel:
     """Stop the run for a reason that is a failure code."""
 
     reason: str
+    superseded: bool = False
+    """Whether a newer message takes its place: what it was given and has not answered is not dropped then."""
 
 
 Signal = Cancel

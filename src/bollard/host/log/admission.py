@@ -19,7 +19,7 @@ from bollard.host.log.entries import (
     StateExpectation,
 )
 from bollard.host.log.kill_points import kill_point
-from bollard.host.log.records import encode_data
+from bollard.host.log.records import encode_data, with_version
 from bollard.host.store.boundary import WriteTransaction
 
 __all__ = ["Admission"]
@@ -38,7 +38,8 @@ class Admission:
         deliveries = [entry.dedupe for entry in batch if entry.dedupe is not None]
         self._known = transaction.find_events(deliveries) if deliveries else {}
 
-    def admit(self, entry: Entry) -> Outcome:
+    def admit(self, entry: Entry, first_id: int) -> Outcome:
+        """Whether the entry may be written; its records have ids from `first_id` on where it expects anything."""
         transaction = self._transaction
         if entry.fence is not None and self._epochs.get(entry.fence[0]) != entry.fence[1]:
             return FencedOff()
@@ -53,18 +54,22 @@ class Admission:
         if entry.chore is not None:
             return Counted(self._do(entry.chore))
         if entry.expects:
-            foreseen = _Foreseen(transaction)
+            foreseen = _Foreseen(transaction, first_id)
             return Committed(tuple(foreseen.judge(wanted) for wanted in entry.expects))
         return _COMMITTED
 
     @staticmethod
     def settled(entry: Entry, judged: Sequence[Judgement]) -> Entry:
-        """The entry with other records in the place of those whose expectation was not met."""
+        """The entry with other records in the place of those whose expectation was not met, and with versions in those
+        that write a value."""
         records = list(entry.records)
         for wanted, judgement in zip(entry.expects, judged, strict=True):
+            record = records[wanted.record]
             if judgement.unmet:
                 kind, data = wanted.otherwise
-                records[wanted.record] = replace(records[wanted.record], type=kind, data=data)
+                records[wanted.record] = replace(record, type=kind, data=data)
+            elif judgement.version:
+                records[wanted.record] = replace(record, data=with_version(record.data, judgement.version))
         return replace(entry, records=records)
 
     @staticmethod
@@ -101,44 +106,61 @@ class _Value:
     size: int = 0
     expires_ms: int | None = None
 
+    def at(self, now_ms: int) -> "_Value":
+        """What is left of it by then."""
+        return self if self.expires_ms is None or self.expires_ms > now_ms else _NO_VALUE
+
+
+_NO_VALUE = _Value()
+
 
 class _Foreseen:
-    """State as the records of one entry will leave it, one after the other: none of them is written yet."""
+    """State as the records of one entry will leave it, one after the other: none of them is written yet.
 
-    def __init__(self, transaction: WriteTransaction) -> None:
+    A version is the id of the record that wrote the value, so that no two values of a key ever have the same: whoever
+    remembers one of a value that expired or was deleted cannot take another value for it.
+    """
+
+    def __init__(self, transaction: WriteTransaction, first_id: int) -> None:
         self._transaction = transaction
+        self._first_id = first_id
+        self._stored: dict[tuple[str, str], _Value] = {}
         self._values: dict[tuple[str, str], _Value] = {}
-        self._stored: dict[str, int] = {}
-        self._grown: dict[str, int] = {}
-        """Bytes of a scope: those on disk, and those that the entry adds."""
+        """The values that the entry is about: on disk, and as it leaves them."""
+        self._sizes: dict[tuple[str, int], int] = {}
+        """Bytes of a scope on disk at a time."""
 
     def judge(self, wanted: StateExpectation) -> Judgement:
-        before = self._value(wanted.scope_key, wanted.key)
-        alive = before.expires_ms is None or before.expires_ms > wanted.now_ms
-        seen = before.version if alive else 0
-        if wanted.version is not None and wanted.version != seen:
-            return Judgement(seen, "version")
+        seen = self._value(wanted.scope_key, wanted.key).at(wanted.now_ms)
+        existed = seen.version > 0
+        if wanted.version is not None and wanted.version != seen.version:
+            return Judgement(seen.version, "version", existed)
         if not wanted.size:
-            self._change(wanted, before, _Value())
-            return Judgement(0)
-        if self._size(wanted.scope_key) - before.size + wanted.size > wanted.quota:
-            return Judgement(seen, "quota")
-        self._change(wanted, before, _Value(seen + 1, wanted.size, wanted.expires_ms))
-        return Judgement(seen + 1)
+            self._values[wanted.scope_key, wanted.key] = _NO_VALUE
+            return Judgement(0, existed=existed)
+        if self._size(wanted.scope_key, wanted.now_ms) - seen.size + wanted.size > wanted.quota:
+            return Judgement(seen.version, "quota", existed)
+        version = self._first_id + wanted.record
+        self._values[wanted.scope_key, wanted.key] = _Value(version, wanted.size, wanted.expires_ms)
+        return Judgement(version, existed=existed)
 
     def _value(self, scope_key: str, key: str) -> _Value:
         known = self._values.get((scope_key, key))
         if known is None:
             row = self._transaction.find_state(scope_key, key)
-            known = _Value() if row is None else _Value(row.version, len(row.value) + len(key.encode()), row.expires_ms)
-            self._values[scope_key, key] = known
+            known = _NO_VALUE
+            if row is not None:
+                known = _Value(row.version, len(row.value) + len(key.encode()), row.expires_ms)
+            self._stored[scope_key, key] = self._values[scope_key, key] = known
         return known
 
-    def _size(self, scope_key: str) -> int:
-        if scope_key not in self._stored:
-            self._stored[scope_key] = self._transaction.state_size(scope_key)
-        return self._stored[scope_key] + self._grown.get(scope_key, 0)
-
-    def _change(self, wanted: StateExpectation, before: _Value, after: _Value) -> None:
-        self._grown[wanted.scope_key] = self._grown.get(wanted.scope_key, 0) + after.size - before.size
-        self._values[wanted.scope_key, wanted.key] = after
+    def _size(self, scope_key: str, now_ms: int) -> int:
+        """Bytes of what the scope holds at a time: what is on disk, but for the values that the entry is about."""
+        if (scope_key, now_ms) not in self._sizes:
+            self._sizes[scope_key, now_ms] = self._transaction.state_size(scope_key, now_ms)
+        changed = (
+            value.at(now_ms).size - self._stored[place].at(now_ms).size
+            for place, value in self._values.items()
+            if place[0] == scope_key
+        )
+        return self._sizes[scope_key, now_ms] + sum(changed)

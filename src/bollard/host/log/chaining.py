@@ -5,13 +5,14 @@ The first commit of a chain is signed at once: a chain that no head vouches for 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bollard.host.clock import Clock
 from bollard.host.log.records import NewRecord
 from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.trust import ChainedRecord, Head, Header, SignedHead, SigningKey, genesis, link, sha256_of, sign_head
 
-__all__ = ["Chains", "chained", "new_head", "signed_head"]
+__all__ = ["Chains", "Grown", "chained", "new_head", "signed_head"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,15 @@ class _Tip:
     hash: str
     signed_position: int
     signed_at: float
+
+
+class Grown(NamedTuple):
+    """A chain that is longer than it was, and where it ends now."""
+
+    workspace: str
+    chain: str
+    position: int
+    hash: str
 
 
 class Chains:
@@ -43,10 +53,21 @@ class Chains:
     def adopt(self, fork: "Chains") -> None:
         self._tips = fork._tips
 
-    def grown_since(self, before: "Chains") -> list[tuple[str, str, int]]:
-        """Workspace, chain and newest position of each chain that is longer than in `before`."""
+    def tip_of(self, workspace: str) -> tuple[str, int, str]:
+        """The chain of a workspace, its newest position and the hash there."""
+        tip = self._tip(workspace)
+        return self._incarnation, tip.position, tip.hash
+
+    def resume(self, workspace: str, position: int, hash_: str, signed_position: int) -> bool:
+        """Go on behind what is found on disk; whether that was news."""
+        before = self._tip(workspace)
+        self._tips[workspace] = _Tip(position, hash_, signed_position, before.signed_at)
+        return (before.position, before.signed_position) != (position, signed_position)
+
+    def grown_since(self, before: "Chains") -> list[Grown]:
+        """Each chain that is longer than in `before`."""
         return [
-            (workspace, self._incarnation, tip.position)
+            Grown(workspace, self._incarnation, tip.position, tip.hash)
             for workspace, tip in self._tips.items()
             if tip.position > (before._tips[workspace].position if workspace in before._tips else 0)
         ]

@@ -29,7 +29,12 @@ def choose_desk(
     """As the settings say. `lost` is told when a process is gone that nobody stopped."""
     if settings.journal == "process":
         return WriterProcess(
-            database=settings.database, data=settings.data, incarnation=incarnation, key_file=key_file, lost=lost
+            database=settings.database,
+            data=settings.data,
+            incarnation=incarnation,
+            key_file=key_file,
+            lost=lost,
+            broken_log=settings.broken_log,
         )
     writer = Writer(
         store,
@@ -38,5 +43,6 @@ def choose_desk(
         incarnation=incarnation,
         key=load_or_make_signing_key(key_file),
         reserve=ReserveFile(settings.data / "reserve"),
+        broken_log=settings.broken_log,
     )
     return WriterThread(writer)

@@ -32,6 +32,8 @@ class Judgement(msgspec.Struct, frozen=True, array_like=True):
     version: int
     """The version of the value now; 0 where there is none."""
     unmet: Literal["", "version", "quota"] = ""
+    existed: bool = False
+    """Whether there was a value before."""
 
 
 class Committed(msgspec.Struct, frozen=True, tag=True, array_like=True):

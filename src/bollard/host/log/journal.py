@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bollard.host.errors import HostError, Overloaded, StorageUnavailable
-from bollard.host.limits import JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES
+from bollard.host.limits import JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES, REFUSED_TRIES
 from bollard.host.log.entries import Chore, Counted, Entry, Outcome, Told
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.numbers import Numbers
 from bollard.host.log.records import NewRecord
 from bollard.host.store.rows import HeadRow
 
-__all__ = ["Desk", "Journal", "Tell"]
+__all__ = ["Desk", "Journal", "Tell", "passes"]
 
 
 class Tell(Protocol):
@@ -48,6 +48,14 @@ class Desk(Protocol):
     async def close(self) -> None:
         """Write what was put, tell of it, then stop."""
         ...
+
+
+def passes(error: HostError, tries: int) -> bool:
+    """Whether what was refused with this, so many times, may be taken another time. What nobody foresaw is tried a few
+    times: it may be a bug, and then it is always the same."""
+    if error.details.get("outcome") == "refused":
+        return tries < REFUSED_TRIES
+    return error.retryable
 
 
 class Journal:
@@ -86,7 +94,8 @@ class Journal:
         """Queue an entry; `told` hears of it. Raises `Overloaded` when too much waits already."""
         if self._closing:
             raise StorageUnavailable("the journal is closed", hint="the host is shutting down")
-        if len(self._open) >= JOURNAL_QUEUE_ENTRIES or self._bytes + entry.size > JOURNAL_QUEUE_BYTES:
+        # What waits counts, and not what comes: an entry of any size has its turn.
+        if len(self._open) >= JOURNAL_QUEUE_ENTRIES or self._bytes >= JOURNAL_QUEUE_BYTES:
             raise Overloaded("the journal is behind", hint="try again in a moment", limit=JOURNAL_QUEUE_ENTRIES)
         self._open.append((told, entry.size))
         self._bytes += entry.size

@@ -111,6 +111,8 @@ class _Desk:
                 self._line.say(Closed())
                 return
             self._tell(writer.turn(batch))
+            if writer.taken:
+                return  # the host finds the line closed without a word, and stops
 
     def _tell(self, fates: list[Fate]) -> None:
         heads = self._writer.signed_heads()
@@ -147,7 +149,7 @@ class _Desk:
 def _opened(begin: Begin) -> Writer:
     data, clock = Path(begin.data), SystemClock()
     _lock(data)
-    store = choose_store(begin.database, data, clock)
+    store = choose_store(begin.database, data, clock, alone=True)
     store.open()
     writer = Writer(
         store,
@@ -156,6 +158,7 @@ def _opened(begin: Begin) -> Writer:
         incarnation=begin.incarnation,
         key=load_or_make_signing_key(Path(begin.key_file)),
         reserve=ReserveFile(data / "reserve"),
+        broken_log=begin.broken_log,
     )
     writer.open()
     return writer

@@ -13,6 +13,7 @@ import msgspec
 from bollard.host.limits import LEASE_S
 from bollard.host.log.actions import ACTIONS
 from bollard.host.log.areas import area_key
+from bollard.host.log.artifacts import ARTIFACTS, raw_artifact, uploaded
 from bollard.host.log.deliveries import DELIVERIES, queued_failure, queued_message
 from bollard.host.log.facts import RunFacts, scope_key
 from bollard.host.log.flow_bits import flow_in
@@ -81,6 +82,7 @@ class Projector:
             "storage.deleted": self._storage_deleted,
             "artifact.created": self._artifact_created,
             "policy.changed": _policy_changed,
+            **ARTIFACTS,
             **STEERING,
             **DELIVERIES,
             **ACTIONS,
@@ -135,7 +137,7 @@ class Projector:
         if dispatch != "dropped" and (text is not None or data.get("contents")):
             changes.append(PutTranscript(self._said(row, data, event, text)))
         if isinstance(raw := data.get("raw"), dict):
-            changes.append(PutArtifact(_raw_artifact(row, raw, event)))
+            changes.append(PutArtifact(raw_artifact(row, raw, event)))
         return changes
 
     @staticmethod
@@ -230,7 +232,10 @@ class Projector:
             epoch=row.epoch,
             owner=row.chain,
         )
-        return [*ended, *queued_failure(row, self._runs.get(row.run_id or ""), data)]
+        facts = self._runs.get(row.run_id or "")
+        if facts is not None and data.get("redispatch") is True:  # its event waits for another run
+            return [*ended, PatchEvent(row.workspace, facts.event_id, {"dispatch": "pending"})]
+        return [*ended, *queued_failure(row, facts, data)]
 
     def _model_called(self, row: RecordRow, data: JsonObject) -> list[Change]:
         usage = data.get("run_usage")
@@ -272,7 +277,7 @@ class Projector:
             workspace=row.workspace,
             scope=scope,
             value=_encode(data.get("value")),
-            version=0,
+            version=_version(data),
             expires_ms=cast("int | None", data.get("expires_ms")),
             updated_ms=row.created_ms,
             flow=flow_in(data),
@@ -304,7 +309,9 @@ class Projector:
         return [] if facts is None else [DropStorage(_area_key(facts, data), _text(data, "key"))]
 
     def _artifact_created(self, row: RecordRow, data: JsonObject) -> list[Change]:
-        facts = self._runs.get(row.run_id or "")
+        if row.run_id is None:
+            return [PutArtifact(uploaded(row, data))]
+        facts = self._runs.get(row.run_id)
         if facts is None:
             return []
         artifact = ArtifactRow(
@@ -327,25 +334,10 @@ class Projector:
         return [PutArtifact(artifact)]
 
 
-def _raw_artifact(row: RecordRow, raw: JsonObject, event: EventRow) -> ArtifactRow:
-    """What the sender sent in full: in reach of the run that has the event, and of its conversation."""
-    return ArtifactRow(
-        artifact_id=_text(raw, "artifact_id"),
-        workspace=row.workspace,
-        run_id=event.run_id,
-        runner_id=None,
-        conversation=event.conversation if event.dispatch != "dropped" else None,
-        type="raw",
-        mime_type=_optional(raw, "mime_type"),
-        name=event.event_id,  # by which retention finds it
-        size_bytes=cast("int", raw["size_bytes"]),
-        sha256=_text(raw, "sha256"),
-        source="event",
-        created_ms=row.created_ms,
-        expires_ms=None,
-        metadata=b"{}",
-        flow=event.flow,
-    )
+def _version(data: JsonObject) -> int:
+    """What the record says; 0 where it was written before records said it, and the store counts as it did then."""
+    version = data.get("version")
+    return version if isinstance(version, int) and version > 0 else 0
 
 
 def _policy_changed(row: RecordRow, data: JsonObject) -> list[Change]:

@@ -11,7 +11,7 @@ from bollard.host.store.rows import RecordRow
 if TYPE_CHECKING:
     from bollard.protocol import JsonValue
 
-__all__ = ["NewRecord", "data_of", "encode_data"]
+__all__ = ["NewRecord", "data_of", "encode_data", "with_version"]
 
 encode_data: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -34,3 +34,8 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=
 def data_of(row: RecordRow) -> dict[str, JsonValue]:
     """The data of a stored record; empty where retention dropped it."""
     return _decode(row.data) if row.data is not None else {}
+
+
+def with_version(data: bytes, version: int) -> bytes:
+    """The data of a record that writes a state value, with the version that it makes: known in its commit only."""
+    return b'%b,"version":%d}' % (data[:-1], version)

@@ -5,6 +5,7 @@ was sent in full, what is in the transcript, and the delivery. Nothing is taken 
 """
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from bollard.host.clock import Clock
@@ -13,6 +14,7 @@ from bollard.host.log.actions import ACTIONS
 from bollard.host.log.entries import Chore
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
+from bollard.host.log.kinds import KINDS
 from bollard.host.log.records import NewRecord
 
 __all__ = ["STANDING", "Retention", "purge", "retention_of"]
@@ -21,6 +23,7 @@ STANDING: Final = frozenset(
     {
         *ACTIONS,
         "artifact.created",
+        "artifact.deleted",
         "delivery.deferred",
         "delivery.failed",
         "delivery.sent",
@@ -28,6 +31,7 @@ STANDING: Final = frozenset(
         "delivery.started",
         "delivery.unknown",
         "event.dropped",
+        "grant.revoked",
         "model.called",
         "policy.changed",
         "run.cancelled",
@@ -48,7 +52,7 @@ STANDING: Final = frozenset(
     }
 )
 """Kinds that something is made of which stands until it is changed or expires: without their data, a rebuild would
-forget it."""
+forget it. What was taken from a run is read from the log itself."""
 _STEP: Final = 1000
 """Rows of one purge commit."""
 _DAY_MS: Final = 24 * 3600 * 1000
@@ -66,13 +70,21 @@ class Retention:
             if kind in STANDING:
                 raise SettingsError(
                     f"the data of {kind} cannot be dropped by age: what it says still stands",
-                    hint="take it out of retention; state and artifacts have expiries of their own",
+                    hint="take it out of retention; artifacts have artifact_days, and values of state a ttl",
                     field="retention",
                 )
 
 
 def retention_of(days: tuple[tuple[str, float], ...]) -> Retention:
-    """From a table by kind, in which `message.delta` stands for the deltas of ended runs."""
+    """From a table by kind, in which `message.delta` stands for the deltas of ended runs. Raises `SettingsError`."""
+    for kind, _ in days:
+        if kind not in KINDS:
+            near = get_close_matches(kind.lower(), sorted(KINDS - STANDING), n=1)
+            raise SettingsError(
+                f"retention names {kind[:64]!r}, and there is no such kind of record",
+                hint=f"did you mean {near[0]}?" if near else "name kinds such as message.completed",
+                field="retention",
+            )
     deltas = dict(days).get("message.delta")
     return Retention(days=tuple(item for item in days if item[0] != "message.delta"), deltas_days=deltas)
 

@@ -4,21 +4,31 @@ It blocks, and knows neither loop nor thread: the journal's thread, its process 
 """
 
 import time
+from dataclasses import dataclass
 
 from bollard.host.clock import Clock
-from bollard.host.errors import HostError, StorageFull, StorageUnavailable
-from bollard.host.limits import HEAD_RECORDS, HEAD_S, JOURNAL_FULL_S, JOURNAL_GIVE_UP_S, JOURNAL_RETRY_S
+from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable, StoreTaken
+from bollard.host.limits import (
+    HEAD_RECORDS,
+    HEAD_S,
+    JOURNAL_FULL_S,
+    JOURNAL_GIVE_UP_S,
+    JOURNAL_RETRY_S,
+    REPLAY_PAGE,
+)
 from bollard.host.log.admission import Admission
-from bollard.host.log.chaining import Chains
+from bollard.host.log.chaining import Chains, Grown
 from bollard.host.log.ends import sign_ends
 from bollard.host.log.entries import Committed, Counted, Entry, Outcome
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.numbers import Numbers
 from bollard.host.log.projection import Projector
+from bollard.host.log.records import NewRecord
 from bollard.host.log.sinks import BlobSink, NoReserve, Reserve
+from bollard.host.log.tail import go_on_behind
 from bollard.host.store.boundary import Store, WriteTransaction
-from bollard.host.store.rows import Change, DeltaRow, HeadRow
+from bollard.host.store.rows import Change, DeltaRow, HeadRow, RecordRow
 from bollard.trust import SigningKey
 
 __all__ = ["Fate", "Writer"]
@@ -26,6 +36,18 @@ __all__ = ["Fate", "Writer"]
 Fate = Outcome | HostError
 _Filled = tuple[list[Outcome], list[str], list[HeadRow]]
 """Fates, the runs that ended, and the heads that were signed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A commit that may be on disk, although the store said that it failed, or that its place was taken: nobody else
+    writes there."""
+
+    chains: Chains
+    filled: _Filled | None
+    open: bool = False
+    """Whether not even the store can say."""
+    clash: Conflict | None = None
 
 
 class Writer:
@@ -40,25 +62,34 @@ class Writer:
         incarnation: str,
         key: SigningKey,
         reserve: Reserve | None = None,
+        broken_log: str = "",
     ) -> None:
+        """`broken_log` names the end of a log that is not what was written, behind which it may go on all the same."""
         self._store = store
         self._blobs = blobs
         self._clock = clock
         self._key = key
         self._reserve = reserve or NoReserve()
+        self._broken_log = broken_log
         self._projector = Projector()
         self._chains = Chains(incarnation, key, clock, every_records=HEAD_RECORDS, every_s=HEAD_S)
         self._closing = self._failing = False
         self._signed: list[HeadRow] = []
         self.numbers = Numbers()
+        self.taken = False
+        """Somebody else wrote to the store since: nothing is written here any more."""
 
     def open(self) -> None:
-        """Raises nothing: what cannot be signed of earlier incarnations is, at the next start."""
+        """Raises `LogBroken` where nothing may be written behind what is there. What cannot be signed of earlier
+        incarnations is, at the next start."""
+        gap = go_on_behind(self._store, self._key, self._broken_log, self._clock.now_ms())
         self._reserve.hold()
         try:
             self._signed.extend(sign_ends(self._store, self._key, self._clock.now_ms()))
-        except Exception:  # noqa: BLE001 -- a row that somebody spoiled must not keep a host from starting
+        except Exception:  # noqa: BLE001 -- a row that somebody spoiled long ago must not keep a host from starting
             self.numbers.failures += 1
+        if gap is not None:
+            self._write([gap], last=False)
 
     def remember(self, facts: RunFacts) -> None:
         """A run of an earlier incarnation that goes on."""
@@ -97,23 +128,26 @@ class Writer:
     def _write(self, batch: list[Entry], *, last: bool) -> list[Fate]:
         """One commit, tried again while the store is busy."""
         started = time.monotonic()
-        doubt: tuple[Chains, _Filled] | None = None  # a commit that may be on disk, although it was not confirmed
+        doubt: _Doubt | None = None
+        clashed = False
         while True:
-            chains, filled = self._chains.fork(), None
+            chains, filled = self._chains, None
             try:
-                if doubt is not None and self._landed(batch, doubt[0]):
-                    return self._committed(batch, doubt[0], *doubt[1])
-                doubt = None
+                if doubt is not None and self._landed(batch, doubt) and doubt.filled is not None:
+                    return self._committed(batch, doubt.chains, *doubt.filled)
+                doubt, chains = None, self._chains.fork()
                 self._put_blobs(batch)
                 with self._store.write() as transaction:
                     filled = self._fill(transaction, batch, chains, last=last)
                     kill_point("journal.before_commit")
             except StorageUnavailable as error:
-                if filled is not None and error.details.get("outcome") == "unknown":
-                    doubt = (chains, filled)
-                # Nobody is told anything while it is in doubt: a second try would break the chain.
+                if filled is not None:
+                    doubt = _Doubt(chains, filled, open=error.details.get("outcome") == "unknown")
+                # Nobody is told anything while nobody can say: a second try would break the chain.
+                waits = doubt is not None and doubt.open and not self._closing
                 given_up = time.monotonic() - started >= JOURNAL_GIVE_UP_S
-                if given_up and (doubt is None or self._closing):
+                self.taken = isinstance(error, StoreTaken)
+                if self.taken or (given_up and not waits):
                     return self._fail(batch, error)
                 self.numbers.retries += 1
                 time.sleep(JOURNAL_RETRY_S)
@@ -123,10 +157,14 @@ class Writer:
                     continue
                 return self._fail(batch, error)
             except Exception as error:  # noqa: BLE001 -- the writer must survive: a lost writer is a lost host
+                if isinstance(error, Conflict) and not clashed:
+                    doubt, clashed = _Doubt(chains, filled, clash=error), True
+                    continue
                 if len(batch) > 1:  # one entry that cannot be written must not take the others with it
                     return [fate for entry in batch for fate in self._write([entry], last=False)]
                 known = isinstance(error, HostError)
-                wrapped = error if known else StorageUnavailable(f"the store failed: {type(error).__name__}: {error}")
+                said = f"the store failed: {type(error).__name__}: {error}"
+                wrapped = error if known else StorageUnavailable(said, outcome="refused")
                 return self._fail(batch, wrapped)
             kill_point("journal.after_commit")
             self.numbers.last_commit_s = time.monotonic() - started
@@ -152,17 +190,41 @@ class Writer:
             self.numbers.full = not self._reserve.hold()
         return list(outcomes)
 
-    def _landed(self, batch: list[Entry], chains: Chains) -> bool:
-        """Whether a commit whose outcome was not learned is on disk: then its chain has grown there, or its deltas."""
-        if grown := chains.grown_since(self._chains):
-            workspace, chain, position = grown[0]
-            return bool(self._store.chain(workspace, chain, position - 1, 1))
-        rows = (row for entry in batch for row in entry.deltas)
-        return any(
-            found.epoch == row.epoch
-            for row in rows
-            for found in self._store.deltas_of_run(row.run_id, row.last_seq - 1)
-        )
+    def _landed(self, batch: list[Entry], doubt: _Doubt) -> bool:
+        """Whether such a commit is on disk. Where it is not, the next try begins behind what is there; raises the
+        conflict where that has nothing to do with it."""
+        grown = doubt.chains.grown_since(self._chains)
+        there = self._is_there(batch, grown)
+        if there and doubt.filled is not None:
+            return True
+        workspaces = {workspace for workspace, *_ in grown}
+        if doubt.filled is not None:
+            workspaces |= {head.workspace for head in doubt.filled[2]}
+        moved = [self._catch_up(workspace) for workspace in workspaces]
+        if doubt.clash is not None and (there or not any(moved)):
+            raise doubt.clash
+        return False
+
+    def _is_there(self, batch: list[Entry], grown: list[Grown]) -> bool:
+        """Whether its chain has grown on disk just so, or its deltas are there."""
+        if grown:
+            workspace, chain, position, hash_ = grown[0]
+            found = self._store.chain(workspace, chain, position - 1, 1)
+            return bool(found) and (found[0].position, found[0].hash) == (position, hash_)
+        rows = [row for entry in batch for row in entry.deltas]
+        return bool(rows) and all(self._has_deltas(row) for row in rows)
+
+    def _has_deltas(self, row: DeltaRow) -> bool:
+        return any(found.epoch == row.epoch for found in self._store.deltas_of_run(row.run_id, row.last_seq - 1))
+
+    def _catch_up(self, workspace: str) -> bool:
+        """Whether a chain of this writer is longer on disk than it knew, because a commit was taken for failed that was
+        not. From then on it knows: what it would put into the same place would be refused for ever."""
+        chain, position, hash_ = self._chains.tip_of(workspace)
+        while rows := self._store.chain(workspace, chain, position, REPLAY_PAGE):
+            position, hash_ = rows[-1].position, rows[-1].hash
+        signed = max((head.position for head in self._store.heads(workspace) if head.chain == chain), default=0)
+        return self._chains.resume(workspace, position, hash_, signed)
 
     def _spend_reserve(self) -> bool:
         """The disk is full: what is under way may still end, on the space kept for it; nothing new is taken."""
@@ -184,9 +246,11 @@ class Writer:
         sheet = _Sheet(transaction, chains, self._projector)
         outcomes: list[Outcome] = []
         for entry in batch:
+            first_id = 0
             if entry.expects:
                 sheet.write()  # what it expects is about everything before it, in this commit too
-            outcome = admission.admit(entry)
+                first_id = sheet.set_apart(len(entry.records))
+            outcome = admission.admit(entry, first_id)
             outcomes.append(outcome)
             if isinstance(outcome, Committed):
                 sheet.entries.append(admission.settled(entry, outcome.judged) if outcome.judged else entry)
@@ -207,15 +271,28 @@ class _Sheet:
         self._transaction = transaction
         self._chains = chains
         self._projector = projector
+        self._apart = range(0)
         self.entries: list[Entry] = []
         self.records = 0
         self.ended: list[str] = []
+
+    def set_apart(self, count: int) -> int:
+        """The ids of the next records, before they are written: returns the first."""
+        first = self._transaction.next_record_ids(count)
+        self._apart = range(first, first + count)
+        return first
+
+    def _chained(self, records: list[NewRecord]) -> list[RecordRow]:
+        apart, self._apart = self._apart, range(0)
+        first, rest = records[: len(apart)], records[len(apart) :]
+        rows = self._chains.chain(first, apart.start)
+        return [*rows, *self._chains.chain(rest, self._transaction.next_record_ids(len(rest)))] if rest else rows
 
     def write(self) -> None:
         entries, self.entries = self.entries, []
         transaction = self._transaction
         if records := [record for entry in entries for record in entry.records]:
-            rows = self._chains.chain(records, transaction.next_record_ids(len(records)))
+            rows = self._chained(records)
             changes: list[Change] = []
             for row in rows:
                 changes.extend(self._projector.feed(row))

@@ -40,6 +40,7 @@ class Begin(msgspec.Struct, tag=True, array_like=True):
     data: str
     incarnation: str
     key_file: str
+    broken_log: str = ""
 
 
 class Work(msgspec.Struct, tag=True, array_like=True):

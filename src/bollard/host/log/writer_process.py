@@ -48,9 +48,16 @@ class WriterProcess:
     """A `Desk` in another process. `spawn` may be called long before `open`, so that it starts beside the host."""
 
     def __init__(
-        self, *, database: str, data: Path, incarnation: str, key_file: Path, lost: Callable[[], None]
+        self,
+        *,
+        database: str,
+        data: Path,
+        incarnation: str,
+        key_file: Path,
+        lost: Callable[[], None],
+        broken_log: str = "",
     ) -> None:
-        self._begin = Begin(database, str(data), incarnation, str(key_file))
+        self._begin = Begin(database, str(data), incarnation, str(key_file), broken_log)
         self._lost = lost
         self._process: subprocess.Popen[bytes] | None = None
         self._frames = Frames()

@@ -1,0 +1,141 @@
+"""The newest part of a log, before anything is written behind it: whether it is what was written.
+
+A start looks at no more than it has time for. `bollard audit verify` looks at everything.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from bollard.host.errors import LogBroken
+from bollard.host.limits import TAIL_BYTES, TAIL_CHAINS, TAIL_PAGE, TAIL_RECORDS
+from bollard.host.log.chaining import chained, signed_head
+from bollard.host.log.entries import Entry
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.store.boundary import Store
+from bollard.host.store.rows import HeadRow, RecordRow
+from bollard.trust import BadSignature, Fault, SigningKey, VerifyKey, sha256_of, verify_chain, verify_head
+
+__all__ = ["BrokenTail", "broken_tail", "chain_fault", "go_on_behind"]
+
+_EVER_MS = 1 << 53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenTail:
+    """The first thing that is wrong with the newest chains, and where."""
+
+    workspace: str
+    chain: str
+    position: int
+    detail: str
+
+    @property
+    def name(self) -> str:
+        """What an operator calls it who has decided to go on behind it."""
+        return f"{self.chain}:{self.position}"
+
+
+def go_on_behind(store: Store, key: SigningKey, accepted: str, now_ms: int) -> Entry | None:
+    """Raises `LogBroken` where the end of the log is not what was written, unless somebody has `accepted` just that:
+    then what the log is to say of it."""
+    tail = broken_tail(store, {key.verify_key.key_id: key.verify_key})
+    if tail is None:
+        return None
+    if tail.name != accepted:
+        raise LogBroken(
+            f"record {tail.position} of chain {tail.chain} is not what was written: {tail.detail}",
+            hint="keep a copy, look with `bollard audit verify`, and restore a backup; or set broken_log to "
+            f"{tail.name} to go on behind it",
+            name=tail.name,
+        )
+    said = {"reason": "broken_log", "chain": tail.chain, "position": tail.position, "detail": tail.detail}
+    data = encode_data({**said})
+    return Entry(records=[NewRecord(workspace=tail.workspace, type="audit.gap", data=data, created_ms=now_ms)])
+
+
+def broken_tail(store: Store, keys: Mapping[str, VerifyKey]) -> BrokenTail | None:
+    """What is wrong with the chains of the newest start, as far as a start looks. Raises `HostError`.
+
+    Those of an earlier start were looked at then; somebody may have decided to go on behind them.
+    """
+    heads = [head for head in store.newest_heads(None, _EVER_MS, TAIL_CHAINS) if head.key_id in keys]
+    try:
+        rows = _newest(store)
+        newest = {rows[-1].chain} if rows else set[str]()
+        newest |= {heads[0].chain} if heads else set()
+        return _first_fault(store, newest, rows, heads, keys)
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        return BrokenTail(workspace="default", chain="unreadable", position=0, detail=f"a row cannot be read: {error}")
+
+
+def _first_fault(
+    store: Store, newest: set[str], rows: list[RecordRow], heads: list[HeadRow], keys: Mapping[str, VerifyKey]
+) -> BrokenTail | None:
+    chains: dict[tuple[str, str], list[RecordRow]] = {}
+    for row in rows:
+        if row.chain in newest:
+            chains.setdefault((row.workspace, row.chain), []).append(row)
+    for head in heads:
+        place = head.workspace, head.chain
+        if head.chain not in newest or (place in chains and head.position >= chains[place][0].position):
+            continue
+        named = store.chain(*place, head.position - 1, 1)  # before what was read, or nothing of its chain was
+        if not named or (named[0].position, named[0].hash) != (head.position, head.hash):
+            detail = f"a signed head names record {head.position}, and it is not there, or another one"
+            return BrokenTail(workspace=place[0], chain=place[1], position=head.position, detail=detail)
+    for (workspace, chain), group in chains.items():
+        own = [head for head in heads if (head.workspace, head.chain) == (workspace, chain)]
+        if (fault := chain_fault(group, own, keys)) is not None:
+            return BrokenTail(workspace=workspace, chain=chain, position=fault.position, detail=fault.detail)
+    return None
+
+
+def _newest(store: Store) -> list[RecordRow]:
+    """The newest records in order, not more than can be read at once."""
+    found: list[RecordRow] = []
+    upto, size = store.last_record(), 0
+    while upto > 0 and len(found) < TAIL_RECORDS and size < TAIL_BYTES:
+        after = max(0, upto - TAIL_PAGE)
+        page = [row for row in store.records(after, TAIL_PAGE) if row.id <= upto]
+        found[:0] = page
+        upto, size = after, size + sum(len(row.data or b"") for row in page)
+    return found
+
+
+def chain_fault(rows: Sequence[RecordRow], heads: Sequence[HeadRow], keys: Mapping[str, VerifyKey]) -> Fault | None:
+    """What is wrong with records of one chain that follow on each other, and with heads of it. Pure.
+
+    What lies before the first of them is taken for what it says it is.
+    """
+    first, *rest = rows
+    if first.data is not None and sha256_of(first.data) != first.data_sha256:
+        return Fault(kind="data_edited", chain=first.chain, position=first.position, detail="its data was changed")
+    wanted = {head.position: head.hash for head in heads if head.position >= first.position}
+    if wanted.pop(first.position, first.hash) != first.hash:
+        detail = "a signed head names another hash"
+        return Fault(kind="head_mismatch", chain=first.chain, position=first.position, detail=detail)
+    report = verify_chain(
+        first.workspace,
+        first.chain,
+        map(chained, rest),
+        after_position=first.position,
+        after_hash=first.hash,
+        heads=wanted,
+    )
+    if report.fault is not None:
+        return report.fault
+    for head in heads:
+        if head.key_id in keys and not _is_signed(head, keys[head.key_id]):
+            detail = f"its head is not signed by key {head.key_id}"
+            return Fault(kind="head_mismatch", chain=head.chain, position=head.position, detail=detail)
+    return None
+
+
+def _is_signed(row: HeadRow, key: VerifyKey) -> bool:
+    try:
+        verify_head(signed_head(row), key)
+    except BadSignature:
+        return False
+    return True
