@@ -231,7 +231,9 @@ def test_a_restore_into_a_database_where_another_was_cut_off_before_its_rows_is_
 ):
     taken(make_past("sqlite"), tmp_path / "all.zip", clock)
     database = new_database()
-    PostgresFilling(database).create("0002")
+    filling = PostgresFilling(database)
+    filling.create("0002")
+    filling.close()
     cut_off = tmp_path / ".there.999999999.restoring"
     cut_off.mkdir()
     target = Source(database=database, data=tmp_path / "there")

@@ -1,6 +1,7 @@
 """One workspace leaves a host and comes to another: verified, whole, and without what is nobody else's business."""
 
 import json
+import sqlite3
 import zipfile
 from contextlib import closing
 
@@ -12,7 +13,7 @@ from bollard.host.backup.exporting import export_workspace
 from bollard.host.backup.importing import import_workspace
 from bollard.host.backup.restoring import restore
 from bollard.host.clock import SystemClock
-from bollard.host.errors import BadArchive, Conflict, NotFound
+from bollard.host.errors import BadArchive, Conflict, LogBroken, NotFound
 from bollard.host.log.chaining import Chains
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import rebuild
@@ -72,7 +73,10 @@ def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_
         agents = store.policies("agent", "default")
         artifacts = store.dump_projections()["artifacts"]
         hashes = [record.hash for record in all_records(store)]
+        newest = store.last_record()
     with opened(elsewhere) as store:
+        # Versions of state are ids: none that somebody remembers from there is that of a later value here.
+        assert all(record.id > newest for record in all_records(store) if record.workspace == "default")
         found = {run.run_id: run for run in store.runs(RunQuery(workspace="default", limit=100))}
         assert found.keys() == runs.keys()
         for run_id, run in runs.items():
@@ -91,6 +95,30 @@ def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_
         assert [record.type for record in all_records(store) if record.workspace == "other"] == ["note"]
     again = exported(elsewhere, tmp_path / "again.zip", clock)
     assert again.verified.unknown_heads == 0  # also what the other host's key signed
+
+
+def test_the_content_of_an_artifact_that_is_gone_does_not_leave(make_past, clock, tmp_path):
+    past = make_past("sqlite")
+    blobs = BlobStore(past.source.data / "blobs")
+    kept, brief, deleted, shared = (blobs.put(each) for each in (b"kept", b"brief", b"deleted", b"shared"))
+    now_ms = clock.now_ms()
+
+    def made(name, sha256, **more):
+        said = {"artifact_id": name, "artifact_type": "file", "name": name, "mime_type": "text/plain", "by": "ann"}
+        return ("default", "artifact.created", {**said, "size_bytes": 1, "sha256": sha256, **more})
+
+    written(
+        past.source,
+        clock,
+        *(made("kept", kept, expires_ms=now_ms + 1), made("brief", brief, expires_ms=now_ms)),
+        *(made("deleted", deleted), made("twin", shared), made("other twin", shared)),
+        *(("default", "artifact.deleted", {"artifact_id": name, "by": "ann"}) for name in ("deleted", "twin")),
+    )
+    report = exported(past.source, tmp_path / "w.zip", clock)
+    with ArchiveReader(tmp_path / "w.zip", "workspace") as reader:
+        assert {kept, shared} <= set(reader.blobs)
+        assert not {brief, deleted} & set(reader.blobs)
+    assert report.missing == ()
 
 
 def test_a_workspace_that_is_there_is_not_merged_into(past, clock, tmp_path):
@@ -225,6 +253,31 @@ def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_
         assert list(all_records(store)) == []
 
 
+def test_nothing_is_imported_behind_an_end_of_the_log_that_was_changed(make_past, clock, tmp_path):
+    exported(make_past("sqlite").source, tmp_path / "w.zip", clock)
+    target = Source(database="", data=tmp_path / "there")
+    import_workspace(tmp_path / "w.zip", target, clock=clock)
+    with sqlite3.connect(target.data / "bollard.db") as database:
+        database.execute("UPDATE records SET data = X'7b7d' WHERE id = (SELECT max(id) FROM records)")
+    database.close()
+    with pytest.raises(LogBroken):
+        import_workspace(tmp_path / "w.zip", target, clock=clock)
+
+
+def test_an_archive_does_not_use_up_the_ids_of_records(make_past, with_lines, clock, tmp_path):
+    exported(make_past("sqlite").source, tmp_path / "w.zip", clock)
+
+    def last_is_far(lines):
+        return [*lines[:-1], json.dumps([1 << 62, *json.loads(lines[-1])[1:]]).encode()]
+
+    forged = with_lines(tmp_path / "w.zip", tmp_path / "forged.zip", "tables/records.jsonl", last_is_far)
+    target = Source(database="", data=tmp_path / "there")
+    with pytest.raises(BadArchive, match="no log is so long"):
+        import_workspace(forged, target, clock=clock)
+    with opened(target) as store:
+        assert list(all_records(store)) == []
+
+
 def test_an_export_is_not_restored_and_a_changed_one_is_not_imported(make_past, clock, tmp_path):
     past = make_past("sqlite")
     path = tmp_path / "w.zip"
@@ -247,3 +300,31 @@ def test_an_export_is_not_restored_and_a_changed_one_is_not_imported(make_past, 
         assert list(all_records(store)) == []
     with ArchiveReader(path, "workspace") as reader:
         assert reader.manifest.workspace == "default"
+
+
+def test_files_of_a_workspace_come_along_and_those_that_were_deleted_do_not(past, elsewhere, clock, tmp_path):
+    blobs = BlobStore(past.source.data / "blobs")
+    kept, gone = (
+        {
+            "artifact_id": f"file_{name}",
+            "artifact_type": "file",
+            "mime_type": "text/plain",
+            "name": f"{name}.txt",
+            "size_bytes": len(name),
+            "sha256": blobs.put(name.encode()),
+            "by": "ann",
+        }
+        for name in ("kept", "gone")
+    )
+    deleted = {"artifact_id": "file_gone", "by": "ann"}
+    made = [("default", "artifact.created", file) for file in (kept, gone)]
+    written(past.source, clock, *made, ("default", "artifact.deleted", deleted))
+    exported(past.source, tmp_path / "w.zip", clock)
+    import_workspace(tmp_path / "w.zip", elsewhere, clock=clock)
+    with opened(elsewhere) as store:
+        (file,) = store.uploads("default", "file_", 10)
+    assert (file.artifact_id, file.name, file.sha256) == ("file_kept", "kept.txt", kept["sha256"])
+    there = BlobStore(elsewhere.data / "blobs")
+    assert there.read(kept["sha256"]) == b"kept"
+    with pytest.raises(NotFound):
+        there.read(gone["sha256"])

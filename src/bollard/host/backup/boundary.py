@@ -68,6 +68,10 @@ class Filling(Protocol):
         """Nothing of it happened. Never raises."""
         ...
 
+    def close(self) -> None:
+        """From here on others may use it. Never raises."""
+        ...
+
 
 def condition_of(table: Table) -> str | None:
     """Which rows are of one workspace, with one `{}` for its name; nothing where no row is."""

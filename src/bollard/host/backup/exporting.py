@@ -33,8 +33,8 @@ WITHHELD_KINDS: Final = frozenset({"key", "mcp_server", "runtime", "secret"})
 """Saved things whose records are nobody else's business."""
 _ALWAYS_THERE: Final = "default"
 """The workspace that needs no record to be one."""
-_NAMING: Final = frozenset({"artifact.created", "storage.updated"})
-"""Records whose `sha256` names a content."""
+_NAMING: Final = frozenset({"artifact.created", "artifact.deleted", "storage.updated"})
+"""Records that say which contents there are."""
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 _TOLD_EVERY: Final = 1000
@@ -65,7 +65,10 @@ def _nothing_known(runner_id: str) -> frozenset[str]:
 @dataclass(slots=True)
 class _Found:
     open_fields: OpenFields
-    named: set[str] = field(default_factory=set[str])
+    moment: int
+    stored: set[str] = field(default_factory=set[str])
+    artifacts: dict[str, str] = field(default_factory=dict[str, str])
+    """The contents of those that are still there, by id."""
     agents: dict[str, SavedThing] = field(default_factory=dict[str, SavedThing])
     withheld: int = 0
 
@@ -86,10 +89,11 @@ def export_workspace(
         try:
             moment, revision = clock.now_ms(), snapshot.revision or ""
             tables = [table for table in snapshot.tables() if table.name in LOG_TABLES]
-            found = _copy_log(snapshot, tables, workspace, writer, _Found(open_fields), progress)
+            found = _copy_log(snapshot, tables, workspace, writer, _Found(open_fields, moment), progress)
         finally:
             snapshot.close()
-        missing = copy_blobs(writer, BlobStore(source.data / "blobs"), sorted(found.named), progress)
+        named = sorted(found.stored.union(found.artifacts.values()))
+        missing = copy_blobs(writer, BlobStore(source.data / "blobs"), named, progress)
         documents = tuple(copy_documents(writer, source.database, source.data, workspace))
         writer.finish(
             Manifest(
@@ -166,13 +170,22 @@ def _shown(row: Row, kind: str, data: int, found: _Found) -> Row:
     if content is None:
         return row
     if kind in _NAMING:
-        sha256 = cast("dict[str, Any]", _decode(content)).get("sha256")
-        if isinstance(sha256, str):
-            found.named.add(sha256)
+        _name(kind, cast("dict[str, Any]", _decode(content)), found)
     elif kind == "policy.changed" and _is_withheld(cast("dict[str, Any]", _decode(content)), found):
         found.withheld += 1
         return [None if index == data else value for index, value in enumerate(row)]
     return row
+
+
+def _name(kind: str, said: dict[str, Any], found: _Found) -> None:
+    """The content of an artifact goes along while it is one: what was deleted or has expired stays here."""
+    sha256, expires_ms = said.get("sha256"), said.get("expires_ms")
+    if kind == "artifact.deleted":
+        found.artifacts.pop(said["artifact_id"], None)
+    elif kind == "storage.updated":
+        found.stored.add(str(sha256))
+    elif sha256 is not None and (expires_ms is None or expires_ms > found.moment):
+        found.artifacts[said["artifact_id"]] = sha256
 
 
 def _is_withheld(said: dict[str, Any], found: _Found) -> bool:

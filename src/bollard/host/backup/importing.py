@@ -27,6 +27,7 @@ from bollard.host.errors import BadArchive, Conflict, HostError, SchemaTooNew
 from bollard.host.log.projection import Projector
 from bollard.host.log.records import data_of
 from bollard.host.log.saved_changes import SavedChange
+from bollard.host.log.tail import go_on_behind
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store, WriteTransaction
 from bollard.host.store.migrations import REVISIONS
@@ -39,6 +40,8 @@ from bollard.trust import load_or_make_signing_key
 __all__ = ["ImportReport", "import_workspace"]
 
 _AT_ONCE: Final = 1000
+_MOST_IDS: Final = 1 << 50
+"""Records that no log has: an archive must not use up the ids."""
 _BY: Final = "import"
 """Who saved it, as the log says."""
 _T = TypeVar("_T")
@@ -63,9 +66,10 @@ def import_workspace(file: Path, source: Source, *, clock: Clock, progress: Prog
         manifest = reader.manifest
         workspace = _checked(manifest)
         verified = verify(reader, lambda stage, done, total: progress(f"verify_{stage}", done, total))
-        store = choose_store(source.database, source.data, clock)
+        store = choose_store(source.database, source.data, clock, alone=True)
         store.open()
         try:
+            go_on_behind(store, load_or_make_signing_key(source.data / "keys" / HEADS_KEY), "", clock.now_ms())
             _check_empty(source, workspace)
             check_documents(((note.path, next(reader.pieces(note.member), b"")) for note in manifest.files), workspace)
             settled = _write(reader, store, source.data, workspace, clock, progress)
@@ -178,6 +182,7 @@ def _write_log(reader: ArchiveReader, transaction: WriteTransaction, border: _Bo
         rows = read_records([tuple(row) for row in page])
         for row in rows:
             border.check(row)
+        transaction.skip_record_ids(_newest_id(rows))
         first = transaction.next_record_ids(len(rows))
         renumbered = [replace(row, id=first + offset) for offset, row in enumerate(rows)]
         transaction.add_records(renumbered)
@@ -195,6 +200,15 @@ def _write_log(reader: ArchiveReader, transaction: WriteTransaction, border: _Bo
     for page in _pages(_of_workspace(reader, "heads", border.workspace), _AT_ONCE):
         for head in read_heads([tuple(row) for row in page]):
             transaction.add_head(head)
+
+
+def _newest_id(rows: list[RecordRow]) -> int:
+    """What is written from now on has larger ids: versions of state are ids, and none may be that of another value in
+    the host that it came from."""
+    newest = max(row.id for row in rows)
+    if newest > _MOST_IDS:
+        raise BadArchive(f"a record has the id {newest}: no log is so long", hint="do not trust the archive")
+    return newest
 
 
 def _of_workspace(reader: ArchiveReader, table: str, workspace: str) -> Iterator[Row]:

@@ -13,7 +13,8 @@ from bollard.host.archive.manifest import Column, ColumnKind, Table
 from bollard.host.backup.boundary import Row, condition_of
 from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
 from bollard.host.store.migrations import REVISIONS
-from bollard.host.store.postgres import CONNECT_WAIT_S, PostgresDatabase
+from bollard.host.store.postgres import CONNECT_WAIT_S, LOCK_WAIT_S, PostgresDatabase
+from bollard.host.store.postgres_guard import hold_shared
 from bollard.host.store.postgres_search import vector_of
 
 __all__ = ["PostgresFilling", "PostgresSnapshot"]
@@ -108,8 +109,13 @@ class PostgresFilling:
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection: _Connection | None = None
+        self._holding: _Connection | None = None
+        """Keeps hosts away until everything is settled."""
 
     def create(self, revision: str) -> None:
+        with _errors():
+            self._holding = _connect(self._url)
+            hold_shared(self._holding, LOCK_WAIT_S)
         with _errors(), _connect(self._url) as connection:
             stored = _revision(connection)
             known = _has_knowledge(connection)
@@ -127,6 +133,7 @@ class PostgresFilling:
         with _errors():
             self._connection = _connect(self._url)
             self._connection.execute("BEGIN")
+            self._connection.execute("DELETE FROM meta")  # who was here before; nothing else can be in it
 
     def fill(self, table: Table, rows: Iterable[Row]) -> None:
         names = [column.name for column in table.columns]
@@ -174,6 +181,12 @@ class PostgresFilling:
                 self._connection.close()
             self._connection = None
 
+    def close(self) -> None:
+        if self._holding is not None:
+            with suppress(psycopg.Error):
+                self._holding.close()
+            self._holding = None
+
 
 def _connect(url: str) -> _Connection:
     return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_WAIT_S, application_name="bollard backup")
@@ -196,7 +209,7 @@ def _tables(connection: _Connection) -> list[Table]:
 
 
 def _has_rows(connection: _Connection) -> bool:
-    tables = (Identifier(table.name) for table in _tables(connection))
+    tables = (Identifier(table.name) for table in _tables(connection) if table.name != "meta")
     return any(connection.execute(SQL("SELECT 1 FROM {} LIMIT 1").format(name)).fetchall() for name in tables)
 
 

@@ -67,6 +67,8 @@ def restore(file: Path, *, data: Path, database: str, clock: Clock, progress: Pr
             filling.abandon()
             shutil.rmtree(workshop, ignore_errors=True)
             raise
+        finally:
+            filling.close()
         manifest = reader.manifest
     return RestoreReport(
         created_ms=manifest.created_ms,

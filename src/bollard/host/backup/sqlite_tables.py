@@ -137,6 +137,9 @@ class SqliteFilling:
                 self._connection.close()
             self._connection = None
 
+    def close(self) -> None:
+        """Nobody knows the file before it is moved into its place."""
+
 
 def _names(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
