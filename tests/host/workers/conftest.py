@@ -34,6 +34,8 @@ PARROT = """
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
             yield ctx.delta(str(child.pid))
             await asyncio.Event().wait()
+        if text == "yes":
+            subprocess.Popen(["yes"])
         if text == "stubborn":
             while True:
                 try:

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from bollard.host.errors import WorkerUnavailable
-from bollard.host.limits import WORKER_CRASHES
+from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES
 from bollard.host.workers.pool import PluginPool
 from bollard.wire.limits import HEARTBEAT_S
 
@@ -92,7 +92,7 @@ async def test_five_crashes_quarantine_a_plugin_until_it_is_pardoned(pools: Any)
     assert (await pools.run(slot, "forgiven").spoke()) == "forgiven"
 
 
-async def test_a_pardon_starts_only_the_workers_that_are_missing(pools: Any) -> None:
+async def test_a_quarantine_drains_every_worker_and_a_pardon_starts_them_anew(pools: Any, gone: Any) -> None:
     pool = pools.open(workers=2)
     one = await pool.wait_ready(READY_S)
     survivor = pools.run(one, "hang")
@@ -101,10 +101,49 @@ async def test_a_pardon_starts_only_the_workers_that_are_missing(pools: Any) -> 
         await pools.run(slot, "die").over()
         await asyncio.sleep(0)
     assert pool.status == "quarantined"
+    assert pool.pick() is None, "also of the worker that is left"
+    assert [view.status for view in pool.views] == ["draining"]
+    assert not survivor.end.done(), "what it runs may end"
+    pools.clock.advance(2 * WORKER_CRASH_WINDOW_S)
+    os.kill(one.pid, signal.SIGKILL)
+    await survivor.over()
+    gone(one.pid)
+    pool.start()
+    await asyncio.gather(*pool._tasks)
+    assert (pool.status, pool.pids) == ("quarantined", []), "time is no pardon, and nothing starts without one"
     pool.restart()
-    await second(pool, one)
+    fresh = await pool.wait_ready(READY_S)
+    pools.run(fresh, "hang")
+    await second(pool, fresh)
     assert len(pool.pids) == 2
-    assert not survivor.end.done()
+
+
+async def test_a_worker_that_was_to_start_again_does_not_when_a_quarantine_came_meanwhile(pools: Any) -> None:
+    pool = pools.open(workers=2, restart_s=0.1)
+    one = await pool.wait_ready(READY_S)
+    hanging = pools.run(one, "hang")
+    for _ in range(WORKER_CRASHES - 1):
+        slot = await second(pool, one)
+        await pools.run(slot, "die").over()
+        await asyncio.sleep(0)
+    assert pool.status == "ready"
+    await pools.run(one, "die").over()  # the fifth, while the fourth waits to be started again
+    await hanging.over()
+    assert pool.status == "quarantined"
+    await asyncio.gather(*pool._tasks)
+    assert pool.pids == []
+
+
+@pytest.mark.requirement("P11-46")
+async def test_a_program_that_prints_without_end_fills_no_log_and_holds_up_nobody(pools: Any) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    with structlog.testing.capture_logs() as logged:
+        await pools.run(slot, "yes").spoke()
+        async with asyncio.timeout(READY_S):
+            while not any("lines were dropped" in line["event"] for line in logged):
+                assert await pools.run(slot, "hello").spoke() == "hello"
+    assert len([line for line in logged if line["event"] == "y"]) < 50_000
 
 
 async def test_a_plugin_that_cannot_be_imported_is_quarantined_with_its_error(pools: Any) -> None:

@@ -78,7 +78,8 @@ class WorkerPool(Protocol):
         ...
 
     def drain(self, slot: Any, run_id: str) -> None:
-        """A run on this worker ignores its cancellation: give it no more, replace it, end it when it is empty."""
+        """A run on this worker ignores its cancellation: give it no more, replace it, end it when it is empty. May be
+        said again, and of a worker that is gone."""
         ...
 
 

@@ -14,7 +14,7 @@ class CrashBook:
         self._restart_s = restart_s
         self._at: deque[float] = deque()
         self.quarantined: str | None = None
-        """Why the plugin gets no worker any more."""
+        """Why the plugin gets no worker any more, until it is pardoned."""
 
     def recent(self, now: float) -> int:
         """Crashes within the window."""
@@ -25,8 +25,9 @@ class CrashBook:
         self._at.append(now)
         while self._at and now - self._at[0] > WORKER_CRASH_WINDOW_S:
             self._at.popleft()
-        if len(self._at) >= WORKER_CRASHES:
+        if self.quarantined is None and len(self._at) >= WORKER_CRASHES:
             self.quarantined = f"{len(self._at)} crashes within {WORKER_CRASH_WINDOW_S:g} s, last: {reason}"
+        if self.quarantined is not None:
             return None
         return self._restart_s * 2 ** (len(self._at) - 1)
 

@@ -114,7 +114,9 @@ class PluginPool:
         return await self._trial
 
     def pick(self) -> WorkerSlot | None:
-        """The ready worker with the fewest runs."""
+        """The ready worker with the fewest runs; none while the plugin is in quarantine."""
+        if self._crashes.quarantined is not None:
+            return None
         ready = [slot for slot in self._slots if slot.ready]
         return min(ready, key=lambda slot: slot.runs) if ready else None
 
@@ -151,6 +153,10 @@ class PluginPool:
         slot.begin_draining()
         self._task(self._end_when_empty(slot))
 
+    def _put_all_aside(self) -> None:
+        for slot in list(self._slots):
+            self._put_aside(slot)
+
     async def _end_when_empty(self, slot: WorkerSlot) -> None:
         await slot.empty()
         await slot.stop(0)
@@ -173,16 +179,13 @@ class PluginPool:
         """Give out nothing any more, and end when the last run has: other code has this plugin's place."""
         self._retired = True
         self._ready.set()
-        for slot in list(self._slots):
-            self._put_aside(slot)
+        self._put_all_aside()
         while self._tasks or self._reaping:
             await asyncio.gather(*self._tasks, *self._reaping, return_exceptions=True)
 
     def restart(self) -> None:
-        """Leave the quarantine, and start what is missing. Without one, replace every worker; its runs may end."""
-        if self._crashes.quarantined is None:
-            for slot in list(self._slots):
-                self._put_aside(slot)
+        """Leave the quarantine, and replace every worker; its runs may end."""
+        self._put_all_aside()
         self._crashes.pardon()
         self.start()
 
@@ -202,12 +205,17 @@ class PluginPool:
         try:
             if after_s:
                 await asyncio.sleep(after_s)
-            failure = None if self._retired else await self._start_worker()
+            failure = await self._start_worker() if self._wanted else None
         finally:
             self._restarting -= bool(after_s)
             self._coming -= 1
         if failure is not None:
             self._failed(failure)
+
+    @property
+    def _wanted(self) -> bool:
+        """Whether there should be workers at all."""
+        return not self._retired and self._crashes.quarantined is None
 
     async def _start_worker(self) -> str | None:
         """Start one worker; or why it could not be."""
@@ -222,7 +230,7 @@ class PluginPool:
         if catalogue.runners or tools.tools:
             self.catalogue = catalogue
             self._discovered(slot.identity, catalogue, tools)
-        if self._retired:  # while it started
+        if not self._wanted:  # while it started
             self._put_aside(slot)
         self._ready.set()
         self._tell_trial(None)
@@ -252,12 +260,13 @@ class PluginPool:
         self.crashes += 1
         self.last_failure = reason
         self._tell_trial(reason)
-        if self._retired:
+        if not self._wanted:
             return
         wait_s = self._crashes.crashed(self._clock.monotonic(), reason)
         if wait_s is None:
             _log.error("a plugin is quarantined", plugin=self._source.name, reason=self._crashes.quarantined)
             self._say(f"it gets no worker any more: {self._crashes.quarantined}", level="error")
+            self._put_all_aside()
             self._ready.set()
         else:
             _log.warning("a worker was lost", plugin=self._source.name, reason=reason, restart_s=wait_s)
