@@ -12,7 +12,7 @@ from bollard.host.grants.access import compile_access
 from bollard.host.grants.child import issue_child_grant
 from bollard.host.grants.explain import explain, explain_all
 from bollard.host.grants.grant import Grant, GrantLimits
-from bollard.host.grants.offer import Offer, OfferedFile
+from bollard.host.grants.offer import Offer, OfferedFile, OfferedTool
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
 from bollard.host.grants.words import LANGUAGES, WORDS
 from bollard.protocol import ACTIONS, FormItem
@@ -107,6 +107,20 @@ def test_a_thing_that_was_asked_for_and_not_granted_says_why(
     assert keys(grant, "models.invoke", thing) == [expected]
 
 
+def test_a_tool_that_needs_an_ability_of_the_runner_says_that_its_manifest_lacks_it(granting: Any) -> None:
+    name = "tool:builtin/register_skill"
+    tool = OfferedTool(tool_name=name, tool_type="builtin", risk="high", definition_sha256="b" * 64)
+    policy = granting.policy(resources={"tools": ResourceRule(add=(name,))})
+    unable = granting.grant(granting.agent(policy=policy), offer=Offer.of(tool))
+    able = granting.agent(policy=policy, capabilities=frozenset({"skill_authoring"}))
+    (reason,) = explain(unable, NOTHING_REVOKED, "tools.call", name).reasons
+    assert (reason.layer, reason.key) == ("manifest", "manifest.unable")
+    assert "skill_authoring" in reason.words()
+    assert "policy.adds" in keys(granting.grant(able, offer=Offer.of(tool)), "tools.call", name)
+    asked_by_nobody = granting.grant(granting.agent(policy=granting.policy(resources={})), offer=Offer.of(tool))
+    assert keys(asked_by_nobody, "tools.call", name) == ["configuration.lacks"]
+
+
 def test_a_model_whose_only_operation_is_not_granted_says_who_withheld_it(granting: Any) -> None:
     grant = granting.grant(granting.agent(policy=granting.policy(permissions={"models": ("invoke",)})))
     assert keys(grant, "models.rerank", "sorter") == ["policy.lacks"]
@@ -165,6 +179,10 @@ def test_what_the_calling_run_did_not_hold_is_named_as_the_reason(granting: Any)
     assert keys(found, "events.get", "event-1") == ["parent.lacks"]
     assert keys(found, "models.invoke", "chat") == ["parent.lacks_thing"]
     assert keys(found, "state.get", "actor") == ["parent.lacks"]
+    secluded = child(granting, granting.grant(granting.agent(policy=granting.policy(conversations=()))))
+    assert keys(secluded, "history.page", "elsewhere") == ["parent.no_conversation"]
+    assert keys(secluded, "history.page", "nowhere") == ["policy.no_conversation"]
+    assert [each.thing for each in explain_all(secluded) if each.action == "history.page"] == [None, "elsewhere"]
     mute = granting.grant(granting.agent(capabilities=frozenset()))
     assert keys(child(granting, mute), "steering.pull") == ["parent.lacks"]
 

@@ -32,6 +32,9 @@ from bollard.host.grants.offer import (
     OfferedSkill,
     OfferedThing,
     OfferedTool,
+    base_of,
+    documents_of,
+    file_as_listed,
 )
 from bollard.host.grants.projections import available_apis_of, resources_of
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, granted_operations, granted_things, revoke
@@ -194,10 +197,11 @@ def revocations(draw: st.DrawFn, grant: Grant) -> Revocation:
 def questions() -> Iterator[tuple[str, str | None]]:
     """Every action with everything it could name in these tests."""
     for action in ACTIONS:
-        for thing in (None, *IDS, *get_args(StateScope), "plugin", "workspace"):
+        for thing in (None, *IDS, *get_args(StateScope), "plugin", "workspace", *DOCUMENTS):
             yield action, thing
 
 
+DOCUMENTS = tuple(f"{documents_of(kb_id)}{name}" for kb_id in IDS for name in ("", "x"))
 QUESTIONS = tuple(questions())
 
 
@@ -229,11 +233,17 @@ def test_an_access_is_never_wider_than_anything_it_was_made_of(agent: Agent, off
         assert {f"{family}.{name}" for name in names} <= agent.permissions
     for kind, held in rights.resources.items():
         rule = access.resources.get(kind) if kind != "platform" else None
-        assert {*held} <= {*offer.things[kind]}  # type: ignore[index]
         if rule is not None and rule.only is not None:
             assert {*held} <= {*rule.only}
         for name, each in held.items():
             assert each.operations <= rights.operations.get(kind, frozenset())
+            base = base_of(name) if kind == "files" else None
+            if base is not None:  # whatever asks for the base asks for its documents
+                above = rights.resources["knowledge_bases"][base]
+                assert "retrieve" in above.operations
+                assert (each.fields, each.added) == (above.fields, above.added)
+                continue
+            assert name in offer.things[kind]  # type: ignore[index]
             assert kind == "platform" or each.fields or (each.added and rule is not None and name in rule.add)
             assert all(name in msgspec.json.encode(agent.config[field]).decode() for field in each.fields)
     assert rights.conversations <= {*access.conversations}
@@ -380,7 +390,8 @@ def test_what_the_runner_sees_is_what_the_check_allows(grant: Grant) -> None:
     assert {each.kb_id for each in seen.knowledge_bases if "retrieve" in each.operations} == {
         thing for action, thing in may if action == "knowledge.retrieve"
     }
-    assert {each.file_id for each in seen.files} == {thing for action, thing in may if action == "files.get"}
+    readable = {thing for action, thing in may if action == "files.get" and thing is not None}
+    assert {each.file_id for each in seen.files} == {file_as_listed(thing) for thing in readable}
     assert {each.agent_id for each in seen.agents} == {thing for action, thing in may if action == "agents.call"}
     assert {*seen.platform_capabilities} == {thing for action, thing in may if action == "platform.request"}
     assert seen.storage.plugin_storage == (("storage.get", "plugin") in may)

@@ -15,21 +15,31 @@ from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.capabilities.naming import short_names
 from bollard.host.capabilities.registry import why_absent
-from bollard.host.grants.offer import KINDS, NAMED, Kind, Offer, about, operations_that_fit
+from bollard.host.grants.offer import KINDS, NAMED, Kind, Offer, about, documents_of, operations_that_fit
 from bollard.host.grants.selection import Asked, asked_for
 from bollard.host.limits import GRAPH_BYTES
 from bollard.protocol import JsonObject, JsonValue, StateScope
 from bollard.trust import canonical_json, sha256_of
 
-__all__ = ["ACCESS_CACHE_ENTRIES", "Access", "AccessCache", "Held", "Rights", "Withheld", "compile_access", "seal"]
+__all__ = [
+    "ABLE_TO",
+    "ACCESS_CACHE_ENTRIES",
+    "Access",
+    "AccessCache",
+    "Held",
+    "Rights",
+    "Withheld",
+    "compile_access",
+    "seal",
+]
 
 ACCESS_CACHE_ENTRIES: Final = 1024
 """Compiled accesses that are kept: one for each agent in use."""
 
 Withheld = Literal["manifest", "policy", "workspace", "unfit", "parent", "depth"]
 """Why something was not granted. For an operation: the manifest or the policy does not name it. For a resource: the
-policy cuts it off, the workspace does not offer it, or no granted operation fits it. For a child run: its parent does
-not hold it, or no deeper child is allowed."""
+policy cuts it off, the workspace does not offer it, no granted operation fits it, or the manifest lacks the capability
+for it. For a child run: its parent does not hold it, or no deeper child is allowed."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +123,8 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
                 held[name] = found
             else:
                 withheld[name] = found
+        if kind == "files":
+            _add_documents(agent, resources.get("knowledge_bases", {}), operations, held, withheld)
         if kind == "tools":
             too_much = _too_much(held, offer)
             withheld |= dict.fromkeys(too_much, "unfit")
@@ -181,7 +193,7 @@ def _operations(agent: Agent) -> tuple[dict[str, frozenset[str]], dict[str, With
     return granted, withheld
 
 
-_ABLE_TO: Final[Mapping[str, str]] = {"tool:builtin/register_skill": "skill_authoring"}
+ABLE_TO: Final[Mapping[str, str]] = {"tool:builtin/register_skill": "skill_authoring"}
 """Tools that only runners get whose manifest says that they are able to do this."""
 
 
@@ -191,7 +203,7 @@ def _decide(
     thing = offer.things[kind].get(name)
     if thing is None:
         return "workspace"
-    if kind == "tools" and name in _ABLE_TO and _ABLE_TO[name] not in agent.capabilities:
+    if kind == "tools" and name in ABLE_TO and ABLE_TO[name] not in agent.capabilities:
         return "manifest"
     rule = agent.policy.access.resources.get(kind) if kind != "platform" else None
     if rule is not None and rule.only is not None and name not in rule.only:
@@ -200,6 +212,28 @@ def _decide(
     if not operations and kind != "skills":  # no operation reaches a skill: its name is all there is to grant
         return "unfit"
     return Held(about=about(thing), operations=operations, fields=asked.fields, added=asked.added)
+
+
+def _add_documents(
+    agent: Agent,
+    bases: Mapping[str, Held],
+    operations: Mapping[str, frozenset[str]],
+    held: dict[str, Held],
+    withheld: dict[str, Withheld],
+) -> None:
+    """Who may ask a knowledge base for passages may read its documents whole, where files of this source are granted.
+    Nothing selects them but their base."""
+    source = operations.get("files", frozenset[str]()) & {"knowledge"}
+    rule = agent.policy.access.resources.get("files")
+    for kb_id, base in bases.items():
+        if not source or "retrieve" not in base.operations:
+            continue
+        name, called = documents_of(kb_id), base.about.get("kb_name", kb_id)
+        if rule is not None and rule.only is not None and name not in rule.only:
+            withheld[name] = "policy"
+            continue
+        known = {"source": "knowledge", "file_name": called}
+        held[name] = Held(about=known, operations=source, fields=base.fields, added=base.added)
 
 
 def _resources_on_the_wire(rights: Rights) -> JsonObject:

@@ -10,6 +10,7 @@ from typing import Final
 
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.grants.grant import Grant
+from bollard.host.grants.offer import base_of, file_as_listed
 from bollard.host.grants.revocation import Revocation
 from bollard.host.grants.rules import RULES, Rule, things_named
 from bollard.protocol import ErrorCode, Strict
@@ -74,6 +75,8 @@ def check(grant: Grant, revoked: Revocation, action: str, thing: str | None = No
         thing = None
     if rule.family == "tools" and thing is not None:
         thing = grant.access.tool_ids.get(thing, thing)
+    if rule.family == "files" and thing is not None:
+        thing = file_as_listed(thing)
     found = _operation(grant, rule, thing)
     if isinstance(found, Denied):
         return found
@@ -148,4 +151,7 @@ def _taken(grant: Grant, revoked: Revocation, rule: Rule, operation: str, thing:
     if rule.family == "history":
         own = thing is None or thing == grant.scope.conversation
         return revoked.takes(f"history.{operation}", "conversations", None if own else thing)
+    base = None if rule.family != "files" or thing is None else base_of(thing)
+    if base is not None and revoked.takes("knowledge_bases.retrieve", "knowledge_bases", base):
+        return True  # a base goes with its documents
     return revoked.takes(f"{rule.family}.{operation}", rule.family, thing)

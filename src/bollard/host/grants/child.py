@@ -8,6 +8,7 @@ from bollard.host.capabilities.graph import CapabilityGraph
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import Access, Held, Rights, Withheld, seal
 from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
+from bollard.host.grants.offer import base_of
 from bollard.host.grants.revocation import Revocation
 from bollard.protocol import limits
 
@@ -28,12 +29,22 @@ def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocat
                 missing.setdefault(kind, {})[name] = "parent"
             else:
                 resources.setdefault(kind, {})[name] = kept
+    for name in _without_base(resources):
+        del resources["files"][name]
+        missing.setdefault("files", {})[name] = "parent"
     scopes = frozenset(
         scope
         for scope in child.state_scopes
         if scope in parent_grant.state_keys and not parent_revocation.takes(f"state.{scope}", "state", None)
     )
     withheld |= {f"state.{scope}": "parent" for scope in child.state_scopes - scopes}
+    conversations = frozenset(
+        each
+        for each in child.conversations & parent.conversations
+        if not parent_revocation.takes("history.page", "conversations", each)
+    )
+    if lost := child.conversations - conversations:
+        missing.setdefault("conversations", {}).update(dict.fromkeys(lost, "parent"))
     steering = (
         child.steering and parent_grant.steerable and not parent_revocation.takes("steering.pull", "steering", None)
     )
@@ -44,11 +55,7 @@ def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocat
             child,
             operations=operations,
             resources=resources,
-            conversations=frozenset(
-                each
-                for each in child.conversations & parent.conversations
-                if not parent_revocation.takes("history.page", "conversations", each)
-            ),
+            conversations=conversations,
             state_scopes=scopes,
             steering=steering,
             withheld_operations=withheld,
@@ -72,6 +79,12 @@ def _operations(
         elif left:
             kept[family] = left
     return kept, withheld
+
+
+def _without_base(resources: dict[str, dict[str, Held]]) -> list[str]:
+    """Documents of knowledge bases that were not handed down."""
+    left = {kb_id for kb_id, base in resources.get("knowledge_bases", {}).items() if "retrieve" in base.operations}
+    return [name for name in resources.get("files", {}) if (kb_id := base_of(name)) is not None and kb_id not in left]
 
 
 def _held(

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from bollard.host.agents.policies import OPERATIONS
-from bollard.host.grants.access import Held, Rights
+from bollard.host.grants.access import ABLE_TO, Held, Rights
 from bollard.host.grants.check import Denied, check
 from bollard.host.grants.grant import Grant
-from bollard.host.grants.offer import Kind
+from bollard.host.grants.offer import Kind, file_as_listed
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
 from bollard.host.grants.rules import RULES, Rule
 from bollard.host.grants.words import WORDS
@@ -58,6 +58,8 @@ def explain(grant: Grant, revoked: Revocation, action: str, thing: str | None = 
     rule = RULES.get(action)
     if rule is not None and rule.family == "tools" and thing is not None:
         thing = grant.access.tool_ids.get(thing, thing)
+    if rule is not None and rule.family == "files" and thing is not None:
+        thing = file_as_listed(thing)
     if rule is None:
         reasons = (_reason("unknown_action", action=action),)
     elif rule.family == "host":
@@ -86,7 +88,7 @@ def _known(grant: Grant, rule: Rule) -> tuple[str | None, ...]:
     if rule.family == "storage":
         return OPERATIONS["storage"]
     if rule.action == "history.page":
-        return (None, *sorted(rights.conversations))
+        return (None, *sorted({*rights.conversations, *rights.withheld_resources.get("conversations", ())}))
     if not rule.listed:
         return (None,)
     known = {*rights.resources.get(rule.family, ()), *rights.withheld_resources.get(rule.family, ())}
@@ -160,6 +162,8 @@ def _refused(grant: Grant, rule: Rule, thing: str | None) -> Reason:
     if rule.family == "history":
         if _own(grant, rule, thing):
             return _reason("scope.lacks", scope="conversation")
+        if thing in rights.withheld_resources.get("conversations", {}):
+            return _reason("parent.no_conversation", thing=thing or "")
         return _reason("policy.no_conversation", thing=thing or "")
     return _thing_refused(rights, rule, name, thing)
 
@@ -191,6 +195,8 @@ def _thing_refused(rights: Rights, rule: Rule, name: str, thing: str | None) -> 
         return _operation_refused(rights, rule.family, name)
     if why == "workspace" or (why is None and rule.family == _EVERYTHING_OFFERED):
         return _reason("workspace.lacks", thing=thing)
+    if why == "manifest":
+        return _reason("manifest.unable", thing=thing, capability=ABLE_TO.get(thing, ""))
     if why == "policy":
         return _reason("policy.cuts", thing=thing)
     if why == "parent":

@@ -22,6 +22,9 @@ __all__ = [
     "OfferedSkill",
     "OfferedThing",
     "OfferedTool",
+    "base_of",
+    "documents_of",
+    "file_as_listed",
     "operations_that_fit",
 ]
 
@@ -131,6 +134,27 @@ NAMED: Final[Mapping[Kind, str]] = {thing.kind: thing.named for thing in get_arg
 _ABOUT: Final[Mapping[type[OfferedThing], tuple[str, ...]]] = {
     thing: tuple(item.name for item in fields(thing) if item.name != thing.named) for thing in get_args(OfferedThing)
 }
+
+
+_DOCUMENTS: Final = "kb:"
+
+
+def documents_of(kb_id: str) -> str:
+    """What stands for every document of a knowledge base among the files of a grant. The id of one of them is behind
+    it: documents come and go, and a grant is frozen."""
+    return f"{_DOCUMENTS}{kb_id}/"
+
+
+def base_of(file_id: str) -> str | None:
+    """The knowledge base that a file is a document of, or that it stands for."""
+    kb_id, slash, _ = file_id.removeprefix(_DOCUMENTS).partition("/")
+    return kb_id if slash and file_id.startswith(_DOCUMENTS) else None
+
+
+def file_as_listed(file_id: str) -> str:
+    """The id under which a grant has a file."""
+    kb_id = base_of(file_id)
+    return file_id if kb_id is None else documents_of(kb_id)
 
 
 def operations_that_fit(thing: OfferedThing) -> tuple[str, ...]:

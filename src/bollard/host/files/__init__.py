@@ -1,0 +1,1 @@
+"""Files of workspaces: uploaded by people, given to runs whose agents name them."""
