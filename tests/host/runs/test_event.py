@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.limits import EVENT_NAME_CHARACTERS
+from bollard.host.limits import EVENT_NAME_CHARACTERS, KEY_BYTES
 from bollard.host.runs.event import NewEvent
 
 OPTIONAL = ["bot", "conversation", "thread", "actor_id", "subject_id"]
+SHOWN = ["actor_type", "actor_name", "subject_type"]
 
 
 def event(**fields: Any) -> NewEvent:
@@ -24,12 +25,12 @@ def test_an_empty_name_is_no_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["source", "source_id", "event_type", *OPTIONAL])
 def test_a_name_is_bounded(name: str) -> None:
-    longest = "汉" * EVENT_NAME_CHARACTERS
-    assert getattr(event(**{name: longest}), name) == longest
-    with pytest.raises(InvalidRequest) as caught:
-        event(**{name: longest + "x"})
-    assert (caught.value.details["field"], name in caught.value.message) == (name, True)
-    assert caught.value.hint
+    for longest in ("x" * EVENT_NAME_CHARACTERS, "汉" * (KEY_BYTES // 3), "𓂀" * (KEY_BYTES // 4)):
+        assert getattr(event(**{name: longest}), name) == longest
+        with pytest.raises(InvalidRequest) as caught:
+            event(**{name: longest + longest[0]})
+        assert (caught.value.details["field"], name in caught.value.message) == (name, True)
+        assert caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["source", "source_id", "event_type"])
@@ -38,11 +39,16 @@ def test_what_names_the_event_is_not_empty(name: str) -> None:
         event(**{name: ""})
 
 
-@pytest.mark.parametrize("name", ["source", "source_id", "event_type"])
-def test_what_names_the_event_can_be_found_again_in_every_store(name: str) -> None:
+@pytest.mark.parametrize("name", ["source", "source_id", "event_type", *OPTIONAL, *SHOWN])
+def test_what_is_named_can_be_told_from_others_in_every_store(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         event(**{name: "a\0b"})
     assert caught.value.details["field"] == name
+
+
+def test_an_event_that_was_taken_when_other_rules_held_is_read_back_as_it_was() -> None:
+    kept = event(conversation="a\0b", source_id="汉" * EVENT_NAME_CHARACTERS, known=True)
+    assert NewEvent.from_record(kept.record("evt_1", None)) == ("evt_1", kept)
 
 
 def test_an_event_is_read_back_from_its_record() -> None:
@@ -74,3 +80,15 @@ def test_data_that_no_worker_could_be_sent_is_refused_at_the_edge(data: dict[str
     with pytest.raises(InvalidRequest) as refused:
         NewEvent(source="s", source_id="i", event_type="t", data=data)
     assert (refused.value.details["field"], bool(refused.value.hint)) == ("data", True)
+
+
+def test_elements_that_no_worker_could_be_sent_beside_the_data_are_refused_at_the_edge() -> None:
+    elements = ({"type": "text", "text": "x"},) * 650
+    made = event(contents=elements, data={"values": [0] * 1000})
+    assert len(made.contents) == 650
+    with pytest.raises(InvalidRequest) as caught:
+        event(contents=elements, data={"values": [0] * 7990})
+    assert caught.value.details["field"] == "data"
+    with pytest.raises(InvalidRequest) as caught:
+        event(contents=elements * 2)
+    assert caught.value.details["field"] == "input.contents"

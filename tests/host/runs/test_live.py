@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bollard.host.errors import StorageUnavailable
+from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
+from bollard.host.errors import Conflict, StorageUnavailable
+from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS
 from bollard.host.log.entries import Entry
 from bollard.host.log.facts import RunFacts, scope_key
 from bollard.host.runs.hub import StreamRecord
@@ -482,6 +484,44 @@ async def test_a_worker_that_said_its_last_word_and_does_not_answer_ends_its_run
     assert await end_of(stage, run_id) == ("completed", None)
 
 
+@pytest.mark.requirement("P11-55")
+@pytest.mark.parametrize("obeys", [True, False])
+async def test_code_that_goes_on_after_its_last_result_is_stopped_and_costs_its_worker_if_it_does_not(
+    memory_store: MemoryStore, stages: Stages, loop_time: Any, obeys: bool
+) -> None:
+    stage = await stages(memory_store)
+    worker, run, run_id = await started(stage)
+    await run.emit("run.completed", {"finish_reason": "end", **said("done")})
+    await some_turns()
+    assert worker.cancels == [], "it has a moment to answer by itself"
+    loop_time.advance(1.1)
+    assert await end_of(stage, run_id) == ("completed", None)
+    await worker.until(lambda: worker.cancels)
+    assert worker.cancels == [(run_id, "runner.timeout")]
+    if obeys:
+        worker.end.finish_run(run)
+        await some_turns()
+    assert stage.pool.drained == []
+    loop_time.advance(limits.CANCEL_GRACE_S + 0.1)
+    await some_turns()
+    assert stage.pool.drained == ([] if obeys else [stage.pool.slots[0]])
+    assert stage.types(run_id)[-1] == "run.ended"
+
+
+@pytest.mark.requirement("P11-55")
+async def test_code_of_a_run_that_has_another_owner_costs_its_worker_if_it_does_not_stop(
+    memory_store: MemoryStore, stages: Stages, loop_time: Any
+) -> None:
+    stage = await stages(memory_store)
+    worker, _, run_id = await started(stage)
+    stage.dispatcher.live[run_id].fenced()
+    await worker.until(lambda: worker.cancels)
+    assert worker.cancels == [(run_id, "host.lost")]
+    loop_time.advance(limits.CANCEL_GRACE_S + 0.1)
+    await some_turns()
+    assert stage.pool.drained == [stage.pool.slots[0]]
+
+
 @pytest.mark.requirement("P05-18")
 async def test_an_answer_without_a_terminal_result_is_a_broken_protocol(
     memory_store: MemoryStore, stages: Stages
@@ -569,6 +609,87 @@ async def test_a_run_whose_records_cannot_be_written_is_stopped_and_written_late
     stream = await stage.read(run_id)
     assert [record.seq for record in stream] == list(range(1, len(stream) + 1))
     assert [row.content for row in gate.store.transcript(ROOM)] == ["hello", "precious"]
+
+
+async def test_a_run_whose_records_the_store_refuses_for_good_is_ended_as_far_as_it_is_on_disk(
+    gate: Any, stages: Stages
+) -> None:
+    stage = await stages(gate.store)
+    policy = AgentPolicy(concurrency=ConcurrencyPolicy(mode="steer", steer_from="conversation"))
+    stage.agent(capabilities=frozenset({"steering"}), policy=policy)
+    worker, run, run_id = await started(stage)
+    await stage.intake.accept(stage.event("and this?"), "default", "parrot")
+    assert len(stage.dispatcher.live[run_id].state.claims) == 1
+    await run.emit("message.delta", delta("kept"))
+    reader = stage.reader.read(run_id, None)
+    _ = [record async for record in _until(reader, "message.delta")]
+    await reader.aclose()
+    assert await stage.dispatcher.live[run_id].written()
+    gate.plan.calls.clear()
+    gate.plan.only, gate.plan.fail_at, gate.plan.error = "write.begin", 1, _taken
+    await run.emit("message.completed", said("never written"))
+    assert await end_of(stage, run_id) == ("failed", "host.lost")
+    assert worker.cancels == [(run_id, "host.lost")]
+    assert [data["message"]["content"] for data in stage.data(run_id, "message.completed")] == ["kept"]
+    assert run_id not in stage.dispatcher.live
+    seqs = [record.seq for record in await stage.read(run_id)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    # What it had not pulled gets a run of its own, now and not at the next start.
+    await worker.until(lambda: worker.runs[-1].run_id != run_id)
+    assert worker.runs[-1].request["context"]["input"]["text"] == "and this?"
+
+
+def _taken(call: str) -> Conflict:
+    return Conflict(f"a row is there already at {call}", hint="read it")
+
+
+@pytest.mark.parametrize("error", [_taken("write"), ValueError("a bug")])
+async def test_a_run_that_cannot_be_ended_on_disk_either_is_over_here_and_left_to_the_next_start(
+    gate: Any, stages: Stages, loop_time: Any, error: Exception
+) -> None:
+    stage = await stages(gate.store)
+    _, run, run_id = await started(stage)
+    live = stage.dispatcher.live[run_id]
+    assert await live.written()
+    gate.broken = error
+    await run.emit("message.completed", said("never written"))
+    await loop_time.until(live.done.done, 0.2)
+    assert run_id not in stage.dispatcher.live
+    gate.broken = None
+    assert stage.row(run_id).status == "running"
+    assert [row.run_id for row in stage.store.unfinished_runs("", 10)] == [run_id]
+
+
+# --- too much that is never whole ---
+
+
+async def test_a_run_with_many_messages_that_nobody_completes_ends_and_keeps_what_is_kept(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    async def many(worker: Any, run: WorkerRun) -> None:
+        for number in range(70):
+            for _ in range(2):
+                await run.emit("message.delta", delta("x" * (DRAFT_CHARACTERS // 2), f"m{number}"))
+        await worker.complete(run)
+
+    stage = await stages(memory_store, many)
+    worker = stage.pool.slots[0].worker
+    run_id = await stage.say()
+    await worker.until(lambda: worker.cancels)
+    assert worker.cancels == [(run_id, "runner.protocol")]
+    (run,) = worker.runs
+    await run.emit("run.failed", {"code": "cancelled", "error": "stopped"})
+    worker.end.finish_run(run)
+    await stage.ended(run_id)
+    assert (stage.row(run_id).status, stage.row(run_id).reason) == ("failed", "runner.protocol")
+    *_, last = rows = memory_store.records_of_run(run_id, 0, 100, 1 << 30)
+    assert last.type == "run.ended"
+    assert b"message.completed" in (last.data or b"")
+    kept = [msgspec.json.decode(row.data or b"") for row in rows if row.type == "message.completed"]
+    assert DRAFTS_CHARACTERS - 1000 < sum(len(data["message"]["content"]) for data in kept) <= DRAFTS_CHARACTERS
+    lost = stage.recovery.replay(stage.row(run_id))
+    assert lost.crowded
+    assert lost.drafted <= DRAFTS_CHARACTERS
 
 
 # --- another owner ---

@@ -6,8 +6,8 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
+from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
 from bollard.host.runs.machine import (
-    DRAFT_CHARACTERS,
     Ask,
     Effect,
     EndCause,
@@ -288,3 +288,79 @@ def test_a_message_of_endless_deltas_is_kept_up_to_its_limit_and_says_what_is_mi
     assert isinstance(body, dict)
     assert body["content"] == "x" * DRAFT_CHARACTERS
     assert body["metadata"] == {"cut_characters": 4 * len(half) - DRAFT_CHARACTERS}
+
+
+# --- messages that nobody completes, all of them together ---
+
+
+def deltas(state: RunState, *texts: tuple[str, str]) -> RunState:
+    after, effects = step(state, Fact("message.delta", {}, state.seq + 1, texts))
+    assert effects == ()
+    assert len(after.drafts) <= DRAFTS_OF_RUN
+    assert after.drafted == sum(len(name) + draft.kept for name, draft in after.drafts.items()) <= DRAFTS_CHARACTERS
+    assert all(draft.kept == len(draft.whole()) for draft in after.drafts.values())
+    return after
+
+
+def test_messages_that_nobody_completes_are_bounded_together_and_end_their_run() -> None:
+    state, full = RunState(on_message=True, status="running"), "x" * DRAFT_CHARACTERS
+    for number in range(DRAFTS_CHARACTERS // DRAFT_CHARACTERS - 1):
+        state = deltas(state, (f"m{number}", full))
+        assert not state.crowded
+    for number in range(70):
+        state = deltas(state, (f"n{number}", full))
+    assert state.crowded
+    assert sum(len(str(message["message"])) for message in assembled(state)) < 2 * DRAFTS_CHARACTERS
+    for terminal in ([], [Fact("run.completed", {"finish_reason": "end"}, 99)]):
+        last = state
+        for one in terminal:
+            last, _ = step(last, one)
+        ending = ending_of(last, "answered")
+        assert (ending.status, ending.code) == ("failed", "runner.protocol")
+        assert ending.error is not None
+        assert "message.completed" in ending.error
+    stopped, _ = step(state, Fact("run.cancelled", {"reason": "runner.protocol"}, 99))
+    assert ending_of(stopped, "answered") == ending_of(state, "answered")
+    by_somebody, _ = step(state, Fact("run.cancelled", {"reason": "cancelled"}, 99))
+    assert ending_of(by_somebody, "answered") == Ending("cancelled", "cancelled", "the run was stopped")
+
+
+def test_the_number_of_messages_that_nobody_completes_is_bounded() -> None:
+    state = RunState(on_message=True, status="running")
+    state = deltas(state, *((f"m{number}", "x") for number in range(DRAFTS_OF_RUN)))
+    assert not state.crowded
+    assert deltas(state, ("m0", "y")).drafts["m0"].whole() == "xy"
+    assert not deltas(state, ("m0", "y")).crowded
+    assert deltas(state, ("one more", "")).crowded
+
+
+def test_long_ids_of_messages_count_like_their_texts() -> None:
+    state = deltas(RunState(on_message=True), ("i" * (DRAFTS_CHARACTERS - 1), "x"))
+    assert not state.crowded
+    assert deltas(state, ("i" * (DRAFTS_CHARACTERS - 1), "x")).crowded
+    assert deltas(state, ("j", "")).crowded
+
+
+def test_a_completed_message_makes_room_for_others() -> None:
+    state, full = RunState(on_message=True, status="running"), "x" * DRAFT_CHARACTERS
+    for number in range(70):
+        state = deltas(state, (f"m{number}", full))
+        whole = {"message": HELLO, "message_id": f"m{number}"}
+        state, _ = step(state, Fact("message.completed", whole, state.seq + 1))
+        assert (state.crowded, state.drafted) == (False, 0)
+    state = deltas(state, ("", full))
+    assert not state.crowded
+    state, _ = step(state, Fact("message.completed", {"message": HELLO}, state.seq + 1))
+    assert state.drafted == 0
+    left, _ = step(deltas(RunState(on_message=True), ("a", "draft")), Fact("run.completed", {"message": HELLO}, 9))
+    assert (left.drafted, dict(left.drafts)) == (0, {})
+
+
+def test_a_text_that_came_letter_by_letter_is_held_in_few_pieces() -> None:
+    state = RunState(on_message=True)
+    for seq in range(1, 20_001):
+        state, _ = step(state, Fact("message.delta", {}, seq, (("", "x"),)))
+    pieces, draft = 0, state.drafts[""]
+    while draft is not None:
+        pieces, draft = pieces + 1, draft.before
+    assert pieces < 20

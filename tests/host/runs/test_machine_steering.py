@@ -35,9 +35,11 @@ OTHERS: list[Letter] = [
     ("run.started", {}),
     ("message.completed", {"message": {"role": "assistant", "content": "hello"}}),
     ("run.cancelled", {"reason": "cancelled"}),
+    ("run.cancelled", {"reason": "cancelled", "superseded": True}),
     ("run.cancelled", {"reason": "host.lost"}),
     ("run.completed", {"finish_reason": "end"}),
     ("run.failed", {"code": "runner.error", "error": "no"}),
+    ("run.failed", {"code": "cancelled", "error": "the runner says so"}),
     ("run.ended", {"status": "completed"}),
     ("api.called", {"action": "steering.pull", "outcome": "ok"}),
 ]
@@ -102,6 +104,7 @@ def _checked_step(state: RunState, letter: Letter, seq: int) -> RunState:
 
 def _check_settled(state: RunState) -> None:
     """Whatever a run ends with, each message that it holds gets one record, and then it holds none."""
+    stopped = state.cancel == "cancelled" and not state.superseded
     for ending in ENDINGS:
         records = settled(state, ending)
         assert [data["event_id"] for _, data in records] == list(state.claims)
@@ -111,7 +114,7 @@ def _check_settled(state: RunState) -> None:
             answered = claim == "injected" and ending.status == "completed"
             assert (kind == "steering.acknowledged") is answered
             if not answered:
-                assert data["redispatch"] is (ending.code != "cancelled"), "only the user's own stop drops for good"
+                assert data["redispatch"] is not stopped, "only the user's own stop drops for good"
                 assert data["reason"] == (ending.code or "not_pulled")
             after, _ = step(after, Fact(kind, data, 9))
         if not state.over:
@@ -133,9 +136,10 @@ def test_what_a_run_gives_back_keeps_the_order_in_which_it_came() -> None:
 
 @pytest.mark.parametrize("cause", get_args(EndCause))
 @pytest.mark.parametrize("cancel", [None, "cancelled", "revoked", "runner.timeout", "host.lost"])
-@pytest.mark.parametrize("terminal", [None, "run.completed", "run.failed"])
+@pytest.mark.parametrize("superseded", [False, True])
+@pytest.mark.parametrize("terminal", [None, "run.completed", "runner.error", "cancelled"])
 def test_only_a_run_that_completes_answers_the_messages_that_it_pulled(
-    cause: EndCause, cancel: str | None, terminal: str | None
+    cause: EndCause, cancel: str | None, terminal: str | None, superseded: bool
 ) -> None:
     letters: list[Letter] = [
         ("run.started", {}),
@@ -144,18 +148,21 @@ def test_only_a_run_that_completes_answers_the_messages_that_it_pulled(
         ("steering.queued", {"event_id": "waits"}),
         ("steering.injected", {"event_id": "pulled"}),
     ]
-    if terminal is not None:
-        letters.append((terminal, {"finish_reason": "end", "code": "runner.error", "error": "no"}))
+    if terminal == "run.completed":
+        letters.append((terminal, {"finish_reason": "end"}))
+    elif terminal is not None:  # whatever the runner calls its failure, it is not the user's own stop
+        letters.append(("run.failed", {"code": terminal, "error": "no"}))
     if cancel is not None:
-        letters.append(("run.cancelled", {"reason": cancel}))
+        letters.append(("run.cancelled", {"reason": cancel, "superseded": superseded}))
     state = fold(letters)
     ending = ending_of(state, cause)
     (first, pulled), (second, waits) = settled(state, ending)
     completed = cancel is None and terminal == "run.completed" and cause != "broken"
     assert (first == "steering.acknowledged") is completed
     assert second == "steering.dropped", "one that was never pulled had no answer, however the run ended"
-    assert waits["redispatch"] is (cancel != "cancelled")
-    assert completed or pulled["redispatch"] is (cancel != "cancelled")
+    stopped = cancel == "cancelled" and not superseded
+    assert waits["redispatch"] is not stopped
+    assert completed or pulled["redispatch"] is not stopped
 
 
 def test_a_run_that_has_ended_takes_no_message_and_gives_none_back() -> None:

@@ -16,6 +16,8 @@ from bollard.host.grants.offer import Offer
 from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.host.log.facts import RunFacts
 from bollard.host.runs.payloads import ARTIFACT_ID_CHARACTERS, Judged, judge_result
+from bollard.host.store.artifact_terms import ArtifactTerms
+from bollard.host.store.mime_types import MimeTypes
 from bollard.protocol import RESULT_TYPES, limits
 from bollard.wire import WorkerResult
 
@@ -61,6 +63,12 @@ INVALID: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"artifact_type": "file", "size_bytes": -1}, "size_bytes"),
         ({"artifact_type": "file", "sha256": "short"}, "sha256"),
         ({"artifact_type": "file", "content_base64": "!"}, "content_base64"),
+        ({"artifact_type": " "}, "artifact_type"),
+        ({"artifact_type": "file", "name": "n" * 256}, "name"),
+        ({"artifact_type": "file", "name": "a\nb"}, "name"),
+        ({"artifact_type": "file", "name": ""}, "name"),
+        ({"artifact_type": "file", "mime_type": "no mime at all"}, "mime_type"),
+        ({"artifact_type": "file", "mime_type": "text/plain\r\nx: y", "content_base64": "aGk="}, "mime_type"),
     ],
     "state.updated": [
         ({"scope": "world", "key": "k", "value": 1}, "scope"),
@@ -271,3 +279,18 @@ def test_inline_content_is_bounded_when_decoded(facts: RunFacts) -> None:
     assert judge(facts, "artifact.created", body(limits.INLINE_ARTIFACT_BYTES)).type == "artifact.created"
     judged = judge(facts, "artifact.created", body(limits.INLINE_ARTIFACT_BYTES + 1))
     assert (judged.type, judged.fact["field"]) == ("result.rejected", "content_base64")
+
+
+def test_an_artifact_of_a_type_that_is_not_taken_is_refused_with_those_that_are(facts: RunFacts) -> None:
+    images = ArtifactTerms(mime_types=MimeTypes(allow=frozenset({"image/*"})))
+    content = base64.b64encode(b"abc").decode()
+    cases = [("image/png", content, True), ("text/plain", content, False), (None, content, False), (None, None, True)]
+    for mime_type, inline, taken in cases:
+        said = {"artifact_type": "file", "mime_type": mime_type, "content_base64": inline}
+        result = WorkerResult("run_1", "artifact.created", said, 3, None, 100)
+        judged = judge_result(result, grant_of(facts, WRITE), NOTHING_REVOKED, images)
+        if taken:
+            assert judged.type == "artifact.created"
+        else:
+            assert (judged.type, judged.fact["field"], judged.blob) == ("result.rejected", "mime_type", None)
+            assert str(judged.fact["problem"]).endswith("is not taken; allowed are image/*")

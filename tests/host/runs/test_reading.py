@@ -269,6 +269,25 @@ async def test_deltas_are_read_in_pages_of_some_size(ledgers: Any) -> None:
     assert max(pages) < REPLAY_PAGE_BYTES + largest < sum(pages)
 
 
+async def test_records_are_read_in_pages_of_some_size(ledgers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = await ledgers()
+    for number in range(40):
+        await ledger.write("rd" + ("r" if number % 3 else ""))
+    whole, pages = ledger.store.records_of_run, list[int]()
+
+    def small(run_id: str, after: int, limit: int) -> Any:
+        rows = whole(run_id, after, limit, 100)
+        pages.append(len(rows))
+        return rows
+
+    ledger.store.records_of_run = small
+    monkeypatch.setattr("bollard.host.runs.reading.RECORDS_PAGE_BYTES", 100)
+    entry, shown = ledger.make("e")
+    await ledger.journal.commit(msgspec.structs.replace(entry, merge=None))
+    assert await ledger.read(None) == [*ledger.records, *shown]
+    assert 1 <= max(pages) < 20, "each is a small part of the whole"
+
+
 async def test_a_record_whose_data_was_dropped_is_still_there_and_says_so(ledgers: Any) -> None:
     ledger = await ledgers()
     await ledger.write("re")

@@ -182,3 +182,17 @@ def test_no_text_makes_it_slow(text: str) -> None:
         return min(times)
 
     assert best(text) < 20 * best(innocent) + 0.05
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 64, 10_000])
+@pytest.mark.parametrize("value", ["correct horse battery staple", "密码是正确的马电池订书钉"])
+def test_a_secret_in_a_content_is_found_wherever_the_content_is_cut(size: int, value: str) -> None:
+    redactor = Redactor()
+    redactor.add("w", value)
+    scrubber = redactor.scrubber("w")
+    for secret in (value, base64.b64encode(value.encode()).decode()):
+        content = b"\xff\x00" * 20 + secret.encode() + b"\xe5" * 20
+        assert scrubber.holds_among(content[at : at + size] for at in range(0, len(content), size))
+        without = content.replace(secret.encode()[4:6], b"")
+        assert not scrubber.holds_among(without[at : at + size] for at in range(0, len(without), size))
+    assert not redactor.scrubber("other").holds_among([value.encode()])

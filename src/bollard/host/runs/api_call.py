@@ -1,11 +1,21 @@
 """One call of the run API as whoever answers it sees it: from a worker's channel, or from a harness beside it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
-from bollard.protocol import AgentAPIError, JsonObject, JsonValue
+from bollard.protocol import AgentAPIError, JsonObject, JsonValue, Shape
 
-__all__ = ["ApiCall", "StreamedCall"]
+__all__ = ["ApiCall", "Lent", "StreamedCall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """An answer that counts only if its caller gets it."""
+
+    answer: Shape
+    unread: Callable[[], None]
+    """Takes it back."""
 
 
 class ApiCall(Protocol):
@@ -13,6 +23,9 @@ class ApiCall(Protocol):
 
     on_given_up: Callable[[], object] | None
     """Set by whoever works on the call, to be told that nobody waits for it any more."""
+
+    on_unread: Callable[[], object] | None
+    """Set by whoever answers the call, to be told that the caller has not got the answer."""
 
     @property
     def action(self) -> str: ...
@@ -25,6 +38,10 @@ class ApiCall(Protocol):
 
     @property
     def given_up(self) -> bool: ...
+
+    def unfit(self, result: JsonValue) -> AgentAPIError | None:
+        """Why the caller could not be given this answer, if so."""
+        ...
 
     def answer(self, result: JsonValue) -> None: ...
 

@@ -63,6 +63,14 @@ class _Claiming:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(frozen=True, slots=True)
+class _Away:
+    """A run of an earlier incarnation whose agent has not come back yet."""
+
+    workspace: str
+    stop: Callable[[str], Coroutine[Any, Any, None]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogPorts:
     """What waiting runs are connected to."""
@@ -93,6 +101,8 @@ class Backlog:
         """On their way from the queue into this host's hands."""
         self._stopped: dict[str, bool] = {}
         """Being stopped while they waited, and whether their turn came meanwhile."""
+        self._stops: dict[str, asyncio.Task[None]] = {}
+        self._away: dict[str, _Away] = {}
 
     @property
     def size(self) -> int:
@@ -107,7 +117,16 @@ class Backlog:
     def of(self, workspace: str) -> list[str]:
         """The runs of a workspace that wait."""
         waiting = (*self._queue.items(), *self._held.items())
-        return [run_id for run_id, run in waiting if run.facts.workspace == workspace]
+        away = [run_id for run_id, run in self._away.items() if run.workspace == workspace]
+        return [*(run_id for run_id, run in waiting if run.facts.workspace == workspace), *away]
+
+    def expect(self, run_id: str, workspace: str, stop: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+        """A run that waits for its agent to come back; `stop` ends it for a reason."""
+        self._away[run_id] = _Away(workspace, stop)
+
+    def returns(self, run_id: str) -> bool:
+        """Its agent is there; false when it was stopped meanwhile."""
+        return self._away.pop(run_id, None) is not None
 
     def wait(self, queued: QueuedRun) -> None:
         """A run whose turn it is: it starts as soon as there is room."""
@@ -180,20 +199,34 @@ class Backlog:
 
     # --- stopping ---
 
-    async def cancel(self, run_id: str, reason: str) -> bool:
+    async def cancel(self, run_id: str, reason: str, *, superseded: bool = False) -> bool:
         """Stop a run that waits, or that is live here; false when it is neither."""
         if run_id in self._claiming:
             claiming = self._claiming[run_id]
             claiming.stop = claiming.stop or reason
             await claiming.settled.wait()
             return True
+        if (under_way := self._stops.get(run_id)) is not None:
+            await asyncio.shield(under_way)
+            return True
+        stop = self._stop_of(run_id, reason)
+        if stop is None:
+            return self._ports.engine.signal(run_id, Cancel(reason, superseded))
+        task = self._stops[run_id] = self._ports.task(stop)
+        task.add_done_callback(lambda _: self._stops.pop(run_id, None))
+        await asyncio.shield(task)
+        return True
+
+    def _stop_of(self, run_id: str, reason: str) -> Coroutine[Any, Any, None] | None:
+        """What ends a run that waits."""
+        if (away := self._away.pop(run_id, None)) is not None:
+            return away.stop(reason)
         queued = self._queue.pop(run_id, None) or self._held.get(run_id)
         if queued is None:
-            return self._ports.engine.signal(run_id, Cancel(reason))
+            return None
         held = self._held.pop(run_id, None) is not None
         self._stopped[run_id] = not held
-        await asyncio.shield(self._ports.task(self._cancel_queued(queued, reason)))
-        return True
+        return self._cancel_queued(queued, reason)
 
     async def stop(self, run_id: str, reason: str) -> None:
         """A stop that nobody waits for: where the store does not take it, it is said."""

@@ -13,7 +13,7 @@ from bollard.host.runs.reply import delivery_context
 from bollard.host.telemetry.trace_context import RunTrace
 from bollard.protocol import JsonObject, JsonValue
 
-__all__ = ["Surroundings", "run_request"]
+__all__ = ["Surroundings", "as_given", "run_request"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +39,10 @@ def run_request(
     trace: RunTrace | None = None,
 ) -> JsonObject:
     """One event as one run of one runner."""
-    entry: JsonObject = {
-        "event_id": facts.event_id,
-        "event_type": event.event_type,
-        "source": event.source,
-        "data": event.data,
-    }
-    if event.event_ms is not None:
-        entry["event_time"] = event.event_ms / 1000
-    if event.source_event_type is not None:
-        entry["source_event_type"] = event.source_event_type
-    if event.raw is not None:
-        entry["raw_ref"] = _raw_ref(event.raw)
     context: JsonObject = {
         "run_id": facts.run_id,
         "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
-        "event": entry,
-        "input": _input(event),
+        **as_given(facts.event_id, event, facts.workspace),
         "delivery": delivery_context(event.reply, event.surface, agent.policy.delivery, facts.deliver_to),
         "resources": resources_of(grant),
         "context": {
@@ -76,16 +63,36 @@ def run_request(
         access["thread_id"] = facts.thread
     if facts.conversation is not None:
         access["conversation_id"] = facts.conversation
-        context["conversation"] = _present(
-            conversation_id=facts.conversation, thread_id=facts.thread, bot_id=facts.bot, workspace_id=facts.workspace
-        )
-    if event.actor_type is not None:
-        context["actor"] = _present(actor_type=event.actor_type, actor_id=event.actor_id, actor_name=event.actor_name)
     if event.extra:
         context["adapter"] = {"extra": event.extra}
-    if event.subject_type is not None:
-        context["subject"] = _present(subject_type=event.subject_type, subject_id=event.subject_id)
     return {"runner_id": agent.runner_id, "runner_name": agent.runner_name, "context": context}
+
+
+def as_given(event_id: str, event: NewEvent, workspace: str) -> JsonObject:
+    """What a runner is told of an event, whether its run began with it or it came while the run was active: the event,
+    what there is to read, where it happened, who caused it, and what it is about."""
+    entry: JsonObject = {
+        "event_id": event_id,
+        "event_type": event.event_type,
+        "source": event.source,
+        "data": event.data,
+    }
+    if event.event_ms is not None:
+        entry["event_time"] = event.event_ms / 1000
+    if event.source_event_type is not None:
+        entry["source_event_type"] = event.source_event_type
+    if event.raw is not None:
+        entry["raw_ref"] = _raw_ref(event.raw)
+    given: JsonObject = {"event": entry, "input": _input(event)}
+    if event.conversation is not None:
+        given["conversation"] = _present(
+            conversation_id=event.conversation, thread_id=event.thread, bot_id=event.bot, workspace_id=workspace
+        )
+    if event.actor_type is not None:
+        given["actor"] = _present(actor_type=event.actor_type, actor_id=event.actor_id, actor_name=event.actor_name)
+    if event.subject_type is not None:
+        given["subject"] = _present(subject_type=event.subject_type, subject_id=event.subject_id)
+    return given
 
 
 def _runtime(facts: RunFacts, now_ms: int, host_version: str, trace: RunTrace | None) -> JsonObject:
@@ -101,7 +108,7 @@ def _runtime(facts: RunFacts, now_ms: int, host_version: str, trace: RunTrace | 
 
 def _input(event: NewEvent) -> JsonObject:
     """Absent is written as absent: a null would be looked at twice before it is sent."""
-    found: JsonObject = {"contents": list(event.contents), "attachments": []}
+    found: JsonObject = {"contents": list(event.contents), "attachments": list(event.attachments)}
     if event.text is not None:
         found["text"] = event.text
     return found

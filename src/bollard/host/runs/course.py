@@ -34,7 +34,7 @@ from bollard.wire import HostRun
 __all__ = ["Course", "CoursePorts"]
 
 _ANSWER_WAIT_S: Final = 1.0
-"""Time between a terminal result and the answer to `run/start`; then the run ends without it."""
+"""Time between a terminal result and the answer to `run/start`; then the run ends, and its code is stopped."""
 _GRACE_MARGIN_S: Final = 0.5
 
 
@@ -50,6 +50,8 @@ class CoursePorts:
     """It is being stopped: whatever it has under way should stop too."""
     misbehaved: Callable[[], None]
     """The runner ignored its cancellation."""
+    overstays: Callable[[], None]
+    """The runner has said its last word, goes on, and was told to stop."""
     closing: Callable[[], None]
     """Its last records come next: what is under way says now what became of it."""
     record: Callable[[str, JsonObject], None]
@@ -62,6 +64,8 @@ class Course:
 
     def __init__(self, facts: RunFacts, state: RunState, ports: CoursePorts) -> None:
         self.state = state
+        self.closing = False
+        """Whether its last words are being said: nothing stops it any more."""
         self.ending = False
         """Whether its last record is written or being written."""
         self.outcome: Ending | None = None
@@ -91,6 +95,7 @@ class Course:
             self._held = True
             return
         record = self._ports.record
+        self.closing = True
         self._ports.closing()
         self.ending = True
         for message in assembled(self.state):
@@ -121,7 +126,7 @@ class Course:
             case StopWorker(reason):
                 self._stop_worker(reason)
             case Ask():
-                self.timers.grace(_ANSWER_WAIT_S, lambda: self.conclude("answered", ""))
+                self.timers.grace(_ANSWER_WAIT_S, self._answer_overdue)
             case Release():
                 self.timers.stop()
             case StartWorker():
@@ -136,6 +141,13 @@ class Course:
             return
         worker.cancel(reason)
         self.timers.grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
+
+    def _answer_overdue(self) -> None:
+        """Its last result is there and its code goes on: the run ends without it, and the code is stopped."""
+        if (worker := self.working) is not None:
+            worker.cancel("runner.timeout")
+            self._ports.overstays()
+        self.conclude("answered", "")
 
     def _grace_over(self) -> None:
         self._ports.misbehaved()

@@ -5,7 +5,7 @@ Which runs there are, and whose turn it is in a conversation, is decided before 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +25,9 @@ from bollard.host.runs.hub import Hub
 from bollard.host.runs.live import ApiOfRuns, LiveRun, RunPorts
 from bollard.host.runs.machine import Ending, RunState
 from bollard.host.runs.opening import Opening
+from bollard.host.runs.overstay import see_out
 from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.gen_ai import run_span
 from bollard.host.telemetry.trace_context import RunTrace
@@ -42,6 +44,8 @@ LAST_WORDS_S: Final = 6.0
 """Time that runs have to end when the host stops, beyond the grace of a cancelled runner."""
 Left = Callable[[RunFacts, RunState | None], None]
 """Told when a run is over here: how it stood, or `None` when it never began."""
+EndOnDisk = Callable[[str], Awaitable[RunState | None]]
+"""Ends this run, and says how it stands then; `None` where that cannot be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Dispatcher:
         counts: RunCounts | None = None,
         tracer: Tracer | None = None,
         redactor: Redactor | None = None,
+        terms: ArtifactTerms = ANY_TERMS,
     ) -> None:
         self._clock = clock
         self._pools = pools
@@ -89,6 +94,8 @@ class Dispatcher:
         self._background = Background()
         self._left: Left | None = None
         self._stops: Callable[[RunFacts], None] | None = None
+        self.end_on_disk: EndOnDisk | None = None
+        """Ends a run as far as it is on disk: asked where the store takes nothing more of it."""
         self._ports = RunPorts(
             journal=journal,
             hub=hub,
@@ -97,8 +104,11 @@ class Dispatcher:
             released=self._released,
             stopping=self._stopping,
             misbehaved=self._misbehaved,
+            overstays=self._overstays,
+            unwritable=self._unwritable,
             counts=self._counts,
             redactor=redactor or Redactor(),
+            terms=terms,
         )
         self.draining = False
         """Whether nothing new is taken: what runs may end, what waits stays on disk."""
@@ -233,9 +243,9 @@ class Dispatcher:
 
     # --- stopping ---
 
-    async def cancel(self, run_id: str, reason: str) -> bool:
-        """Stop a run that is live or waits; false when it is neither here."""
-        return await self.backlog.cancel(run_id, reason)
+    async def cancel(self, run_id: str, reason: str, *, superseded: bool = False) -> bool:
+        """Stop a run that is live or waits; false when it is neither here. `superseded`: for a newer message."""
+        return await self.backlog.cancel(run_id, reason, superseded=superseded)
 
     async def cancel_all(self, workspace: str) -> None:
         """Stop every run of a workspace that is live or waits."""
@@ -247,7 +257,7 @@ class Dispatcher:
         live = self._live.get(run_id)
         if live is None:
             return False
-        live.cancel(signal.reason)
+        live.cancel(signal.reason, superseded=signal.superseded)
         return True
 
     def check_idle(self) -> None:
@@ -281,13 +291,27 @@ class Dispatcher:
             self._stops(live.facts)
 
     def _misbehaved(self, live: LiveRun) -> None:
-        if found := self._slots.get(live.facts.run_id):
+        if found := self._slots.pop(live.facts.run_id, None):
             pool, slot = found
             pool.drain(slot, live.facts.run_id)
 
+    def _overstays(self, live: LiveRun) -> None:
+        """Its run is over here, or about to be: a worker that still has it was told to stop it."""
+        found, worker = self._slots.pop(live.facts.run_id, None), live.course.working
+        if found is not None and worker is not None:
+            see_out(worker, *found)
+
+    def _unwritable(self, live: LiveRun, error: HostError) -> None:
+        _log.error("a run is ended: the store does not take its records", run=live.facts.run_id, problem=error.message)
+        self._background.begin(self._end_on_disk(live))
+
+    async def _end_on_disk(self, live: LiveRun) -> None:
+        state = None if self.end_on_disk is None else await self.end_on_disk(live.facts.run_id)
+        live.replaced(state or live.state)  # where that failed too, the next start ends it
+
     def _released(self, live: LiveRun) -> None:
         self._live.pop(live.facts.run_id, None)
-        self._slots.pop(live.facts.run_id, None)
+        self._overstays(live)
         if live.outcome is not None and live.state.over:
             self._tell_of_end(live, live.outcome)
         self._tell_left(live.facts, live.state)

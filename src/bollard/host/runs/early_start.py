@@ -4,18 +4,16 @@ Nobody hears it before: what it says and asks is kept, in order, until the run i
 never will be. So nothing it does through the host has an effect that the log does not know (decision 0046).
 """
 
-import asyncio
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Literal
 
 from bollard.host.runs.live import LiveRun
+from bollard.host.runs.overstay import see_out
 from bollard.host.workers.boundary import RunSlot, WorkerPool
-from bollard.protocol import JsonObject, limits
+from bollard.protocol import JsonObject
 from bollard.wire import Delta, RunCall, RunEnd, RunSink, Strike, WorkerResult
 
 __all__ = ["EarlyStart"]
-
-_GRACE_S: Final = limits.CANCEL_GRACE_S + 0.5
 
 
 class EarlyStart:
@@ -28,7 +26,6 @@ class EarlyStart:
         self._kept: list[Callable[[RunSink], None]] = []
         self._crowd = 0
         self._dropped = False
-        self._run_id = run_id
         self._run = slot.start_run(run_id, request, self)
 
     def give_to(self, run: LiveRun) -> None:
@@ -48,11 +45,7 @@ class EarlyStart:
         self._kept.clear()
         if not self._run.ended.done():
             self._run.cancel("host.lost")
-            asyncio.get_running_loop().call_later(_GRACE_S, self._grace_over)
-
-    def _grace_over(self) -> None:
-        if not self._run.ended.done():
-            self.pool.drain(self.slot, self._run_id)
+            see_out(self._run, self.pool, self.slot)
 
     def _keep(self, told: Callable[[RunSink], None]) -> None:
         if not self._dropped:

@@ -1,6 +1,6 @@
 """One event as the host takes it: the parts of a CloudEvent that a run needs, checked once at the edge."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +28,10 @@ OWN_EVENTS: Final = frozenset({"approval.decided"})
 
 _SAID_BY_PEOPLE: Final = frozenset[TriggerSource]({"platform", "webui", "api"})
 _FROM_OUTSIDE: Final = frozenset[TriggerSource]({"platform", "webhook", "host_adapter"})
+_VALUES_OF_ELEMENT: Final = 10
+"""JSON values that an element of the input, or an attachment, has at most."""
 _WHERE_AND_WHO: Final = ("bot", "conversation", "thread", "actor_id", "subject_id", "source_event_type")
+_SHOWN: Final = ("actor_type", "actor_name", "subject_type")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class RawPayload:
     sha256: str
     size_bytes: int
     mime_type: str | None = None
+    expires_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,8 @@ class NewEvent:
     trigger: TriggerSource = "api"
     text: str | None = None
     contents: tuple[JsonObject, ...] = ()
+    attachments: tuple[JsonObject, ...] = ()
+    """Artifacts of its conversation that belong to it, each as an `ArtifactRef`."""
     conversation: str | None = None
     thread: str | None = None
     bot: str | None = None
@@ -73,28 +79,21 @@ class NewEvent:
     """The span that led to it, by W3C trace context; what is not well-formed counts as nothing."""
     carries: int = NO_BITS
     """What the run had touched that it comes from, where it comes from one: bits of `Flow`."""
+    known: InitVar[bool] = False
+    """Its names are from the log, and were taken when other rules held."""
 
-    def __post_init__(self) -> None:
-        for name in ("source", "source_id", "event_type"):
-            value = getattr(self, name)
-            if not value or len(value) > EVENT_NAME_CHARACTERS:
-                problem = f"{name} is empty or longer than {EVENT_NAME_CHARACTERS} characters"
-                raise InvalidRequest(problem, hint="name the event", field=name)
-            if (problem := key_problem(value)) is not None:  # the same event again could not be told from a new one
-                raise InvalidRequest(f"{name} {problem}", hint="name the event without it", field=name)
+    def __post_init__(self, known: bool) -> None:
+        if not known:
+            self._check_names()
         for name in _WHERE_AND_WHO:
-            value = getattr(self, name)
-            if value is not None and len(value) > EVENT_NAME_CHARACTERS:
-                problem = f"{name} is longer than {EVENT_NAME_CHARACTERS} characters"
-                raise InvalidRequest(problem, hint="send the platform's own id of it", field=name)
-            if value == "":  # nobody and nowhere: what is scoped by it must not be shared by all who say nothing
+            if getattr(self, name) == "":  # nobody and nowhere: nothing is shared by all who say nothing
                 object.__setattr__(self, name, None)
         if self.traceparent is not None:
-            known = parse_traceparent(self.traceparent)
-            object.__setattr__(self, "traceparent", None if known is None else known.traceparent)
+            parsed = parse_traceparent(self.traceparent)
+            object.__setattr__(self, "traceparent", None if parsed is None else parsed.traceparent)
         if self.text is not None and len(self.text.encode("utf-8", "replace")) > INPUT_TEXT_BYTES:
             raise InvalidRequest(
-                f"the text is longer than {INPUT_TEXT_BYTES} bytes", hint="send it as an attachment", field="text"
+                f"the text is longer than {INPUT_TEXT_BYTES} bytes", hint="send it in several messages", field="text"
             )
         data = msgspec.json.encode(self.data)
         if len(data) > EVENT_DATA_BYTES:
@@ -102,8 +101,27 @@ class NewEvent:
                 f"data is larger than {EVENT_DATA_BYTES} bytes", hint="send a reference instead", field="data"
             )
         # Counted on the bytes first: only what may be too much is looked at closely.
-        if data.count(b"{") + data.count(b"[") > EVENT_DATA_DEPTH or data.count(b",") > EVENT_DATA_VALUES // 2:
-            _refuse_unwieldy(self.data)
+        beside = 0 if known else _VALUES_OF_ELEMENT * (len(self.contents) + len(self.attachments))
+        many = data.count(b",") + beside > EVENT_DATA_VALUES // 2
+        if many or data.count(b"{") + data.count(b"[") > EVENT_DATA_DEPTH:
+            _refuse_unwieldy(self.data, beside)
+
+    def _check_names(self) -> None:
+        """One that a store keeps otherwise than it came is refused: two of them could not be told apart any more."""
+        for name in ("source", "source_id", "event_type"):
+            value = getattr(self, name)
+            if not value or len(value) > EVENT_NAME_CHARACTERS:
+                problem = f"{name} is empty or longer than {EVENT_NAME_CHARACTERS} characters"
+                raise InvalidRequest(problem, hint="name the event", field=name)
+            if (problem := key_problem(value)) is not None:
+                raise InvalidRequest(f"{name} {problem}", hint="give the event another name", field=name)
+        for name in (*_WHERE_AND_WHO, *_SHOWN):
+            value = getattr(self, name) or ""
+            problem = key_problem(value)
+            if len(value) > EVENT_NAME_CHARACTERS:
+                problem = f"is longer than {EVENT_NAME_CHARACTERS} characters"
+            if problem is not None:
+                raise InvalidRequest(f"{name} {problem}", hint="send the platform's own id of it", field=name)
 
     @property
     def is_message(self) -> bool:
@@ -147,20 +165,25 @@ class NewEvent:
         event_id = str(body["event_id"])
         for name in ("event_id", "run_id", "dispatch", "agent_id", "reason", "flow"):
             body.pop(name, None)
-        body["contents"] = tuple(body.get("contents", ()))
+        for name in ("contents", "attachments"):
+            body[name] = tuple(body.get(name, ()))
         if "raw" in body:
             body["raw"] = RawPayload(**body["raw"])
         if "reply" in body:
             body["reply"] = ReplyRoute(**body["reply"])
-        return event_id, NewEvent(**body)
+        return event_id, NewEvent(**body, known=True)
 
 
 _FIELDS: Final = tuple(item.name for item in fields(NewEvent))
 
 
-def _refuse_unwieldy(data: JsonObject) -> None:
-    """What the channel to a worker would not take, with the request around it, is refused before it becomes a run."""
-    values, level = 0, list[JsonValue]([data])
+def _refuse_unwieldy(data: JsonObject, beside: int) -> None:
+    """What the channel to a worker would not take, with the request around it, is refused before it becomes a run.
+    `beside` is how many values the input has at most."""
+    if beside > EVENT_DATA_VALUES:
+        message = f"the input has more than {EVENT_DATA_VALUES // _VALUES_OF_ELEMENT} elements"
+        raise InvalidRequest(message, hint="send it in several messages", field="input.contents")
+    values, level = beside, list[JsonValue]([data])
     for _ in range(EVENT_DATA_DEPTH):
         values += len(level)
         inner: list[JsonValue] = []
@@ -171,7 +194,7 @@ def _refuse_unwieldy(data: JsonObject) -> None:
                 inner.extend(value)
         level = inner
         if values + len(level) > EVENT_DATA_VALUES:
-            message = f"data holds more than {EVENT_DATA_VALUES} values"
+            message = f"data holds, with the elements of the input, more than {EVENT_DATA_VALUES} values"
             raise InvalidRequest(message, hint="send a reference instead", field="data")
         if not level:
             return

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from bollard.host.clock import Clock
+from bollard.host.errors import HostError
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
 from bollard.host.grants.session import RunSession, open_session
@@ -27,10 +28,11 @@ from bollard.host.runs.scrubbing import RunScrubber
 from bollard.host.runs.turn import Landed, Turn
 from bollard.host.runs.turn_writer import Hearing, TurnWriter
 from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.trace_context import RunTrace
 from bollard.host.telemetry.tracer import OpenSpan
-from bollard.protocol import JsonObject
+from bollard.protocol import TERMINAL_TYPES, JsonObject
 from bollard.wire import Delta, HostRun, RunEnd, Strike, WorkerResult
 
 __all__ = ["ApiOfRuns", "LiveRun", "RunPorts"]
@@ -65,8 +67,14 @@ class RunPorts:
     """The run is being stopped: whatever it has under way should stop too."""
     misbehaved: Callable[["LiveRun"], None]
     """The runner ignored its cancellation: its worker should be drained."""
+    overstays: Callable[["LiveRun"], None]
+    """The runner goes on after its last result and was told to stop: its worker should be watched."""
+    unwritable: Callable[["LiveRun", HostError], None]
+    """The store does not take what came last, now or later: somebody ends the run as far as it is on disk, and says
+    `replaced` then."""
     counts: RunCounts = field(default_factory=RunCounts)
     redactor: Redactor = field(default_factory=Redactor)
+    terms: ArtifactTerms = ANY_TERMS
 
 
 class LiveRun:
@@ -98,6 +106,8 @@ class LiveRun:
         """Calls in a row that came too fast."""
         self.closing: set[Callable[[], None]] = set()
         """Told right before its last records: whatever is under way says what became of it."""
+        self.lending: set[Callable[[], None]] = set()
+        """Told right before its last result: what is on its way to the runner was not read for it."""
         self.flow = facts.flow
         """What it has touched, as bits of `Flow`. They only grow."""
         self.trace: RunTrace | None = None
@@ -108,11 +118,14 @@ class LiveRun:
         self._loop = asyncio.get_running_loop()
         state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq, flow=facts.flow)
         self.course = Course(facts, state, self._course_ports())
-        hearing = Hearing(landed=self._landed, fenced=self.fenced, refused=self._not_written)
+        hearing = Hearing(
+            landed=self._landed, fenced=self.fenced, refused=self._not_written, impossible=self._never_written
+        )
         scrub = RunScrubber(ports.redactor.scrubber(facts.workspace))
         self._writer = TurnWriter(facts.run_id, epoch, ports.journal, ports.hub, hearing)
         telling = RecordingPorts(
             clock=ports.clock,
+            terms=ports.terms,
             fact=self.course.step,
             flow=lambda: (self.flow, self.course.state.flow),
             spoke=self._spoke,
@@ -131,6 +144,7 @@ class LiveRun:
             overdue=lambda: self.cancel("runner.timeout"),
             stopping=lambda: ports.stopping(self),
             misbehaved=lambda: ports.misbehaved(self),
+            overstays=lambda: ports.overstays(self),
             closing=self._say_last,
             record=self._record,
             closed=self._close,
@@ -185,10 +199,10 @@ class LiveRun:
         self.course.worker = worker_run
         self._touched = touched
 
-    def cancel(self, reason: str) -> None:
+    def cancel(self, reason: str, *, superseded: bool = False) -> None:
         """Stop the run for a reason that is a failure code. Later reasons change nothing."""
         if self.course.state.cancel is None and not self.course.ending:
-            self._record("run.cancelled", {"reason": reason})
+            self._record("run.cancelled", {"reason": reason, "superseded": True} if superseded else {"reason": reason})
             self.flush()
 
     def fenced(self) -> None:
@@ -251,6 +265,11 @@ class LiveRun:
         """Whether a content has a secret of the workspace in it, and must not be kept."""
         return self._recording.withholds(content)
 
+    @property
+    def secret_bytes(self) -> int:
+        """How much before a piece of a content may be the beginning of a secret that the piece completes."""
+        return self._recording.secret_bytes
+
     async def written(self) -> bool:
         """Wait until everything that the run sent so far is on disk. False when it never will be."""
         return await self._writer.written(over=self.done.done())
@@ -277,9 +296,12 @@ class LiveRun:
         if self.course.ending:
             return
         result = self._recording.shown(result)
-        judged = judge_result(result, self.grant, self.revoked)
+        judged = judge_result(result, self.grant, self.revoked, self._ports.terms)
         if judged.blob is not None and self.withholds(judged.blob):
             judged = withheld_content(result)
+        if judged.type in TERMINAL_TYPES:
+            for told in tuple(self.lending):
+                told()
         turn = self._touch()
         if judged.delta is not None:
             self._recording.piece(judged)
@@ -345,6 +367,8 @@ class LiveRun:
         """What arrived together is complete: show what may be shown, and write it unless a commit is under way."""
         self._awake = False
         self._recording.close_deltas()
+        if self.course.state.crowded and not self.course.closing:
+            self.cancel("runner.protocol")
         self._writer.flush()
 
     def _landed(self, turn: Turn) -> None:
@@ -359,6 +383,17 @@ class LiveRun:
         if not self._store_refused:
             self._store_refused = True
             self.cancel("host.lost")
+
+    def _never_written(self, error: HostError) -> None:
+        """What is in memory is worth nothing: the worker stops, and the run ends as one whose host is gone."""
+        self.course.forsake()
+        self._writer.forsake()
+        self._ports.unwritable(self, error)
+
+    def replaced(self, state: RunState) -> None:
+        """It was ended by somebody else, and is over here; `state` is what became of it on disk."""
+        self.course.state = state
+        self._release()
 
     # --- its end ---
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
 from bollard.host.log.flow_bits import flow_told
 from bollard.protocol import TERMINAL_STATUSES, JsonObject, JsonValue, RunStatus, status_of_failure
 
@@ -38,9 +39,6 @@ __all__ = [
 Claim = Literal["queued", "injected"]
 """A message that waits for the runner to pull it, or that it has pulled."""
 
-DRAFT_CHARACTERS: Final = 1 << 20
-"""Text of one message that only comes as deltas which the host keeps to assemble it; the rest is counted."""
-
 
 class Draft(msgspec.Struct, frozen=True):
     """The text of a message that has only come as deltas so far, newest part first."""
@@ -52,12 +50,17 @@ class Draft(msgspec.Struct, frozen=True):
     lost: int = 0
     """Characters that came after the limit was reached."""
 
-    def more(self, text: str) -> "Draft":
-        room = DRAFT_CHARACTERS - self.kept
-        if room <= 0:
-            return replace(self, lost=self.lost + len(text))
-        kept = text[:room]
-        return Draft(kept, self, self.kept + len(kept), self.lost + len(text) - len(kept))
+    def more(self, text: str, room: int) -> "Draft":
+        """With another piece, of which at most `room` characters are kept. Small pieces become large ones, so that
+        there are few of them however the text came."""
+        kept = text[: max(0, min(room, DRAFT_CHARACTERS - self.kept))]
+        lost = self.lost + len(text) - len(kept)
+        if not kept:
+            return replace(self, lost=lost)
+        piece, before = kept, self
+        while before is not None and len(before.text) <= len(piece):
+            piece, before = before.text + piece, before.before
+        return Draft(piece, before, self.kept + len(kept), lost)
 
     def whole(self) -> str:
         parts: list[str] = []
@@ -82,6 +85,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     completed: int = 0
     """Messages that came whole."""
     drafts: Mapping[str, Draft] = {}
+    """Messages that only came as deltas so far."""
+    drafted: int = 0
+    """Characters of their texts and ids."""
+    crowded: bool = False
+    """Whether there were more of them than are kept: such a run is ended."""
     terminal: str | None = None
     """The type of the worker's terminal result."""
     closing: JsonObject | None = None
@@ -90,6 +98,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Code and sentence of the worker's `run.failed`."""
     cancel: str | None = None
     """The reason for which the run is being stopped."""
+    superseded: bool = False
+    """Whether it is stopped for the sake of a newer message, and not because somebody wants it to end."""
     claims: Mapping[str, Claim] = {}
     """Messages that were given to this run, by event, oldest first."""
     acting: Mapping[str, JsonObject] = {}
@@ -184,17 +194,29 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
 
 
 def _spoken(state: RunState, fact: Fact) -> RunState:
-    drafts = dict(state.drafts)
+    drafts, drafted, crowded = dict(state.drafts), state.drafted, state.crowded
     for message_id, text in fact.texts:
-        drafts[message_id] = drafts.get(message_id, _NOTHING).more(text)
-    return replace(state, drafts=drafts, spoke=True)
+        draft = drafts.get(message_id)
+        if draft is None:
+            if len(drafts) >= DRAFTS_OF_RUN or drafted + len(message_id) > DRAFTS_CHARACTERS:
+                crowded = True
+                continue
+            draft = _NOTHING
+            drafted += len(message_id)
+        room = DRAFTS_CHARACTERS - drafted
+        crowded = crowded or min(len(text), DRAFT_CHARACTERS - draft.kept) > room
+        drafts[message_id] = longer = draft.more(text, room)
+        drafted += longer.kept - draft.kept
+    return replace(state, drafts=drafts, drafted=drafted, crowded=crowded, spoke=True)
 
 
 def _completed(state: RunState, fact: Fact) -> RunState:
-    message_id = fact.data.get("message_id")
-    drafts = dict(state.drafts)
-    drafts.pop(message_id if isinstance(message_id, str) else "", None)
-    return replace(state, drafts=drafts, spoke=True, completed=state.completed + 1)
+    found = fact.data.get("message_id")
+    message_id = found if isinstance(found, str) else ""
+    drafts, drafted = dict(state.drafts), state.drafted
+    if (draft := drafts.pop(message_id, None)) is not None:
+        drafted -= draft.kept + len(message_id)
+    return replace(state, drafts=drafts, drafted=drafted, spoke=True, completed=state.completed + 1)
 
 
 def _steered(state: RunState, fact: Fact) -> RunState:
@@ -233,7 +255,7 @@ def _cancelled(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...
     if state.cancel is not None:
         return state, ()
     code = reason if isinstance(reason, str) else "cancelled"
-    return replace(state, cancel=code), (StopWorker(code),)
+    return replace(state, cancel=code, superseded=fact.data.get("superseded") is True), (StopWorker(code),)
 
 
 def _terminal(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
@@ -245,7 +267,7 @@ def _terminal(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]
         known = isinstance(code, str) and isinstance(error, str)
         after = replace(after, failure=(str(code), str(error)) if known else ("runner.error", "the runner failed"))
     elif isinstance(fact.data.get("message"), dict) and state.completed == 0:
-        after = replace(after, spoke=True, closing={"message": fact.data["message"]}, drafts={})
+        after = replace(after, spoke=True, closing={"message": fact.data["message"]}, drafts={}, drafted=0)
     return after, (Ask(),)
 
 
@@ -261,6 +283,11 @@ def _ended(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
 
 
 # --- how a run ends ---
+
+_CROWDED: Final = (
+    f"more than {DRAFTS_OF_RUN} messages, or more than {DRAFTS_CHARACTERS} characters of them, came as deltas and were"
+    " not completed: complete each message with message.completed"
+)
 
 EndCause = Literal["answered", "refused", "lost", "grace", "broken", "no_worker"]
 """Why the host ends a run now: the worker answered, refused or vanished, its grace is over, it broke the protocol three
@@ -287,11 +314,14 @@ class Ending:
 def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
     """How a run ends, from what is known of it. A run that was stopped ends for that reason, whatever came after."""
     if state.cancel is not None:
-        return _failed(state.cancel, detail or "the run was stopped")
+        crowded = state.crowded and state.cancel == "runner.protocol"
+        return _failed(state.cancel, detail or (_CROWDED if crowded else "the run was stopped"))
     if state.terminal == "run.failed" and state.failure is not None:
         return _failed(*state.failure)
     if cause == "broken":
         return _failed("runner.protocol", detail or "the worker broke the protocol")
+    if state.crowded:
+        return _failed("runner.protocol", _CROWDED)
     if state.terminal == "run.completed":
         if state.on_message and not state.spoke:
             return _failed("runner.no_output", "the run ended without any output")
@@ -319,8 +349,10 @@ def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
     A call that was begun and has not ended is unknown from now on: nobody is left to be told.
 
     One that was pulled by a run that completed has had its answer. Every other is dispatched anew, unless the user
-    stopped the run: then what they had sent is dropped, and the log says so.
+    stopped the run: then what they had sent is dropped, and the log says so. What the runner says of its end, and a
+    newer message that took the run's place, drop nothing.
     """
+    stopped = state.cancel == "cancelled" and not state.superseded
     said = "the run ended before the outcome was known"
     found: list[tuple[str, JsonObject]] = [
         ("action.unknown", {"call_id": call_id, **kept, "code": "outcome_unknown", "message": said})
@@ -331,9 +363,8 @@ def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
             found.append(("steering.acknowledged", {"event_id": event_id}))
             continue
         reason = ending.code or "not_pulled"
-        again = ending.code != "cancelled"
         pulled = claim == "injected"
-        dropped: JsonObject = {"event_id": event_id, "reason": reason, "redispatch": again, "pulled": pulled}
+        dropped: JsonObject = {"event_id": event_id, "reason": reason, "redispatch": not stopped, "pulled": pulled}
         found.append(("steering.dropped", dropped))
     return found
 

@@ -14,6 +14,7 @@ from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import Revocation
 from bollard.host.log.entries import StateExpectation
 from bollard.host.log.records import encode_data
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms, name_problem
 from bollard.host.store.keys import key_problem
 from bollard.protocol import (
     LOOSE_TYPES,
@@ -51,8 +52,8 @@ class Judged:
     """What must be true when it is written; else the record says why it has no effect."""
 
 
-def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation) -> Judged:
-    """What a result becomes, from its own shape and what the run may do."""
+def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation, terms: ArtifactTerms = ANY_TERMS) -> Judged:
+    """What a result becomes, from its own shape, what the run may do, and which artifacts are taken."""
     shape = RESULT_PAYLOADS.get(result.type)
     if shape is None:
         return _kept("result.unknown", {"type": result.type, "data": result.data, "sequence": result.sequence})
@@ -70,7 +71,7 @@ def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation) -> Jud
     if isinstance(payload, StateUpdated):
         return _judge_state(result, payload, grant, revoked)
     if isinstance(payload, ArtifactCreated):
-        return _judge_artifact(result, payload, grant, revoked)
+        return _judge_artifact(result, payload, grant, revoked, terms)
     return Judged(result.type, encode_data(result.data), result.data)
 
 
@@ -122,10 +123,15 @@ def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revo
     return Judged(result.type, encode_data(result.data), result.data, expects=expects)
 
 
-def _judge_artifact(result: WorkerResult, payload: ArtifactCreated, grant: Grant, revoked: Revocation) -> Judged:
+def _judge_artifact(
+    result: WorkerResult, payload: ArtifactCreated, grant: Grant, revoked: Revocation, terms: ArtifactTerms
+) -> Judged:
     allowed = check(grant, revoked, "artifacts.begin")
     if isinstance(allowed, Denied):
         return _rejected(result, allowed.sentence, "artifact_type")
+    if (wrong := _wrong_name(payload, terms)) is not None:
+        field, problem = wrong
+        return _rejected(result, f"{field}: {problem}", field)
     # What a runner says of a content counts only where the content is here: a digest alone would name anybody's.
     data = {key: value for key, value in result.data.items() if key not in _OF_CONTENT}
     data["artifact_id"] = artifact_id_of(grant.run_id, payload.artifact_id or str(result.sequence))
@@ -140,6 +146,15 @@ def _judge_artifact(result: WorkerResult, payload: ArtifactCreated, grant: Grant
         return _rejected(result, "the digest does not fit the content", "sha256")
     data |= {"sha256": digest, "size_bytes": len(content)}
     return Judged(result.type, encode_data(data), data, blob=content)
+
+
+def _wrong_name(payload: ArtifactCreated, terms: ArtifactTerms) -> tuple[str, str] | None:
+    """The field that an upload would be refused for too, and what is wrong with it."""
+    named = {"artifact_type": payload.artifact_type, "name": payload.name}
+    problems = {field: name_problem(text) for field, text in named.items() if text is not None}
+    if payload.mime_type is not None or payload.content_base64 is not None:
+        problems["mime_type"] = terms.type_problem(payload.mime_type)
+    return next(((field, problem) for field, problem in problems.items() if problem is not None), None)
 
 
 def artifact_id_of(run_id: str, name: str) -> str:

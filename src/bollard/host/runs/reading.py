@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from heapq import merge
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.limits import KEEP_ALIVE_S, REPLAY_PAGE, REPLAY_PAGE_BYTES
+from bollard.host.limits import KEEP_ALIVE_S, RECORDS_PAGE_BYTES, REPLAY_PAGE, REPLAY_PAGE_BYTES
 from bollard.host.runs.hub import Hub, StreamRecord, Subscription
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.stream_records import delta_records_from_row, gap_record, stream_record_from_row
 from bollard.host.store.boundary import Store
-from bollard.host.store.rows import DeltaRow
+from bollard.host.store.rows import DeltaRow, RecordRow
 from bollard.protocol import TERMINAL_STATUSES
 
 __all__ = ["Place", "RunReader", "parse_place"]
@@ -182,11 +182,15 @@ class RunReader:
         records = [stream_record_from_row(row) for row in rows]
         deltas = [record for row in delta_rows for record in delta_records_from_row(row, after)]
         # What lies behind the end of either belongs to the next page, unless there is no more of the other.
-        if len(rows) == REPLAY_PAGE:
+        if len(rows) == REPLAY_PAGE or _bytes_of(rows) >= RECORDS_PAGE_BYTES:
             deltas = [record for record in deltas if record.seq < records[-1].seq]
         if len(delta_rows) == REPLAY_PAGE or _size(delta_rows) >= REPLAY_PAGE_BYTES:
             records = [record for record in records if record.seq < delta_rows[-1].last_seq]
         return list(merge(records, deltas, key=lambda record: record.seq))
+
+
+def _bytes_of(rows: list[RecordRow]) -> int:
+    return sum(len(row.data or b"") for row in rows)
 
 
 def _size(rows: list[DeltaRow]) -> int:

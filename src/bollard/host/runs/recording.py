@@ -19,6 +19,7 @@ from bollard.host.runs.payloads import Judged
 from bollard.host.runs.scrubbing import RunScrubber
 from bollard.host.runs.turn import joined
 from bollard.host.runs.turn_writer import TurnWriter
+from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.protocol import JsonObject
 from bollard.wire import Delta, WorkerResult
 
@@ -32,6 +33,7 @@ class RecordingPorts:
     """What a recording asks and tells."""
 
     clock: Clock
+    terms: ArtifactTerms
     fact: Callable[[Fact], None]
     """A record has its number and is on its way."""
     flow: Callable[[], tuple[int, int]]
@@ -57,6 +59,11 @@ class Recording:
     def withholds(self, content: bytes) -> bool:
         """Whether a content has a secret of the workspace in it."""
         return self._scrub.active and self._scrub.holds(content)
+
+    @property
+    def secret_bytes(self) -> int:
+        """The length of the longest secret; 0 where there is none."""
+        return self._scrub.longest_bytes if self._scrub.active else 0
 
     # --- words ---
 
@@ -124,13 +131,16 @@ class Recording:
         """A record that is not a delta, behind everything before it."""
         self.close_deltas()
         self.seq += 1
+        created_ms = self._ports.clock.now_ms()
+        if judged.type == "artifact.created":  # however it came: what its record says stands when all is made anew
+            judged = self._expiring(judged, created_ms)
         touched, told = self._ports.flow()
         if says_flow(judged.type, touched, told):
             fact: JsonObject = {**judged.fact, "flow": touched}
             judged = replace(judged, fact=fact, data=encode_data(fact))
         if self._scrub.active:
             judged = replace(judged, data=self._scrub.record(judged.data, observed=judged.observed))
-        turn, created_ms = self._writer.turn, self._ports.clock.now_ms()
+        turn = self._writer.turn
         turn.pressing = turn.pressing or pressing
         if expects is not None:
             turn.expects.append(msgspec.structs.replace(expects, record=len(turn.records), now_ms=created_ms))
@@ -148,3 +158,10 @@ class Recording:
             )
         )
         self._ports.fact(Fact(judged.type, judged.fact, self.seq))
+
+    def _expiring(self, judged: Judged, now_ms: int) -> Judged:
+        expires_ms = self._ports.terms.expires_ms(now_ms)
+        if expires_ms is None:
+            return judged
+        fact: JsonObject = {**judged.fact, "expires_ms": expires_ms}
+        return replace(judged, fact=fact, data=encode_data(fact))

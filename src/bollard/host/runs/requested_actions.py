@@ -22,8 +22,13 @@ class RequestedAction:
         self.params = params
         self.streamed = False
         self.on_given_up: Callable[[], object] | None = None
+        self.on_unread: Callable[[], object] | None = None
         self.given_up = False
         self._ended = ended
+
+    def unfit(self, result: JsonValue) -> AgentAPIError | None:
+        """Nobody is sent it."""
+        del result
 
     def answer(self, result: JsonValue) -> None:
         del result

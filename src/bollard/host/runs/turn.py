@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from bollard.host.log.entries import Entry, Judgement, StateExpectation
-from bollard.host.log.records import NewRecord
+from bollard.host.log.records import NewRecord, with_version
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.stream_records import delta_records, stream_record
 from bollard.host.store.delta_spans import pack
@@ -88,25 +90,17 @@ class Turn:
     def settle(self, judged: tuple[Judgement, ...]) -> None:
         """It is on disk: what readers get is what was written, and whoever waits is told."""
         for wanted, judgement in zip(self.expects, judged, strict=True):
+            record = self.records[wanted.record]
             if judgement.unmet:
-                self._replace(self.records[wanted.record], *wanted.otherwise)
+                self._replace(record, *wanted.otherwise)
+            elif judgement.version:
+                self._replace(record, record.type, with_version(record.data, judgement.version))
         for landed, index in self.waiters:
             landed(_MET if index is None else judged[index])
 
-    def _replace(self, refused: NewRecord, kind: str, data: bytes) -> None:
-        place = next(index for index, shown in enumerate(self.stream) if shown.seq == refused.seq)
-        written = NewRecord(
-            workspace=refused.workspace,
-            type=kind,
-            data=data,
-            created_ms=refused.created_ms,
-            observed=refused.observed,
-            run_id=refused.run_id,
-            seq=refused.seq,
-            epoch=refused.epoch,
-            source_seq=refused.source_seq,
-        )
-        self.stream[place] = stream_record(written)
+    def _replace(self, record: NewRecord, kind: str, data: bytes) -> None:
+        place = next(index for index, shown in enumerate(self.stream) if shown.seq == record.seq)
+        self.stream[place] = stream_record(replace(record, type=kind, data=data))
 
     def forsake(self) -> None:
         """It will never be on disk: the run has another owner."""

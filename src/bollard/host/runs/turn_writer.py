@@ -11,7 +11,7 @@ from typing import Final
 
 from bollard.host.errors import HostError
 from bollard.host.log.entries import Committed, Judgement, Outcome
-from bollard.host.log.journal import Journal
+from bollard.host.log.journal import Journal, passes
 from bollard.host.log.kill_points import kill_point
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.turn import Turn, into
@@ -38,7 +38,9 @@ class Hearing:
     fenced: Callable[[], None]
     """The run has another owner: nothing more will be on disk."""
     refused: Callable[[], None]
-    """The store refused one; it is tried again until it takes it."""
+    """The store refused one for a reason that passes; it is tried again until it takes it."""
+    impossible: Callable[[HostError], None]
+    """The store refused one for good: nothing more will be on disk."""
 
 
 class TurnWriter:
@@ -54,6 +56,7 @@ class TurnWriter:
         self._in_flight: Turn | None = None
         self._held: asyncio.TimerHandle | None = None
         self._delta_rows = 0
+        self._tries = 0
         self.turn = Turn()
         """What arrived since the last entry."""
 
@@ -139,13 +142,17 @@ class TurnWriter:
         if turn is None:
             return
         if isinstance(outcome, HostError):
+            self._tries += 1
+            if not passes(outcome, self._tries):
+                self._hearing.impossible(outcome)
+                return
             self._loop.call_later(_RETRY_S, self._append)
             self._hearing.refused()
             return
         if not isinstance(outcome, Committed):
             self._hearing.fenced()  # another owner has the run: what this one knows is worth nothing
             return
-        self._in_flight = None
+        self._in_flight, self._tries = None, 0
         turn.settle(outcome.judged)
         if turn.shown < len(turn.stream):
             self._hub.publish(self._run_id, turn.stream[turn.shown :])

@@ -23,6 +23,7 @@ class Matcher:
 
     def __init__(self, needles: Iterable[str]) -> None:
         self.needles: Final = tuple(sorted({needle for needle in needles if needle}))
+        self.longest_bytes: Final = max((len(each.encode("utf-8", "replace")) for each in self.needles), default=0)
         self._moves: dict[int, int] = {}
         self._depths = [0]
         self._ends = [0]

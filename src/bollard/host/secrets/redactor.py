@@ -4,6 +4,7 @@ Each workspace has its own; the host's log, which is of all of them, has one tha
 registered it costs one look. What was a secret stays one, until so many came behind it that it is forgotten.
 """
 
+import codecs
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
@@ -93,6 +94,19 @@ class Scrubber:
     def holds(self, text: str) -> bool:
         """Whether there is a secret in it."""
         return self.active and bool(self.matcher.find(text))
+
+    def holds_among(self, pieces: Iterable[bytes]) -> bool:
+        """The same for a content in pieces, wherever they are cut. Takes them one after the other, until it knows."""
+        if not self.active:
+            return False
+        decoder, matcher, tail = codecs.getincrementaldecoder("utf-8")("replace"), self.matcher, ""
+        longest = max(map(len, matcher.needles), default=1)
+        for piece in pieces:
+            text = tail + decoder.decode(piece)
+            if matcher.find(text):
+                return True
+            tail = text[-longest:]
+        return bool(matcher.find(tail + decoder.decode(b"", final=True)))
 
     def text(self, text: str) -> str:
         if not self.active:
