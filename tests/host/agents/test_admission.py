@@ -28,8 +28,10 @@ MODES: tuple[ConcurrencyMode, ...] = get_args(ConcurrencyMode)
 FULL = STEERING_QUEUE
 
 
-def run(run_id: str, actor: Actor | None = ME, *, steerable: bool = True, waiting: int = 0) -> LaneRun:
-    return LaneRun(run_id=run_id, actor=actor, steerable=steerable, waiting_messages=waiting)
+def run(
+    run_id: str, actor: Actor | None = ME, *, steerable: bool = True, waiting: int = 0, on_message: bool = True
+) -> LaneRun:
+    return LaneRun(run_id=run_id, actor=actor, steerable=steerable, waiting_messages=waiting, on_message=on_message)
 
 
 def lanes() -> Iterator[LaneView]:
@@ -74,7 +76,7 @@ def test_every_combination_is_decided_as_the_table_says() -> None:
     ]
     for lane in (None, *lanes()):
         for policy, steering, actor in product(policies, (True, False), (ME, None)):
-            decided = admit(policy, steering=steering, lane=lane, actor=actor)
+            decided = admit(policy, steering=steering, lane=lane, actor=actor, message=True)
             assert decided == expected(policy, steering, lane, actor), (policy, steering, lane, actor)
             seen[policy.mode, type(decided)] += 1
     outcomes = {
@@ -92,7 +94,7 @@ def test_nobodys_words_enter_a_run_of_somebody_else_unless_the_conversation_may_
     policy = ConcurrencyPolicy(mode="steer")
     for lane in lanes():
         for actor in (ME, OTHER, None):
-            decided = admit(policy, steering=True, lane=lane, actor=actor)
+            decided = admit(policy, steering=True, lane=lane, actor=actor, message=True)
             if isinstance(decided, Steer):
                 (target,) = (each for each in lane.active if each.run_id == decided.run_id)
                 assert actor is not None
@@ -107,35 +109,57 @@ STEER_ALL = ConcurrencyPolicy(mode="steer", steer_from="conversation")
 
 def test_the_oldest_run_of_the_same_actor_is_steered() -> None:
     lane = LaneView(active=(run("a", OTHER), run("b"), run("c")))
-    assert admit(STEER, steering=True, lane=lane, actor=ME) == Steer("b")
-    assert admit(STEER_ALL, steering=True, lane=lane, actor=ME) == Steer("a")
+    assert admit(STEER, steering=True, lane=lane, actor=ME, message=True) == Steer("b")
+    assert admit(STEER_ALL, steering=True, lane=lane, actor=ME, message=True) == Steer("a")
 
 
 def test_a_message_does_not_go_to_a_younger_run_when_the_oldest_is_full() -> None:
     lane = LaneView(active=(run("a", waiting=FULL), run("b")))
-    assert admit(STEER, steering=True, lane=lane, actor=ME) == Queue()
+    assert admit(STEER, steering=True, lane=lane, actor=ME, message=True) == Queue()
 
 
 def test_a_message_does_not_overtake_one_of_the_same_actor_but_may_pass_somebody_elses() -> None:
     mine = LaneView(active=(run("a"),), queued=(run("q"),))
     others = LaneView(active=(run("a"),), queued=(run("q", OTHER),))
-    assert admit(STEER, steering=True, lane=mine, actor=ME) == Queue()
-    assert admit(STEER, steering=True, lane=others, actor=ME) == Steer("a")
-    assert admit(STEER_ALL, steering=True, lane=others, actor=ME) == Queue()
+    assert admit(STEER, steering=True, lane=mine, actor=ME, message=True) == Queue()
+    assert admit(STEER, steering=True, lane=others, actor=ME, message=True) == Steer("a")
+    assert admit(STEER_ALL, steering=True, lane=others, actor=ME, message=True) == Queue()
 
 
 def test_two_events_of_nobody_are_not_taken_for_the_same_person() -> None:
     lane = LaneView(active=(run("a", None),))
-    assert admit(STEER, steering=True, lane=lane, actor=None) == Queue()
-    assert admit(STEER_ALL, steering=True, lane=lane, actor=None) == Steer("a")
+    assert admit(STEER, steering=True, lane=lane, actor=None, message=True) == Queue()
+    assert admit(STEER_ALL, steering=True, lane=lane, actor=None, message=True) == Steer("a")
 
 
 def test_an_interruption_names_every_active_run_and_none_that_waits() -> None:
     lane = LaneView(active=(run("a"), run("b", OTHER, steerable=False)), queued=(run("q"),))
-    assert admit(ConcurrencyPolicy(mode="interrupt"), steering=False, lane=lane, actor=ME) == Interrupt(("a", "b"))
+    assert admit(ConcurrencyPolicy(mode="interrupt"), steering=False, lane=lane, actor=ME, message=True) == Interrupt(
+        ("a", "b")
+    )
 
 
 def test_a_rejection_says_why() -> None:
-    decided = admit(ConcurrencyPolicy(mode="reject"), steering=True, lane=LaneView(queued=(run("q"),)), actor=ME)
+    decided = admit(
+        ConcurrencyPolicy(mode="reject"), steering=True, lane=LaneView(queued=(run("q"),)), actor=ME, message=True
+    )
     assert isinstance(decided, Reject)
     assert "busy" in decided.sentence
+
+
+@pytest.mark.requirement("P09-08")
+def test_an_event_that_is_no_message_waits_for_its_turn_whatever_the_policy_does_with_messages() -> None:
+    for mode, steer_from in product(MODES, ("same_actor", "conversation")):
+        policy = ConcurrencyPolicy(mode=mode, steer_from=steer_from)
+        for lane, actor in product((None, *lanes()), (ME, None)):
+            decided = admit(policy, steering=True, lane=lane, actor=actor, message=False)
+            free = mode == "parallel" or lane is None or lane == LaneView()
+            assert decided == (Start() if free else Queue()), (policy, lane)
+
+
+def test_a_message_passes_an_event_that_waits_and_could_not_have_steered() -> None:
+    lane = LaneView(active=(run("a"),), queued=(run("q", on_message=False),))
+    assert admit(STEER, steering=True, lane=lane, actor=ME, message=True) == Steer("a")
+    assert admit(STEER_ALL, steering=True, lane=lane, actor=OTHER, message=True) == Steer("a")
+    behind = LaneView(active=(run("a"),), queued=(run("q", on_message=False), run("r")))
+    assert admit(STEER, steering=True, lane=behind, actor=ME, message=True) == Queue()

@@ -54,7 +54,9 @@ class LanesAgainstABook(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), mode=st.sampled_from(MODES))
     def message(self, key: LaneKey, mode: ConcurrencyMode) -> None:
-        decided = admit(ConcurrencyPolicy(mode=mode), steering=False, lane=self.lanes.view(key), actor=("user", "ada"))
+        decided = admit(
+            ConcurrencyPolicy(mode=mode), steering=False, lane=self.lanes.view(key), actor=("user", "ada"), message=True
+        )
         was_active = self.active(key)
         if isinstance(decided, Start):
             run_id = self.new_run(key)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
+from bollard.host.agents.policies import AgentPolicy, BudgetPolicy, ConcurrencyPolicy
 from bollard.host.intake.accepted import Accepted
 from bollard.host.log.records import data_of
 from bollard.host.simulator.messages import message_problems
@@ -72,8 +72,11 @@ class Room:
         self.worker: Any = stage.pool.slots[0].worker
         self._numbers = 0
 
-    def agent(self, mode: str = "steer", **concurrency: Any) -> None:
-        policy = AgentPolicy(concurrency=ConcurrencyPolicy(mode=mode, **concurrency))  # type: ignore[arg-type]
+    def agent(self, mode: str = "steer", *, runs_at_once: int | None = None, **concurrency: Any) -> None:
+        policy = AgentPolicy(
+            concurrency=ConcurrencyPolicy(mode=mode, **concurrency),  # type: ignore[arg-type]
+            budget=BudgetPolicy(runs_at_once=runs_at_once),
+        )
         self.stage.agent(capabilities=frozenset({"steering"}), policy=policy)
 
     def event(self, text: str, actor: str | None = "ann", **more: Any) -> Any:

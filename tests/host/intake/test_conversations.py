@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.errors import Conflict, StorageUnavailable
+from bollard.host.errors import BudgetExceeded, Conflict, StorageUnavailable
 from bollard.host.simulator.conversations import conversation_problems
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
@@ -47,6 +47,40 @@ async def test_a_run_whose_turn_comes_before_it_is_on_disk_starts_when_it_is(sto
     await saying
     assert await room.answer_all(after=1) == ["next"]
     assert conversation_problems(store, {"parrot": "queue"}) == []
+
+
+async def test_runs_that_wait_in_their_conversation_do_not_count_against_their_agents_runs_at_once(
+    store: Store, rooms: Any
+) -> None:
+    room = await rooms(store, "queue")
+    room.agent("queue", runs_at_once=3)
+    run = await room.begin()
+    waiting = [await room.say(f"waits {number}") for number in range(4)]
+    assert await room.stage.dispatcher.cancel(waiting.pop().run_id, "cancelled")
+
+    beside = [await room.run_of(await room.say(there, conversation=there)) for there in ("hall", "porch")]
+    with pytest.raises(BudgetExceeded, match="has 3 runs under way and may have 3 at once"):
+        await room.say("one too many", conversation="yard")
+    behind = await room.say("behind the others")
+
+    await room.answer(run)  # the first that waits takes its place, so there is still none
+    assert (await room.run_of(waiting[0])).run_id == waiting[0].run_id
+    with pytest.raises(BudgetExceeded):
+        await room.say("one too many", conversation="yard")
+    await room.answer(beside[0])
+    assert (await room.run_of(await room.say("now", conversation="yard"))).run_id
+    assert room.stage.row(behind.run_id).status == "queued"
+
+
+async def test_runs_that_are_parallel_count_also_those_of_one_conversation(store: Store, rooms: Any) -> None:
+    room = await rooms(store, "parallel")
+    room.agent("parallel", runs_at_once=2)
+    first = await room.begin("one")
+    await room.begin("two")
+    with pytest.raises(BudgetExceeded):
+        await room.say("three")
+    await room.answer(first)
+    await room.begin("three")
 
 
 async def test_a_queued_run_that_is_stopped_lets_the_next_one_pass(store: Store, rooms: Any) -> None:

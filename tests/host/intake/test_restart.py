@@ -4,8 +4,11 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
+from bollard.host.errors import BudgetExceeded
 from bollard.host.log.entries import Committed, Entry
 from bollard.host.log.records import NewRecord
 from bollard.host.simulator.conversations import conversation_problems
@@ -78,6 +81,27 @@ async def test_runs_that_waited_go_on_in_the_order_in_which_they_came(store: Sto
     await room.stage.core.takeover.run()
     assert await room.answer_all() == texts
     assert conversation_problems(store, {"parrot": "queue"}) == []
+
+
+async def test_runs_that_waited_do_not_count_against_their_agent_after_a_restart_either(
+    store: Store, rooms: Any
+) -> None:
+    before = await rooms(store, "queue", incarnation="dead")
+    await before.begin()
+    texts = [f"message {number}" for number in range(4)]
+    for text in texts:
+        await before.say(text)
+    await before.die()
+    room = await rooms(store, "queue", incarnation="next")
+    room.agent("queue", runs_at_once=2)
+    await room.stage.core.takeover.run()
+    first = await room.nth_run(1)
+    other = await room.run_of(await room.say("elsewhere", conversation="hall"))
+    with pytest.raises(BudgetExceeded):
+        await room.say("one too many", conversation="yard")
+    await room.answer(other)
+    await room.answer(first)
+    assert await room.answer_all(after=2) == texts[1:]
 
 
 async def test_a_message_that_comes_right_after_the_start_overtakes_nobody(store: Store, rooms: Any) -> None:
@@ -170,12 +194,123 @@ async def test_a_message_for_an_agent_that_is_gone_waits_and_holds_up_nobody(
     run = await room.nth_run(1)
     assert run.request["context"]["input"]["text"] == "for parrot"
     await room.until(lambda: room.stage.store.pending_events(0, 10)[-1].event_id == "evt_gone")
+    await room.answer(run)
     loop_time.advance(20.0)
     await takeover
     row = store.event("default", "evt_gone")
     assert row is not None
-    assert row.dispatch == "pending", "it is there when its agent comes back"
-    await room.answer(run)
+    assert row.dispatch == "pending"
+    room.stage.agents.save(named("gone"))
+    assert await room.answer_all(after=1) == ["for nobody"]
+
+
+def named(agent_id: str, **more: Any) -> Agent:
+    """An agent that somebody saved for the runner that is there."""
+    return Agent(
+        agent_id=agent_id,
+        runner_id="plugin:acme/parrot/default",
+        runner_name="default",
+        plugin="parrot",
+        label={"en_US": agent_id},
+        policy=AgentPolicy(concurrency=ConcurrencyPolicy(mode="queue")),
+        **more,
+    )
+
+
+async def left_behind(room: Any, **more: Any) -> tuple[str, str]:
+    """A run that ran and one that waited, as a host leaves them that dies."""
+    room.stage.agents.save(named("saved", **more))
+    accepted = [await room.stage.intake.accept(room.event(text), "default", "saved") for text in ("ran", "waited")]
+    await room.run_of(accepted[0])
+    live = room.stage.dispatcher.live[accepted[0].run_id]
+    live.flush()
+    await room.until(lambda: not live.uncommitted() and live.state.status == "running")
+    await room.die()
+    return accepted[0].run_id, accepted[1].run_id
+
+
+async def test_a_run_that_waited_goes_on_when_its_agent_comes_back_however_late(
+    store: Store, rooms: Any, loop_time: Any
+) -> None:
+    _, waited = await left_behind(await rooms(store, incarnation="dead"))
+    room = await rooms(store, incarnation="next")
+    own = room.stage.agents.own("parrot")
+    room.stage.agents.withdraw(own.runner_id)
+    room.stage.agents.save(named("saved"))
+    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    await room.stage.core.takeover.lost_are_ended.wait()
+    await room.until(lambda: room.stage.dispatcher.backlog.of("default") == [waited])
+    loop_time.advance(600.0)
+    await asyncio.sleep(0)
+    assert room.stage.row(waited).status == "queued"
+    room.stage.agents.put(own)
+    await takeover
+    assert await room.answer_all() == ["waited"]
+    assert room.stage.row(waited).status == "completed"
+
+
+async def test_a_run_that_waits_for_its_agent_after_a_restart_can_be_stopped(store: Store, rooms: Any) -> None:
+    _, waited = await left_behind(await rooms(store, incarnation="dead"))
+    room = await rooms(store, incarnation="next")
+    own = room.stage.agents.own("parrot")
+    room.stage.agents.withdraw(own.runner_id)
+    room.stage.agents.save(named("saved"))
+    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    await room.until(lambda: room.stage.dispatcher.backlog.of("default") == [waited])
+    assert await asyncio.gather(*(room.stage.dispatcher.cancel(waited, "cancelled") for _ in range(4))) == [True] * 4
+    assert (room.stage.row(waited).status, room.stage.row(waited).reason) == ("cancelled", "cancelled")
+    assert [record.type for record in room.stage.records(waited)][-2:] == ["run.cancelled", "run.ended"]
+    room.stage.agents.put(own)
+    await takeover
+    assert await room.answer_all() == []
+
+
+async def test_a_run_that_waited_for_an_agent_that_was_deleted_is_lost_and_says_so(store: Store, rooms: Any) -> None:
+    _, waited = await left_behind(await rooms(store, incarnation="dead"))
+    room = await rooms(store, incarnation="next")
+    await room.stage.core.takeover.run()
+    assert (room.stage.row(waited).status, room.stage.row(waited).reason) == ("failed", "host.lost")
+
+
+async def test_a_lost_run_is_repeated_once_where_its_agent_says_so(store: Store, rooms: Any) -> None:
+    ran, waited = await left_behind(await rooms(store, incarnation="dead"), repeatable=True)
+    event_id = store.run(ran).event_id
+
+    async def begin(incarnation: str) -> Any:
+        room = await rooms(store, incarnation=incarnation)
+        room.stage.agents.save(named("saved", repeatable=True))
+        await room.stage.core.takeover.run()
+        return room
+
+    second = await begin("second")
+    assert (store.run(ran).status, store.run(ran).reason) == ("failed", "host.lost")
+    again = await second.nth_run(1)
+    assert again.request["context"]["input"]["text"] == "ran", "it keeps its place in the conversation"
+    assert store.event("default", event_id).run_id == again.run_id != ran
+    assert store.run(again.run_id).binding_id == store.run(ran).binding_id
+    live = second.stage.dispatcher.live[again.run_id]
+    live.flush()
+    await second.until(lambda: not live.uncommitted() and live.state.status == "running")
+    await second.die()
+
+    third = await begin("third")
+    assert (store.run(again.run_id).status, store.run(again.run_id).reason) == ("failed", "host.lost")
+    assert await third.answer_all() == ["waited"]
+    assert store.run(waited).status == "completed"
+
+
+async def test_a_run_that_somebody_stopped_is_not_repeated(store: Store, rooms: Any) -> None:
+    before = await rooms(store, incarnation="dead")
+    before.stage.agents.save(named("saved", repeatable=True))
+    accepted = await before.stage.intake.accept(before.event("stopped"), "default", "saved")
+    await before.run_of(accepted)
+    await before.stage.dispatcher.cancel(accepted.run_id, "cancelled")
+    await before.die()
+    room = await rooms(store, incarnation="next")
+    room.stage.agents.save(named("saved", repeatable=True))
+    await room.stage.core.takeover.run()
+    assert store.run(accepted.run_id).status == "cancelled"
+    assert await room.answer_all() == []
 
 
 async def test_a_lost_run_gets_its_end_although_its_old_owner_wrote_once_more_meanwhile(

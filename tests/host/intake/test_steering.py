@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from bollard.host.runs.control import RunControl
+from bollard.host.runs.event import RawPayload
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
+from bollard.protocol import AgentRunContext, SteeringInputItem
 from bollard.protocol.limits import STEERING_QUEUE
 
 
@@ -126,6 +129,79 @@ async def test_a_pulled_item_says_who_sent_it_and_which_run_has_it(memory_store:
     assert item["conversation"]["conversation_id"] == "room"
 
 
+async def test_a_pulled_item_has_the_event_and_the_input_that_a_run_of_its_own_would_have(
+    store: Store, rooms: Any
+) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    raw = RawPayload(artifact_id="art_photo", sha256="0" * 64, size_bytes=9, mime_type="image/png")
+    picture = {"type": "image_url", "image_url": {"url": "https://pictures.example/cat.png"}}
+    accepted = await room.say(
+        "look",
+        data={"n": 1},
+        raw=raw,
+        contents=(picture,),
+        event_ms=1_500,
+        source_event_type="photo.taken",
+        bot=None,
+        actor_name="Ann",
+        subject_type="photo",
+        subject_id="p1",
+    )
+    assert accepted.steered
+    found: Any = await run.call("steering.pull", {"mode": "all"})
+    [item] = found["items"]
+    await room.give_up(run, "runner.error")
+    own: Any = (await room.nth_run(2)).request
+    context = own["context"]
+    assert item["event"] == {
+        "event_id": accepted.event_id,
+        "event_type": "message.received",
+        "event_time": 1.5,
+        "source": "web",
+        "source_event_type": "photo.taken",
+        "raw_ref": {"artifact_id": "art_photo", "mime_type": "image/png", "size_bytes": 9},
+        "data": {"n": 1},
+    }
+    assert item["input"] == {"text": "look", "contents": [picture], "attachments": []}
+    given = {name: item[name] for name in ("event", "input", "conversation", "actor", "subject")}
+    read = AgentRunContext.from_wire(context)
+    assert SteeringInputItem.from_wire(item).model_dump(include=set(given)) == read.model_dump(include=set(given))
+    await room.answer_all(after=1)
+
+
+# --- what steers ---
+
+
+@pytest.mark.requirement("P09-03", "P09-08")
+@pytest.mark.parametrize("kind", ["reaction.added", "schedule.triggered", "message.edited", "photo.taken"])
+@pytest.mark.parametrize("mode", ["steer", "interrupt", "reject", "queue"])
+async def test_an_event_that_is_no_message_waits_for_its_turn(
+    memory_store: MemoryStore, rooms: Any, mode: str, kind: str
+) -> None:
+    room = await rooms(memory_store, mode, steer_from="conversation")
+    run = await room.begin()
+    accepted = await room.say("thumbs up", event_type=kind)
+    assert not accepted.steered
+    assert room.stage.row(accepted.run_id).status == "queued"
+    assert room.stage.dispatcher.live[run.run_id].state.cancel is None
+    await room.answer(run)
+    assert room.stage.row(run.run_id).status == "completed"
+    assert await room.answer_all(after=1) == ["thumbs up"]
+    room.check()
+
+
+async def test_a_message_steers_past_an_event_of_its_actor_that_is_no_message(store: Store, rooms: Any) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    await room.say("thumbs up", event_type="reaction.added")
+    assert (await room.say("stop")).steered
+    assert await room.pull(run) == ["stop"]
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["thumbs up"]
+    room.check()
+
+
 # --- who may steer ---
 
 
@@ -197,6 +273,51 @@ async def test_a_runner_that_does_not_declare_steering_gets_its_messages_in_turn
     assert not accepted.steered
     await room.answer(run)
     assert await room.answer_all(after=1) == ["next"]
+
+
+# --- what is revoked ---
+
+
+@pytest.mark.requirement("P09-07")
+async def test_a_run_that_may_not_pull_any_more_claims_nothing_more_and_gives_back_what_it_has(
+    store: Store, rooms: Any
+) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    before = await room.say("before")
+    assert before.steered
+    control = RunControl(store, room.stage.dispatcher.live)
+    await control.revoke(run.run_id, operations=("steering.pull",), by="operator")
+    after = await room.say("after")
+    assert not after.steered
+    assert room.stage.row(after.run_id).status == "queued"
+    assert not room.stage.data(after.run_id, "run.created")[0].get("adopts"), "nobody tried to give it to the run"
+    assert room.row(before).steering == "queued"
+    await room.answer(run)
+    assert sorted(await room.answer_all(after=1)) == ["after", "before"]
+    assert [kind for kind, _ in room.steering(run.run_id)] == ["steering.queued", "steering.dropped"]
+    room.check()
+
+
+async def test_a_message_on_its_way_into_a_run_is_not_claimed_when_pulling_is_revoked_meanwhile(
+    store: Store, rooms: Any
+) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    room.turnstile.lock()
+    saying = room.saying("on its way")
+    await room.turnstile.arrival()
+    control = RunControl(store, room.stage.dispatcher.live)
+    revoking = asyncio.create_task(control.revoke(run.run_id, operations=("steering.pull",), by="operator"))
+    await room.until(lambda: room.stage.dispatcher.live[run.run_id].revoked.operations)
+    room.turnstile.unlock()
+    await revoking
+    accepted = await saying
+    assert not accepted.steered
+    assert room.steering(run.run_id) == []
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["on its way"]
+    room.check()
 
 
 # --- limits ---

@@ -1,10 +1,14 @@
-"""What becomes of a message whose conversation may be busy: one pure decision. Gates were passed before, or are next.
+"""What becomes of an event whose conversation may be busy: one pure decision. Gates were passed before, or are next.
+
+Only a message speaks to a run that is there: it may steer it, interrupt it, or be refused because of it. Any other
+event (a reaction, a schedule, a decision) waits for its turn, also where messages are refused; under `parallel` it
+starts.
 
 The order of a conversation is kept by three choices:
 
-- A message steers only if it overtakes nobody who could have steered in its place: under `same_actor` no run of the
-  same actor waits in the lane, under `conversation` no run waits at all. Somebody else's waiting run does not keep an
-  actor from correcting a run of their own.
+- A message steers only if it overtakes nobody who could have steered in its place: under `same_actor` no message of the
+  same actor waits in the lane, under `conversation` no message waits at all. Somebody else's waiting run does not keep
+  an actor from correcting a run of their own, and neither does an event of theirs that is no message.
 - Only the oldest run that the message may steer is considered. Is its queue full, the message queues; it does not go
   to a younger run, where it could be read before the messages that came earlier.
 - `interrupt` cancels what is active and drops nothing that waits: the new run goes behind the waiting ones.
@@ -32,6 +36,8 @@ class LaneRun:
     """Whether it still takes messages."""
     waiting_messages: int = 0
     """Messages that it was given and has not pulled."""
+    on_message: bool = True
+    """Whether a message started it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +84,15 @@ class Reject:
 Admission = Start | Steer | Queue | Interrupt | Reject
 
 
-def admit(policy: ConcurrencyPolicy, *, steering: bool, lane: LaneView | None, actor: Actor | None) -> Admission:
-    """Decide for one message. `steering`: the runner declares it. `lane` is `None` for an event of no conversation."""
+def admit(
+    policy: ConcurrencyPolicy, *, steering: bool, lane: LaneView | None, actor: Actor | None, message: bool
+) -> Admission:
+    """Decide for one event. `steering`: the runner declares it. `lane` is `None` for an event of no conversation.
+    `message`: it is one."""
     if policy.mode == "parallel" or lane is None or not (lane.active or lane.queued):
         return Start()
+    if not message:
+        return Queue()
     match policy.mode:
         case "reject":
             return Reject("the agent is busy with this conversation and takes one message at a time")
@@ -96,7 +107,7 @@ def admit(policy: ConcurrencyPolicy, *, steering: bool, lane: LaneView | None, a
 def _steered(lane: LaneView, actor: Actor | None, *, anyone: bool) -> Steer | None:
     if not anyone and actor is None:
         return None  # two events of nobody are not known to be of the same person
-    if any(anyone or run.actor == actor for run in lane.queued):
+    if any(run.on_message and (anyone or run.actor == actor) for run in lane.queued):
         return None
     for run in lane.active:
         if run.steerable and (anyone or run.actor == actor):

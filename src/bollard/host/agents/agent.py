@@ -161,14 +161,23 @@ class AgentBook:
         """Every agent that people saved, also those whose runner is not there."""
         return _in_order(agent for agent in self._saved.values() if agent.workspace == workspace)
 
+    def is_gone(self, agent_id: str, runner_id: str, workspace: str) -> bool:
+        """Whether a runner is there and nobody has an agent of this id for it any more: it will not come by itself."""
+        key = (workspace, agent_id)
+        return key not in self._agents and key not in self._saved and (workspace, runner_id) in self._runners
+
     def stir(self) -> None:
         """Something about plugins changed: whoever waits for an agent looks again."""
         self.changes += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
+    async def changed(self) -> None:
+        """Until the next time that an agent comes, changes or goes, or something about plugins does."""
+        await self._changed.wait()
+
     async def wait_for(
-        self, agent_id: str, timeout_s: float, *, hopeful: Callable[[], bool], workspace: str = "default"
+        self, agent_id: str, timeout_s: float | None, *, hopeful: Callable[[], bool], workspace: str = "default"
     ) -> Agent | None:
         """The agent, as soon as it is there; `None` when there is no more hope for it, or it took too long."""
         key = (workspace, agent_id)

@@ -4,7 +4,7 @@ A value that is `null` was not filled in. A field that `show_if` hides has no ef
 given for it is not kept, so that nothing a person cannot see selects a model or a tool.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -12,10 +12,18 @@ import msgspec
 from bollard.host.agents.form_types import EXPECTED, is_empty, problem_of, same_json
 from bollard.host.errors import InvalidRequest
 from bollard.host.secrets.references import is_chosen, is_reference, referred
-from bollard.protocol import FormItem, JsonObject, JsonValue
+from bollard.protocol import NOTHING_SELECTED, FormItem, JsonObject, JsonValue
 from bollard.protocol.limits import KIB
 
-__all__ = ["CONFIG_BYTES", "KEPT", "config_from_wire", "default_config", "masked_config", "secret_fields"]
+__all__ = [
+    "CONFIG_BYTES",
+    "KEPT",
+    "config_from_wire",
+    "default_config",
+    "masked_config",
+    "refuse_unknown_files",
+    "secret_fields",
+]
 
 CONFIG_BYTES: Final = 256 * KIB
 """One configuration, as JSON."""
@@ -73,10 +81,33 @@ def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: Jso
     return config
 
 
-def _refused(problems: dict[str, str]) -> InvalidRequest:
+def refuse_unknown_files(
+    config: JsonObject, form: Sequence[FormItem], added: Iterable[str], is_there: Callable[[str], bool]
+) -> None:
+    """Refuse a configuration that names, or a policy that has `added`, a file that is not there. A model or a tool may
+    be away for a while and come back; a file is the host's own, and one that is gone stays so."""
+    problems = {
+        f"config.{item.name}": "names a file that is not there"
+        for item in form
+        if item.type in ("file", "array[file]")
+        and config.get(item.name) != item.default  # the plugin's own word, as above
+        and not all(map(is_there, _chosen(config.get(item.name))))
+    }
+    if not all(map(is_there, added)):
+        problems["policy.access.resources.files"] = "adds a file that is not there"
+    if problems:
+        raise _refused(problems, hint="`bollard files list` lists them; upload the file first")
+
+
+def _chosen(value: JsonValue) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, str) and each not in NOTHING_SELECTED]
+
+
+def _refused(problems: dict[str, str], hint: str = "correct this and save again") -> InvalidRequest:
     error = InvalidRequest(
         "; ".join(f"{path} {problem}" for path, problem in problems.items()),
-        hint="correct this and save again",
+        hint=hint,
         field=next(iter(problems)),
     )
     error.details["problems"] = [{"field": path, "problem": problem} for path, problem in problems.items()]

@@ -14,6 +14,7 @@ from bollard.host.agents.binding import Binding
 from bollard.host.agents.binding_book import BindingBook
 from bollard.host.agents.binding_wire import binding_from_wire, binding_to_wire
 from bollard.host.agents.config_vault import agent_with_secrets, secrets_of_agent
+from bollard.host.agents.form_values import refuse_unknown_files
 from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
 from bollard.host.agents.saving import agent_from_store, agent_from_wire, agent_to_wire, runner_named
 from bollard.host.clock import Clock
@@ -44,9 +45,12 @@ class Keeper:
         clock: Clock,
         gates: FrontGates,
         runners: Mapping[RunnerKey, AgentRunnerDiscovery],
+        has_file: Callable[[str, str], bool],
         vault: Vault | None = None,
     ) -> None:
-        """Without a `vault`, in memory, secrets stay in the configuration."""
+        """`has_file` says whether a workspace has a file of this id. Without a `vault`, in memory, secrets stay in the
+        configuration."""
+        self._has_file = has_file
         self._vault = vault
         self._changes = SavedChanges(journal, clock)
         self._store = store
@@ -91,6 +95,7 @@ class Keeper:
             revision = 1 if before is None else before.revision + 1
             known = [runner_id for there, runner_id in self._runners if there == workspace]
             agent = agent_from_wire(body, runner, workspace, revision, known=known, before=before)
+            self._refuse_unknown_files(agent)
             along = Along()
             if self._vault is not None:
                 agent, along = agent_with_secrets(self._vault, agent, before, by)
@@ -105,6 +110,11 @@ class Keeper:
             )
             await self._write(change, along, lambda: self._agents.save(agent))
             return agent
+
+    def _refuse_unknown_files(self, agent: Agent) -> None:
+        rule = agent.policy.access.resources.get("files")
+        added = () if rule is None else rule.add
+        refuse_unknown_files(agent.config, agent.form, added, lambda each: self._has_file(agent.workspace, each))
 
     async def delete_agent(self, agent_id: str, workspace: str, by: str, revision: int | None = None) -> None:
         """Forget a saved agent. A runner's own of that id is back then."""

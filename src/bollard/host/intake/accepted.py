@@ -11,7 +11,7 @@ from bollard.host.log.records import data_of
 from bollard.host.runs.hub import Subscription
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import EventRow
-from bollard.protocol import JsonObject
+from bollard.protocol import JsonObject, JsonValue
 
 __all__ = ["Accepted", "NotTaken", "Preview", "error_of", "first_outcome", "not_taken"]
 
@@ -58,9 +58,17 @@ def not_taken(store: Store, row: EventRow) -> NotTaken | None:
         return None
     record = next(iter(store.records(row.record_id - 1, 1)), None)
     reason = None if record is None else data_of(record).get("reason")
-    if not isinstance(reason, dict):  # retention dropped it
-        return NotTaken(code="not_taken", message="nobody took this event; why is not kept any more")
+    if not isinstance(reason, dict):
+        return _later(None if record is None else data_of(record).get("agent_id"))
     return NotTaken(**{name: str(reason.get(name, "")) for name in ("code", "message", "hint")})
+
+
+def _later(agent_id: JsonValue) -> NotTaken:
+    """Of an event that waited for a run of this agent and got none, or whose record retention dropped."""
+    if not isinstance(agent_id, str):
+        return NotTaken(code="not_taken", message="nobody took this event; why is not kept any more")
+    message = f"it waited for a run of agent {agent_id!r} and got none"
+    return NotTaken(code="not_taken", message=message, hint="`bollard audit show --type event.dropped` says why")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

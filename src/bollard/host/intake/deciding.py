@@ -9,6 +9,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Draining, HostError, Overloaded, StorageFull
 from bollard.host.intake.accepted import Preview, error_of
 from bollard.host.intake.places import Places, actor_of
+from bollard.host.intake.steering import can_pull
 from bollard.host.log.journal import Journal
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
@@ -46,10 +47,16 @@ class Deciding:
             steering="steering" in agent.capabilities,
             lane=self._places.view(lane),
             actor=actor_of(event),
+            message=event.is_message,
         )
-        if isinstance(decision, Steer) and not self._gates.may_steer(agent, event):
+        if isinstance(decision, Steer) and not (self._gates.may_steer(agent, event) and self._can_pull(decision)):
             return Queue()  # who may talk and not steer gets a turn
         return decision
+
+    def _can_pull(self, decision: Steer) -> bool:
+        """Whether the run could still read it. One that has not begun has lost nothing yet."""
+        run = self._dispatcher.live.get(decision.run_id)
+        return run is None or can_pull(run)
 
     def refusal(self, agent: Agent, event: NewEvent, decision: Admission) -> HostError | None:
         """Why this event is not taken now. Front gates are the same for a message that steers (§9)."""

@@ -61,7 +61,7 @@ class AgentFinding:
         """
         if keep and code == "no_agent":
             name = str(error.details.get("agent"))
-            if self._starting() or name in self._saved(workspace):  # it may be there in a while
+            if self.expected(workspace, name):
                 keep, hint = False, "start its plugin, and send the event again"
                 error = WorkerUnavailable(f"the runner of agent {name!r} is not there", hint=hint, agent=name)
         if keep:
@@ -71,5 +71,6 @@ class AgentFinding:
             return known
         raise error
 
-    def _saved(self, workspace: str) -> set[str]:
-        return {agent.agent_id for agent in self._agents.saved(workspace)}
+    def expected(self, workspace: str, agent_id: str) -> bool:
+        """Whether an agent that is not there may be there in a while."""
+        return self._starting() or self._agents.saved_one(agent_id, workspace) is not None

@@ -135,6 +135,11 @@ class Giving:
         self.count_unread(live.facts.run_id)
         return items
 
+    def give_back(self, live: LiveRun, items: list[SteeringItem]) -> None:
+        """What a runner pulled and gave up before it got it."""
+        self._claims.give_back(live, items)
+        self.count_unread(live.facts.run_id)
+
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()

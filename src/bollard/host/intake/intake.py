@@ -4,18 +4,16 @@ Everything that is decided here is decided between two awaits: routing, gates, t
 written, and only what is on disk is begun. A sender who goes away meanwhile changes nothing.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 import structlog
 
-from bollard.host.agents.admission import Interrupt, Queue, Reject, Start, Steer
+from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
 from bollard.host.agents.gates import FrontGates
-from bollard.host.agents.lanes import lane_of
+from bollard.host.agents.lanes import LaneKey, lane_of
 from bollard.host.agents.routing import resolve
 from bollard.host.background import Background
 from bollard.host.clock import Clock
@@ -23,6 +21,7 @@ from bollard.host.errors import Conflict, Forbidden, HostError, Overloaded
 from bollard.host.intake.accepted import Accepted, Preview
 from bollard.host.intake.deciding import Deciding
 from bollard.host.intake.finding import AgentFinding, Nowhere
+from bollard.host.intake.given_back import GivenBack
 from bollard.host.intake.giving import Giving
 from bollard.host.intake.known import KnownEvents
 from bollard.host.intake.places import Places, Way
@@ -46,8 +45,6 @@ from bollard.host.store.boundary import Store
 __all__ = ["Intake"]
 
 _log = structlog.get_logger("bollard.intake")
-_RETRY_S: Final = 1.0
-"""Time between two tries to dispatch a message that the store refused."""
 
 
 class Intake:
@@ -101,6 +98,13 @@ class Intake:
             redispatch=self._redispatch,
             known_before=self.known.told,
         )
+        self.given_back = GivenBack(
+            agents=agents,
+            dispatch=self.redispatch,
+            drop=self.known.give_up,
+            expected=self._finding.expected,
+            stopped=lambda: dispatcher.closing,
+        )
         self._background = Background()
         self._children: dict[str, set[str]] = {}
         self.entered: Callable[[RunFacts], None] | None = None
@@ -131,13 +135,7 @@ class Intake:
             return await self._finding.turn_away(event, workspace, route.error, route.code, keep=keep)
         agent, binding_id = route
         lane = lane_of(workspace, agent.agent_id, event)
-        if lane is not None:
-            await self._returning.wait(workspace, agent.agent_id)
-        decision = self._deciding.decide(agent, event, lane)
-        # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
-        while lane is not None and self._giving.busy(lane) and not isinstance(decision, Steer):
-            await self._giving.settled(lane)
-            decision = self._deciding.decide(agent, event, lane)
+        decision = await self._decided(agent, event, lane)
         refusal = self._deciding.refusal(agent, event, decision)
         if refusal is not None or isinstance(decision, Reject):
             refusal = refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
@@ -149,6 +147,19 @@ class Intake:
         chosen = Queue() if isinstance(decision, Steer) else decision
         way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external, fresh=fresh)
         return await self._create(event, way, watch=watch)
+
+    async def _decided(self, agent: Agent, event: NewEvent, lane: LaneKey | None) -> Admission:
+        """What becomes of an event, once everything of its conversation that came before it has its place."""
+        if lane is None:
+            return self._deciding.decide(agent, event, lane)
+        await self._returning.wait(agent.workspace, agent.agent_id)
+        while True:
+            await self.given_back.settled(lane)
+            decision = self._deciding.decide(agent, event, lane)
+            # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
+            if isinstance(decision, Steer) or not self._giving.busy(lane):
+                return decision
+            await self._giving.settled(lane)
 
     def preview(self, event: NewEvent, workspace: str, agent_id: str | None = None) -> Preview:
         """What would become of this event now, and why. Nothing is written, nothing is counted."""
@@ -192,7 +203,7 @@ class Intake:
                 self._maker.written(run)
                 self._created(run, entry.records, prepared, turn=turn)
                 if isinstance(way.decision, Interrupt):
-                    self._background.begin(self._stop(*way.decision.run_ids))
+                    self._background.begin(self._stop(*way.decision.run_ids, superseded=True))
             else:
                 if prepared is not None:
                     prepared.drop()
@@ -229,10 +240,10 @@ class Intake:
         else:
             self._dispatcher.backlog.hold(run)
 
-    async def _stop(self, *run_ids: str) -> None:
+    async def _stop(self, *run_ids: str, superseded: bool = False) -> None:
         for run_id in run_ids:
             try:
-                await self._dispatcher.cancel(run_id, "cancelled")
+                await self._dispatcher.cancel(run_id, "cancelled", superseded=superseded)
             except HostError as error:
                 _log.warning("a run could not be stopped", run=run_id, problem=error.message)
 
@@ -244,20 +255,34 @@ class Intake:
             return await self.redispatch(item.event, item.event_id, agent)
         except HostError as error:
             _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)
-            self._background.begin(self._insist(item, agent.agent_id, agent.workspace))
+            self.wait_for_agent(item.event, item.event_id, agent.agent_id, agent.workspace)
             return Accepted(event_id=item.event_id, run_id=None, first=True)
 
-    async def redispatch(self, event: NewEvent, event_id: str, agent: Agent) -> Accepted:
+    async def redispatch(self, event: NewEvent, event_id: str, agent: Agent, binding_id: str | None = None) -> Accepted:
         """A message that waits on disk gets a run of its own, in its turn. Its gates were passed when it came."""
         lane = lane_of(agent.workspace, agent.agent_id, event)
         busy = self._places.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
         way = Way(
             agent=agent,
-            binding_id=f"steering:{agent.agent_id}",
+            binding_id=binding_id or f"steering:{agent.agent_id}",
             lane=lane,
             decision=Queue() if busy else Start(),
         )
         return await self._create(event, way, watch=False, event_id=event_id)
+
+    def wait_for_agent(self, event: NewEvent, event_id: str, agent_id: str, workspace: str) -> None:
+        """A message that waits on disk gets a run of its own as soon as that can be, before any that comes later."""
+        lane = lane_of(workspace, agent_id, event)
+        if lane is not None:
+            self.given_back.add(lane, event_id, event)
+        else:  # in no conversation are only events of lost runs: nobody has their agent any more
+            self._background.begin(self._give_up(workspace, event_id, agent_id))
+
+    async def _give_up(self, workspace: str, event_id: str, agent_id: str) -> None:
+        try:
+            await self.known.give_up(workspace, event_id, agent_id)
+        except HostError as error:
+            _log.warning("an event could not be dropped", event_id=event_id, problem=error.message)
 
     # --- runs that leave, and runs that come back ---
 
@@ -303,22 +328,7 @@ class Intake:
         self._leave(facts)
         for event_id in () if state is None else state.redispatched:
             if (item := items.get(event_id)) is not None:
-                self._background.begin(self._insist(item, facts.agent_id, facts.workspace))
-
-    async def _insist(self, item: SteeringItem, agent_id: str, workspace: str) -> None:
-        """A message is not given up because the store is busy: it is on disk, and it will be dispatched."""
-        while not self._dispatcher.closing:
-            agent = self._agents.get(agent_id, workspace)
-            if agent is None:
-                _log.warning("a message waits for an agent that is gone", event_id=item.event_id, agent=agent_id)
-                return  # the next start tries again
-            try:
-                await self.redispatch(item.event, item.event_id, agent)
-            except HostError as error:
-                _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)
-                await asyncio.sleep(_RETRY_S)
-            else:
-                return
+                self.wait_for_agent(item.event, event_id, facts.agent_id, facts.workspace)
 
     def _leave(self, facts: RunFacts) -> None:
         following = self._places.leave(facts)
@@ -337,6 +347,7 @@ class Intake:
 
     async def close(self) -> None:
         await self._giving.close()
+        await self.given_back.close()
         await self._background.close()
 
 

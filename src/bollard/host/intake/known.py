@@ -7,7 +7,7 @@ from bollard.host.errors import StorageFull
 from bollard.host.intake.accepted import Accepted, NotTaken, first_outcome, not_taken
 from bollard.host.log.entries import Duplicate, Entry
 from bollard.host.log.journal import Journal
-from bollard.host.log.records import NewRecord
+from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
 from bollard.host.store.boundary import Store
@@ -39,6 +39,8 @@ class KnownEvents:
     async def drop(self, event: NewEvent, workspace: str, reason: NotTaken) -> Accepted:
         """Keep an event that leads to no run, with the reason. The same again is told the same."""
         if self._journal.full:
+            if (known := await self.find(event, workspace)) is not None:
+                return known
             raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
         event_id = f"evt_{self._maker.new_id()}"
         data = event.record(event_id, None, dropped=reason.to_wire())
@@ -48,3 +50,9 @@ class KnownEvents:
         if isinstance(outcome, Duplicate):
             return await self.told(outcome.first)
         return Accepted(event_id=event_id, run_id=None, first=True, reason=reason)
+
+    async def give_up(self, workspace: str, event_id: str, agent_id: str) -> None:
+        """A message that waited for a run gets none, because its agent is gone; unless somebody gave it one."""
+        data = encode_data({"event_id": event_id, "reason": "no_agent", "agent_id": agent_id})
+        record = NewRecord(workspace=workspace, type="event.dropped", data=data, created_ms=self._clock.now_ms())
+        await self._journal.commit(Entry(records=[record], adopt=(workspace, event_id), size=len(data)))

@@ -35,6 +35,8 @@ class Places:
         self._lanes = Lanes()
         self._lane_of_run: dict[str, LaneKey] = {}
         self._runs_of_agent: Counter[tuple[str, str]] = Counter()
+        self._waiting: Counter[tuple[str, str]] = Counter()
+        """Those of them that only wait for others of their conversation."""
         self._uncounted: Counter[tuple[str, str]] = Counter()
         self._early: set[str] = set()
         """Runs whose turn came before they were on disk."""
@@ -44,10 +46,12 @@ class Places:
         return None if lane is None else self._lanes.view(lane)
 
     def beside(self, agent: Agent, lane: LaneKey | None) -> int:
-        """Runs of the agent that a new one would run beside, so without those of its conversation."""
+        """Runs of the agent that a new one would run beside, so without those of its conversation, and without those
+        that wait for others of theirs: each of these begins in the place of one that ends."""
         view = None if agent.policy.concurrency.mode == "parallel" else self.view(lane)
-        waits_for = 0 if view is None else len(view.active) + len(view.queued)
-        return self._runs_of_agent[agent.workspace, agent.agent_id] - waits_for
+        waits_for = 0 if view is None else len(view.active)
+        key = (agent.workspace, agent.agent_id)
+        return self._runs_of_agent[key] - self._waiting[key] - waits_for
 
     def uncounted(self, agent: Agent) -> int:
         """Runs of the agent that passed the gates and are not on disk yet."""
@@ -63,13 +67,17 @@ class Places:
             return True
         # A program outside cannot pull, so what it was given would only wait for its end.
         steerable = run.grant.steerable and not facts.external
-        entry = LaneRun(run_id=facts.run_id, actor=actor_of(run.event), steerable=steerable)
+        entry = LaneRun(
+            run_id=facts.run_id, actor=actor_of(run.event), steerable=steerable, on_message=run.event.is_message
+        )
         self._lane_of_run[facts.run_id] = way.lane
         if isinstance(way.decision, Start):
             parallel = way.agent.policy.concurrency.mode == "parallel"
             self._lanes.enter_active(way.lane, entry, parallel=parallel)
             return True
-        return self._lanes.enter_queue(way.lane, entry) is not None
+        turn = self._lanes.enter_queue(way.lane, entry) is not None
+        self._waiting[key] += not turn
+        return turn
 
     def counted(self, facts: RunFacts) -> None:
         """The fate of its first commit is known."""
@@ -90,9 +98,14 @@ class Places:
             del self._runs_of_agent[key], self._uncounted[key]
         self._early.discard(facts.run_id)
         lane = self._lane_of_run.pop(facts.run_id, None)
-        if lane is None or self._lanes.cancel_queued(lane, facts.run_id):
+        if lane is None:
             return None
-        return self._lanes.leave(lane, facts.run_id)
+        waited = self._lanes.cancel_queued(lane, facts.run_id)
+        following = None if waited else self._lanes.leave(lane, facts.run_id)
+        self._waiting[key] -= waited or following is not None
+        if not self._waiting[key]:
+            del self._waiting[key]
+        return following
 
     def not_yet(self, run_id: str) -> None:
         """Its turn has come and it is not on disk: it starts as soon as it is."""

@@ -6,16 +6,18 @@ has not ended: claim and end are decided by the same commits, so a message is in
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from bollard.host.log.entries import Judgement
 from bollard.host.log.records import encode_data
+from bollard.host.runs.context import as_given
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.turn import into
 from bollard.protocol import JsonObject, limits
 
-__all__ = ["Claims", "SteeringItem", "claim", "fits_a_run"]
+__all__ = ["Claims", "SteeringItem", "can_pull", "claim", "fits_a_run"]
 
 _ENVELOPE_BYTES: Final = 4096
 """What stands around the messages of one answer, and around each message, at most."""
@@ -30,32 +32,15 @@ class SteeringItem:
     claimed_ms: int
 
     def to_wire(self, run: LiveRun) -> JsonObject:
-        """As the runner gets it."""
-        facts, event = run.facts, self.event
-        item: JsonObject = {
+        """As the runner gets it: what a run of its own would have been told of it, and who claimed it."""
+        facts = run.facts
+        return {
             "claimed_run_id": facts.run_id,
             "runner_id": facts.runner_id,
             "claimed_at": self.claimed_ms / 1000,
-            "event": {
-                "event_id": self.event_id,
-                "event_type": event.event_type,
-                "source": event.source,
-                "data": event.data,
-            },
-            "input": {"text": event.text, "contents": list(event.contents), "attachments": []},
+            **as_given(self.event_id, self.event, facts.workspace),
             "metadata": {},
         }
-        if event.conversation is not None:
-            item["conversation"] = {"conversation_id": event.conversation, "thread_id": event.thread}
-        if event.actor_type is not None:
-            item["actor"] = {
-                "actor_type": event.actor_type,
-                "actor_id": event.actor_id,
-                "actor_name": event.actor_name,
-            }
-        if event.subject_type is not None:
-            item["subject"] = {"subject_type": event.subject_type, "subject_id": event.subject_id}
-        return item
 
 
 class Claims:
@@ -90,6 +75,8 @@ class Claims:
 
     async def pull(self, run: LiveRun, limit: int) -> list[SteeringItem]:
         """Give waiting messages to the runner: on disk as injected before it sees them. Nothing of a run that ends."""
+        if run.state.terminal is not None:
+            return []  # it has said its last word: nobody would answer them there
         items = _that_fit(self.waiting(run)[:limit], run)
         landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
         last = len(items) - 1
@@ -98,14 +85,24 @@ class Claims:
             told = into(landed) if index == last else None
             if not run.note("steering.injected", {"event_id": item.event_id}, told, pressing=index == last):
                 return []
+        back = partial(self.give_back, run, items)
+        run.lending.add(back)
         try:
             if items and await landed is None:
                 return []
         except asyncio.CancelledError:
-            for item in items:  # nobody waits for them any more: they wait again, for the next pull or the run's end
-                run.note("steering.queued", {"event_id": item.event_id})
+            back()
             raise
-        return items
+        finally:
+            run.lending.discard(back)
+        return [item for item in items if run.state.claims.get(item.event_id) == "injected"]
+
+    @staticmethod
+    def give_back(run: LiveRun, items: list[SteeringItem]) -> None:
+        """The runner has not got them: they wait again in their place, for the next pull or the run's end."""
+        for item in items:
+            if run.state.claims.get(item.event_id) == "injected":
+                run.note("steering.queued", {"event_id": item.event_id})
 
 
 def _that_fit(items: list[SteeringItem], run: LiveRun) -> list[SteeringItem]:
@@ -125,10 +122,15 @@ def fits_a_run(event: NewEvent) -> bool:
     return len(event.record("", None)) <= limits.CALL_BYTES - _ENVELOPE_BYTES
 
 
+def can_pull(run: LiveRun) -> bool:
+    """Whether the runner may still read what came for its run: not once that was taken from it."""
+    return not run.revoked.takes("steering.pull", "steering", None)
+
+
 async def claim(run: LiveRun, event_id: str) -> tuple[int, int] | None:
-    """Write into the run that the message is its own: epoch and number of that. `None` when the run ends, or is
-    stopped: then it is not."""
-    if run.state.cancel is not None or run.state.terminal is not None:
+    """Write into the run that the message is its own: epoch and number of that. `None` when the run ends, is stopped,
+    or may not read it any more: then it is not."""
+    if run.state.cancel is not None or run.state.terminal is not None or not can_pull(run):
         return None
     landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
     if not run.note("steering.queued", {"event_id": event_id}, into(landed)):

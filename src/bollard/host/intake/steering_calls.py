@@ -1,6 +1,9 @@
 """`steering.pull`: the messages that came for a run while it ran."""
 
+from functools import partial
+
 from bollard.host.intake.giving import Giving
+from bollard.host.runs.api_call import Lent
 from bollard.host.runs.live import LiveRun
 from bollard.protocol import SteeringPull, SteeringPullResult, limits
 
@@ -13,10 +16,11 @@ class SteeringCalls:
     def __init__(self, giving: Giving) -> None:
         self._giving = giving
 
-    async def pull(self, run: LiveRun, params: SteeringPull) -> SteeringPullResult:
+    async def pull(self, run: LiveRun, params: SteeringPull) -> SteeringPullResult | Lent:
         limit = 1 if params.mode == "one-at-a-time" else params.limit or limits.STEERING_QUEUE
         items = await self._giving.pull(run, limit)
-        return SteeringPullResult.from_wire({"items": [item.to_wire(run) for item in items]})
+        answer = SteeringPullResult.from_wire({"items": [item.to_wire(run) for item in items]})
+        return Lent(answer, partial(self._giving.give_back, run, items)) if items else answer
 
     async def text(self, run: LiveRun) -> tuple[str, str] | None:
         """The oldest message that waits for the run: the id of its event, and its text. It counts as pulled."""
