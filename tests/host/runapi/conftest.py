@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bollard.host.clock import ManualClock
 from bollard.host.grants.offer import Offer, OfferedFile
 from bollard.host.log.entries import Committed, Entry
 from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord
 from bollard.host.log.writer import Writer
 from bollard.host.log.writer_thread import WriterThread
 from bollard.host.runapi.gate import RunApi, StreamHandler
@@ -28,11 +30,12 @@ from bollard.host.runapi.handlers import handlers
 from bollard.host.runapi.platform_calls import PlatformCalls
 from bollard.host.runapi.tool_calls import ToolCalls
 from bollard.host.runs.creation import QueuedRun, RunMaker
-from bollard.host.runs.event import NewEvent
+from bollard.host.runs.event import NewEvent, RawPayload
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun, RunPorts
 from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import ArtifactRow, PutArtifact
@@ -61,11 +64,19 @@ class Call:
     streamed = False
     given_up = False
     on_given_up: Any = None
+    on_unread: Any = None
+    holds: int | None = None
+    """Bytes that its answer may have."""
 
     def __init__(self, action: str, params: JsonObject) -> None:
         self.action = action
         self.params = params
         self.outcome: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+
+    def unfit(self, result: JsonObject) -> AgentAPIError | None:
+        if self.holds is None or len(encode(result)) <= self.holds:
+            return None
+        return AgentAPIError(code="payload_too_large", message="the answer is too large")
 
     def answer(self, result: JsonObject) -> None:
         self.outcome.set_result(result)
@@ -151,8 +162,14 @@ class House:
             released=lambda run: None,
             stopping=lambda run: None,
             misbehaved=lambda run: None,
+            overstays=lambda run: None,
+            unwritable=lambda run, error: None,
         )
         self.runs: list[LiveRun] = []
+
+    def take_artifacts(self, terms: ArtifactTerms) -> None:
+        """How runs that begin from now on may make artifacts."""
+        self._ports = replace(self._ports, terms=terms)
 
     def offer(self, sources: Sources) -> None:
         """What the workspace offers to runs that begin from now on, beside its files."""
@@ -232,13 +249,42 @@ class House:
         run.cancel("cancelled")
         await run.done
 
-    def put_artifact(self, artifact_id: str, content: bytes | None = None, **more: Any) -> None:
-        """An artifact that no run made."""
+    def raw(self, content: bytes, **more: Any) -> RawPayload:
+        """What a sender sent in full."""
+        number = next(self._numbers)
+        sha256 = self.blobs.put(content)
+        known = {"artifact_id": f"art_raw{number}", "sha256": sha256, "size_bytes": len(content)}
+        return RawPayload(**{**known, "mime_type": "image/png", **more})
+
+    def event_of(self, run: LiveRun) -> NewEvent:
+        """The event that a run began with, as the log has it."""
+        row = self.store.event(run.facts.workspace, run.facts.event_id)
+        assert row is not None
+        [record] = self.store.records(row.record_id - 1, 1)
+        return NewEvent.from_record(record.data or b"")[1]
+
+    async def steer(self, run: LiveRun, of: Agent | None = None, **event: Any) -> tuple[str, NewEvent]:
+        """A message that the run claims, as the intake writes it: the id of its event, and the event."""
+        queued = self.queued(of, **event)
+        event_id = queued.facts.event_id
+        data = queued.event.record(event_id, None, waits_for=run.facts.agent_id)
+        record = NewRecord(
+            workspace=run.facts.workspace, type="event.received", data=data, created_ms=self.clock.now_ms()
+        )
+        assert isinstance(await self.journal.commit(Entry(records=[record])), Committed)
+        assert run.note("steering.queued", {"event_id": event_id})
+        assert await run.written()
+        return event_id, queued.event
+
+    def put_artifact(
+        self, artifact_id: str, content: bytes | None = None, *, of: LiveRun | None = None, **more: Any
+    ) -> None:
+        """An artifact that no run made, unless it is `of` one."""
         fields: dict[str, Any] = {
             "workspace": "default",
-            "run_id": None,
+            "run_id": None if of is None else of.facts.run_id,
             "runner_id": None,
-            "conversation": None,
+            "conversation": None if of is None else of.facts.conversation,
             "type": "file",
             "mime_type": "text/plain",
             "name": "note.txt",

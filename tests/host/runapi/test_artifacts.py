@@ -12,6 +12,7 @@ from bollard.host.clock import ManualClock
 from bollard.host.runapi.reach import ArtifactReach
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runapi.uploads import UPLOADS_PER_RUN, Uploads
+from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.host.store.mime_types import MimeTypes
 from bollard.protocol import ArtifactsAppend, ArtifactsBegin, limits
 
@@ -46,8 +47,8 @@ async def test_an_upload_becomes_an_artifact_that_is_on_disk_before_the_answer(h
     assert await house.ask(run, "artifacts.metadata", artifact_id=made["artifact_id"]) == made
 
 
-async def test_an_artifact_is_read_in_ranges_by_later_runs_of_its_conversation(house: Any) -> None:
-    first = await house.begin()
+async def test_an_artifact_is_read_in_ranges_by_later_runs_of_its_place(house: Any) -> None:
+    first = await house.begin(thread="aside")
     made = await uploaded(house, first, b"0123456789")
     await house.end(first)
     run = await house.begin(thread="aside")
@@ -64,7 +65,7 @@ async def test_an_artifact_is_read_in_ranges_by_later_runs_of_its_conversation(h
 
 async def test_one_read_gives_a_mebibyte_at_most(memory_house: Any) -> None:
     run = await memory_house.begin()
-    memory_house.put_artifact("big", b"x" * (limits.READ_BYTES + 5), conversation="room")
+    memory_house.put_artifact("big", b"x" * (limits.READ_BYTES + 5), of=run)
 
     piece = await memory_house.ask(run, "artifacts.read", artifact_id="big", length=limits.READ_BYTES)
     refused = await memory_house.refusal(run, "artifacts.read", artifact_id="big", length=limits.READ_BYTES + 1)
@@ -131,7 +132,7 @@ async def test_without_a_conversation_a_run_has_its_own_artifacts_alone(house: A
 
 async def test_an_artifact_that_has_expired_is_gone(house: Any) -> None:
     run = await house.begin()
-    house.put_artifact("brief", b"x", conversation="room", expires_ms=house.clock.now_ms() + 1000)
+    house.put_artifact("brief", b"x", of=run, expires_ms=house.clock.now_ms() + 1000)
     assert (await house.ask(run, "artifacts.metadata", artifact_id="brief"))["expires_at"]
 
     house.clock.advance(1)
@@ -141,8 +142,8 @@ async def test_an_artifact_that_has_expired_is_gone(house: Any) -> None:
 
 async def test_an_artifact_without_content_says_so(house: Any) -> None:
     run = await house.begin()
-    house.put_artifact("bare", None, conversation="room")
-    house.put_artifact("lost", None, conversation="room", sha256="0" * 64)
+    house.put_artifact("bare", None, of=run)
+    house.put_artifact("lost", None, of=run, sha256="0" * 64)
 
     for artifact_id in ("bare", "lost"):
         refused = await house.refusal(run, "artifacts.read", artifact_id=artifact_id)
@@ -229,10 +230,11 @@ async def test_types_and_sizes_that_the_host_does_not_take_are_refused(memory_ho
     run = await memory_house.begin()
     reach = ArtifactReach(memory_house.store, clock)
     images = MimeTypes(allow=frozenset({"image/*"}))
-    uploads = Uploads(memory_house.blobs, reach.find, mime_types=images, max_bytes=4)
+    uploads = Uploads(memory_house.blobs, reach.find, terms=ArtifactTerms(mime_types=images), max_bytes=4)
 
-    with pytest.raises(Exception, match="is not taken"):
+    with pytest.raises(ApiRefused, match="is not taken; allowed are image") as refused:
         await uploads.begin(run, ArtifactsBegin(name="a", mime_type="text/plain"))
+    assert (refused.value.error.code, refused.value.error.details) == ("invalid_argument", {"field": "mime_type"})
     upload = await uploads.begin(run, ArtifactsBegin(name="a", mime_type="image/png"))
     with pytest.raises(ApiRefused) as caught:
         await uploads.append(

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from bollard.host.log.entries import Entry
+from bollard.host.log.records import NewRecord
 from bollard.host.runapi.cursors import Cursors
 from bollard.host.runapi.events import Events
+from bollard.host.runapi.reach import ArtifactReach
 from bollard.host.store.failing import FailurePlan, failing
 from bollard.protocol import EventsPage
 
@@ -47,7 +50,8 @@ async def test_events_are_paged_oldest_first_towards_the_past(house: Any) -> Non
 async def test_a_page_is_full_whatever_else_happened_in_the_workspace(memory_house: Any) -> None:
     run = await memory_house.begin()
     plan = FailurePlan(only="read.")
-    events = Events(failing(memory_house.store, plan), Cursors(b"s" * 32))
+    store = failing(memory_house.store, plan)
+    events = Events(store, Cursors(b"s" * 32), ArtifactReach(store, memory_house.clock).find)
     for _ in range(6):
         await memory_house.begin(conversation="other")
 
@@ -55,7 +59,7 @@ async def test_a_page_is_full_whatever_else_happened_in_the_workspace(memory_hou
 
     assert [item.event_id for item in page.items] == [run.facts.event_id]
     assert page.has_more is False
-    assert plan.calls == ["read.events_in"], "one read, however many events others had"
+    assert plan.calls == ["read.events_in", "read.records"], "the place, and its one event: not those of others"
 
 
 async def test_a_run_without_a_conversation_sees_its_own_event_alone(house: Any) -> None:
@@ -82,3 +86,36 @@ async def test_a_cursor_of_another_run_or_action_is_refused(house: Any) -> None:
 
     assert {refused.code for refused in refusals} == {"invalid_argument"}
     assert len({refused.bytes for refused in refusals}) == 1
+
+
+async def test_an_event_names_the_artifact_that_has_what_was_sent_in_full(house: Any) -> None:
+    first = await house.begin(raw=house.raw(b"picture"))
+    steered, message = await house.steer(first, raw=house.raw(b"another"))
+    run = await house.begin()
+
+    event = await house.ask(run, "events.get", event_id=first.facts.event_id)
+    page = await house.ask(run, "events.page")
+
+    assert event["raw_ref"] == {
+        "artifact_id": house.event_of(first).raw.artifact_id,
+        "mime_type": "image/png",
+        "size_bytes": 7,
+    }
+    refs = {item["event_id"]: item.get("raw_ref") for item in page["items"]}
+    assert refs[first.facts.event_id] == event["raw_ref"]
+    assert refs[steered]["artifact_id"] == message.raw.artifact_id
+    assert refs[run.facts.event_id] is None
+    assert await house.ask(run, "artifacts.read", artifact_id=message.raw.artifact_id)
+
+
+async def test_what_nobody_was_given_is_not_named_by_its_event(house: Any) -> None:
+    run = await house.begin()
+    event = house.queued(raw=house.raw(b"picture")).event
+    data = event.record("evt_dropped", None, dropped={"code": "no_agent", "message": "nobody"})
+    record = NewRecord(workspace="default", type="event.received", data=data, created_ms=house.clock.now_ms())
+    await house.journal.commit(Entry(records=[record]))
+
+    page = await house.ask(run, "events.page")
+
+    assert ids(page) == [run.facts.event_id, "evt_dropped"]
+    assert "raw_ref" not in page["items"][1]

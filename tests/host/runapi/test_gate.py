@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from bollard.host.log.facts import RunFacts
-from bollard.protocol import limits
+from bollard.host.runs.api_call import Lent
+from bollard.protocol import HostInfo, limits
 
 PATIENCE_S = 30
 
@@ -131,6 +132,9 @@ async def test_every_call_is_in_the_log_of_its_run_with_what_it_asked_for_and_wh
     await house.refusal(run, "history.page", conversation_id="elsewhere")
     await house.refusal(run, "artifacts.append", upload_id="upl_never", offset=0, content_base64="")
     await house.refusal(run, "storage.get", area="plugin", key="settings/never")
+    await house.refusal(run, "tools.detail", names=["tool:acme/never", "tool:acme/nor-this"])
+    await house.refusal(run, "tools.detail", names=["x" * 100, "y" * 100])
+    await house.refusal(run, "platform.request", action="message.send", target={"channel": "chat", "room": 7})
     await house.end(run)
     await house.end(other)
 
@@ -148,6 +152,13 @@ async def test_every_call_is_in_the_log_of_its_run_with_what_it_asked_for_and_wh
         ("files.get", "not-granted", None, "not_found"),
         ("events.page", None, None, "invalid_argument"),
         ("history.page", "elsewhere", None, "not_found"),
+        ("tools.detail", "tool:acme/never, tool:acme/nor-this", None, "not_found"),
+        ("tools.detail", f"{'x' * 100}, {'y' * 26}", None, "not_found"),
+        ("platform.request", "message.send", None, "not_found"),
+    ]
+    assert [each.get("target") for each in house.records(run, "api.denied")][-2:] == [
+        None,
+        '{"channel":"chat","room":7}',
     ]
     assert outcomes(other, "api.called") == outcomes(other, "api.denied") == []
     (created,) = house.records(run, "run.created")
@@ -193,6 +204,38 @@ async def test_a_call_that_is_given_up_at_once_leaves_its_place_and_a_record(mem
     await house.end(run)
     outcomes = [(data["action"], data["outcome"]) for data in house.records(run, "api.called")]
     assert outcomes == [("host.info", "cancelled")] * (limits.CALLS_IN_FLIGHT + 1)
+
+
+async def test_a_call_whose_answer_is_too_large_is_in_the_log_as_what_the_runner_was_told(memory_house: Any) -> None:
+    house = memory_house
+    run = await house.begin()
+    call = house.begin_call(run, "host.info")
+    call.holds = 1
+    with pytest.raises(Exception, match="the answer is too large"):
+        await call.outcome
+    await house.end(run)
+    (record,) = [data for data in house.records(run, "api.called") if data["action"] == "host.info"]
+    assert record["outcome"] == "payload_too_large"
+
+
+async def test_what_an_answer_lent_is_taken_back_where_it_is_too_large_or_was_not_read(memory_house: Any) -> None:
+    house = memory_house
+    run, back = await house.begin(), list[str]()
+
+    async def lend(asking: Any, params: Any) -> Lent:
+        return Lent(HostInfo(host_version="1", protocol=1), lambda: back.append("it"))
+
+    house.handlers["host.info"] = lend
+    large = house.begin_call(run, "host.info")
+    large.holds = 1
+    with pytest.raises(Exception, match="the answer is too large"):
+        await large.outcome
+    assert (back, large.on_unread) == (["it"], None)
+    call = house.begin_call(run, "host.info")
+    await call.outcome
+    assert back == ["it"], "it may have been read"
+    call.on_unread()
+    assert back == ["it", "it"]
 
 
 async def test_a_call_that_its_runs_end_cut_is_in_the_log(memory_house: Any) -> None:

@@ -217,8 +217,8 @@ async def test_a_page_is_of_messages_alone_whatever_else_the_run_did(house: Any)
 
 async def test_artifacts_of_a_message_come_when_they_are_asked_for(house: Any) -> None:
     run = await house.begin()
-    house.put_artifact("art_here", b"abc", conversation="room")
-    house.put_artifact("art_there", b"abc", conversation="other")
+    house.put_artifact("art_here", b"abc", of=await house.begin())
+    house.put_artifact("art_there", b"abc", of=await house.begin(conversation="other"))
     elements = [{"type": "artifact", "artifact_id": name} for name in ("art_here", "art_there", "art_never")]
     refs = [{"artifact_id": "art_said", "artifact_type": "image"}]
     message = {"role": "assistant", "content": [{"type": "text", "text": "see"}, *elements], "artifact_refs": refs}

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from bollard.host.grants.revocation import Revocation
 from bollard.protocol import ACTIONS
 
 SOMEBODY_ELSE: dict[str, dict[str, Any]] = {
     "a run of another conversation": {"conversation": "other"},
-    "a run of another bot": {"bot": "second"},
+    "another bot in a conversation of the same name": {"bot": "second"},
+    "another thread of the conversation": {"thread": "aside"},
     "a run without a conversation": {"conversation": None},
     "another plugin elsewhere": {"conversation": "other", "agent": {"plugin": "evil/parrot"}},
     "another workspace": {"agent": {"workspace": "second"}},
@@ -31,8 +33,8 @@ ASKING: dict[str, Callable[[str], dict[str, Any]]] = {
 NEVER = {"history.page": "never-a-room", "events.get": "evt_never"}
 
 
-async def _belongings(house: Any, run: Any) -> dict[str, str]:
-    """By action, something that a run has and that the action could name."""
+async def _belongings(house: Any, run: Any, **place: Any) -> list[tuple[str, str]]:
+    """Actions, each with something that a run has and that the action could name. `place` is where the run is."""
     begun = await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain")
     upload = await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain")
     content = base64.b64encode(b"secret").decode()
@@ -44,16 +46,19 @@ async def _belongings(house: Any, run: Any) -> dict[str, str]:
     if run.facts.conversation is not None:
         await house.ask(run, "state.set", scope="conversation", key="theirs", value="secret")
     house.put_artifact("theirs", b"secret", workspace=run.facts.workspace)
-    return {
-        "events.get": run.facts.event_id,
-        "history.page": run.facts.conversation or "",
-        "artifacts.metadata": made["artifact_id"],
-        "artifacts.read": made["artifact_id"],
-        "artifacts.append": upload["upload_id"],
-        "artifacts.finish": upload["upload_id"],
-        "files.get": "theirs",
-        "state.get": "theirs",
-    }
+    steered, message = await house.steer(run, raw=house.raw(b"secret"), **place)
+    artifacts = [made["artifact_id"], message.raw.artifact_id, house.event_of(run).raw.artifact_id]
+    return [
+        ("events.get", run.facts.event_id),
+        ("events.get", steered),
+        ("history.page", run.facts.conversation or ""),
+        *(("artifacts.metadata", artifact) for artifact in artifacts),
+        *(("artifacts.read", artifact) for artifact in artifacts),
+        ("artifacts.append", upload["upload_id"]),
+        ("artifacts.finish", upload["upload_id"]),
+        ("files.get", "theirs"),
+        ("state.get", "theirs"),
+    ]
 
 
 @pytest.mark.requirement("P07-07")
@@ -61,19 +66,71 @@ async def _belongings(house: Any, run: Any) -> dict[str, str]:
 async def test_what_somebody_else_has_looks_as_if_it_never_was(house: Any, make_agent: Any, who: str) -> None:
     somebody = dict(SOMEBODY_ELSE[who])
     of, ends = somebody.pop("agent", None), somebody.pop("ends", False)
-    other = await house.begin(None if of is None else make_agent(**of), **somebody)
-    theirs = await _belongings(house, other)
+    agent = None if of is None else make_agent(**of)
+    other = await house.begin(agent, raw=house.raw(b"secret"), **somebody)
+    theirs = await _belongings(house, other, of=agent, **somebody)
     if ends:
         await house.end(other)
     run = await house.begin()
 
-    for action, name in theirs.items():
+    for action, name in theirs:
         if name == run.facts.conversation:
             continue  # it has a room of that name too: what is in there, the history tests look at
         refused = await house.refusal(run, action, **ASKING[action](name))
         never = await house.refusal(run, action, **ASKING[action](NEVER.get(action, "never")))
         assert refused.bytes == never.bytes, action
         assert refused.code == "not_found", action
+
+
+async def test_a_run_reaches_everything_that_it_has_itself(house: Any) -> None:
+    """Or the refusals above would prove nothing."""
+    run = await house.begin(raw=house.raw(b"secret"))
+    theirs = await _belongings(house, run)
+    house.put_artifact("manual", b"secret")
+
+    for action, name in theirs:
+        if action not in ("artifacts.append", "artifacts.finish", "files.get"):
+            assert await house.ask(run, action, **ASKING[action](name)), (action, name)
+
+
+@pytest.mark.requirement("P07-07", "P06-17")
+async def test_another_plugin_in_the_same_place_reads_what_happened_there_and_has_nothing_else(
+    house: Any, make_agent: Any
+) -> None:
+    stranger = make_agent(plugin="evil/parrot")
+    other = await house.begin(stranger, raw=house.raw(b"secret"))
+    theirs = await _belongings(house, other, of=stranger)
+    run = await house.begin()
+
+    for action, name in theirs:
+        if action.startswith(("events.", "history.")) or action in ("artifacts.metadata", "artifacts.read"):
+            assert await house.ask(run, action, **ASKING[action](name)), (action, name)
+            continue
+        refused = await house.refusal(run, action, **ASKING[action](name))
+        assert refused.bytes == (await house.refusal(run, action, **ASKING[action]("never"))).bytes, action
+
+
+@pytest.mark.requirement("P06-17")
+async def test_where_the_grant_names_a_conversation_its_other_threads_are_in_reach_of_every_reader(
+    house: Any, make_agent: Any
+) -> None:
+    other = await house.begin(raw=house.raw(b"secret"), thread="aside")
+    theirs = await _belongings(house, other, thread="aside")
+    foreign = await house.begin(raw=house.raw(b"secret"), thread="aside", bot="second")
+    hidden = await _belongings(house, foreign, thread="aside", bot="second")
+    run = await house.begin(make_agent(conversations=("room",)))
+    readers = ("events.get", "artifacts.metadata", "artifacts.read")
+
+    for action, name in theirs:
+        if action in readers:
+            assert await house.ask(run, action, **ASKING[action](name)), (action, name)
+    for action, name in hidden:
+        if action in readers:
+            assert (await house.refusal(run, action, **ASKING[action](name))).code == "not_found", (action, name)
+    run.revoked = Revocation(resources={"conversations": frozenset({"room"})})
+    for action, name in theirs:
+        if action in readers:
+            assert (await house.refusal(run, action, **ASKING[action](name))).code == "not_found", (action, name)
 
 
 @pytest.mark.requirement("P07-07", "P06-21")
@@ -102,11 +159,11 @@ async def test_ids_that_nobody_makes_are_ids_that_never_were(house: Any, name: s
 
 @pytest.mark.requirement("P06-10")
 async def test_a_run_that_has_ended_gets_one_answer_whatever_it_asks(memory_house: Any) -> None:
-    run = await memory_house.begin()
+    run = await memory_house.begin(raw=memory_house.raw(b"secret"))
     theirs = await _belongings(memory_house, run)
     await memory_house.end(run)
 
-    refusals = [await memory_house.refusal(run, action, **ASKING[action](name)) for action, name in theirs.items()]
+    refusals = [await memory_house.refusal(run, action, **ASKING[action](name)) for action, name in theirs]
 
     assert {refused.message for refused in refusals} == {"there is no such run"}
 

@@ -430,9 +430,9 @@ async def test_a_model_whose_key_is_gone_is_unauthorized_and_names_no_secret(sho
 async def test_artifacts_of_the_conversation_travel_as_images_and_files(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
-    shop.house.put_artifact("cat", b"\x89PNG", conversation="room", mime_type="image/png", flow=2)
-    shop.house.put_artifact("note", b"words", conversation="room")
-    shop.house.put_artifact("foreign", b"words", conversation="elsewhere")
+    shop.house.put_artifact("cat", b"\x89PNG", of=run, mime_type="image/png", flow=2)
+    shop.house.put_artifact("note", b"words", of=run)
+    shop.house.put_artifact("foreign", b"words", of=await shop.house.begin(make_agent(), conversation="elsewhere"))
     parts = [{"type": "text", "text": "look"}, {"type": "artifact", "artifact_id": "cat"}]
     parts.append({"type": "artifact", "artifact_id": "note"})
     await shop.house.ask(run, "models.invoke", model_id="small", messages=[{"role": "user", "content": parts}])

@@ -5,22 +5,24 @@ from typing import Any
 
 import pytest
 
-from bollard.host.log.entries import StateExpectation
+from bollard.host.log.entries import Judgement, StateExpectation
 from bollard.host.runapi.state import STATE_TTL_S
 from bollard.host.runapi.writing import write_down
 from bollard.protocol import limits
 
 
-async def test_a_value_is_read_as_it_was_set_and_counts_its_versions(house: Any) -> None:
+async def test_a_value_is_read_as_it_was_set_and_each_write_has_a_later_version(house: Any) -> None:
     run = await house.begin()
 
     first = await house.ask(run, "state.set", scope="conversation", key="mood", value={"happy": [1, None, "ü"]})
     second = await house.ask(run, "state.set", scope="conversation", key="mood", value=None)
     found = await house.ask(run, "state.get", scope="conversation", key="mood")
 
-    assert first == {"version": 1, "existed": False}
-    assert second == {"version": 2, "existed": True}
-    assert found == {"value": None, "version": 2}
+    assert (first["existed"], second["existed"]) == (False, True)
+    assert 0 < first["version"] < second["version"]
+    assert found == {"value": None, "version": second["version"]}
+    written = house.records(run, "state.updated")
+    assert [record["version"] for record in written] == [first["version"], second["version"]]
 
 
 async def test_a_value_outlives_its_run(house: Any) -> None:
@@ -58,7 +60,7 @@ async def test_nobody_sees_the_state_of_somebody_else(house: Any, scope: str, fo
     assert refused.bytes == never.bytes
     assert (await house.ask(other, "state.list", scope=scope))["keys"] == []
     assert (await house.ask(other, "state.delete", scope=scope, key="secret")) == {"existed": False}
-    assert (await house.ask(other, "state.set", scope=scope, key="secret", value=0, if_version=0))["version"] == 1
+    assert (await house.ask(other, "state.set", scope=scope, key="secret", value=0, if_version=0))["existed"] is False
     assert (await house.ask(ann, "state.get", scope=scope, key="secret"))["value"] == "of ann"
 
 
@@ -80,20 +82,41 @@ async def test_two_agents_of_one_runner_do_not_share_state(house: Any, make_agen
 @pytest.mark.requirement("P06-15")
 async def test_of_two_runs_that_compare_and_set_one_wins_and_the_other_is_told_the_version(house: Any) -> None:
     runs = [await house.begin(), await house.begin()]
-    await house.ask(runs[0], "state.set", scope="conversation", key="n", value=0)
+    read = (await house.ask(runs[0], "state.set", scope="conversation", key="n", value=0))["version"]
 
     outcomes = await asyncio.gather(
-        *(house.ask(run, "state.set", scope="conversation", key="n", value=1, if_version=1) for run in runs),
+        *(house.ask(run, "state.set", scope="conversation", key="n", value=1, if_version=read) for run in runs),
         return_exceptions=True,
     )
 
-    won = [outcome for outcome in outcomes if isinstance(outcome, dict)]
+    (won,) = [outcome for outcome in outcomes if isinstance(outcome, dict)]
     (lost,) = [outcome for outcome in outcomes if not isinstance(outcome, dict)]
-    assert won == [{"version": 2, "existed": True}]
+    assert won["existed"]
     assert lost.code == "invalid_argument"
-    assert lost.details == {"field": "if_version", "reason": "version", "version": 2}
+    assert lost.details == {"field": "if_version", "reason": "version", "version": won["version"]}
     refused = [record for run in runs for record in house.records(run, "state.refused")]
-    assert [(record["scope"], record["key"], record["version"]) for record in refused] == [("conversation", "n", 1)]
+    assert [(record["scope"], record["key"], record["version"]) for record in refused] == [("conversation", "n", read)]
+
+
+@pytest.mark.requirement("P06-15")
+@pytest.mark.parametrize("gone", ["expired", "swept", "deleted"])
+async def test_a_version_of_a_value_that_is_gone_is_never_that_of_another(house: Any, gone: str) -> None:
+    ann, bob = await house.begin(), await house.begin()
+    lock = {"scope": "runner", "key": "lock"}
+    held = await house.ask(ann, "state.set", **lock, value="ann", if_version=0, ttl=1)
+    if gone == "deleted":
+        await house.ask(ann, "state.delete", **lock)
+    house.clock.advance(1)
+    if gone == "swept":
+        with house.store.write() as transaction:
+            transaction.drop_expired(house.clock.now_ms(), 10)
+    await house.ask(bob, "state.set", **lock, value="bob", if_version=0)
+
+    refused = await house.refusal(ann, "state.set", **lock, value="ann again", if_version=held["version"])
+    kept = await house.refusal(ann, "state.delete", **lock, if_version=held["version"])
+
+    assert (refused.details["reason"], kept.details["reason"]) == ("version", "version")
+    assert (await house.ask(bob, "state.get", **lock))["value"] == "bob"
 
 
 async def test_writes_of_one_run_at_once_are_judged_one_after_the_other(house: Any) -> None:
@@ -102,12 +125,14 @@ async def test_writes_of_one_run_at_once_are_judged_one_after_the_other(house: A
     plain = await asyncio.gather(
         *(house.ask(run, "state.set", scope="conversation", key="n", value=value) for value in range(5))
     )
+    newest = max(written["version"] for written in plain)
     compared = await asyncio.gather(
-        *(house.ask(run, "state.set", scope="conversation", key="n", value=0, if_version=5) for _ in range(5)),
+        *(house.ask(run, "state.set", scope="conversation", key="n", value=0, if_version=newest) for _ in range(5)),
         return_exceptions=True,
     )
 
-    assert sorted(written["version"] for written in plain) == [1, 2, 3, 4, 5]
+    assert len({written["version"] for written in plain}) == 5
+    assert sum(written["existed"] for written in plain) == 4
     assert sum(isinstance(outcome, dict) for outcome in compared) == 1
 
 
@@ -132,8 +157,7 @@ async def test_version_zero_means_that_there_must_be_no_value(house: Any) -> Non
     again = await house.refusal(run, "state.set", scope="conversation", key="k", value=2, if_version=0)
     absent = await house.refusal(run, "state.set", scope="conversation", key="other", value=2, if_version=3)
 
-    assert first["version"] == 1
-    assert again.details["version"] == 1
+    assert again.details["version"] == first["version"] > 0
     assert absent.details["version"] == 0
     assert (await house.ask(run, "state.get", scope="conversation", key="k"))["value"] == 1
 
@@ -159,14 +183,14 @@ async def test_a_value_that_lived_its_time_is_gone(house: Any) -> None:
 
 async def test_a_value_is_deleted_once_and_only_at_its_version(house: Any) -> None:
     run = await house.begin()
-    await house.ask(run, "state.set", scope="conversation", key="k", value=1)
+    here = (await house.ask(run, "state.set", scope="conversation", key="k", value=1))["version"]
 
-    refused = await house.refusal(run, "state.delete", scope="conversation", key="k", if_version=7)
-    deleted = await house.ask(run, "state.delete", scope="conversation", key="k", if_version=1)
+    refused = await house.refusal(run, "state.delete", scope="conversation", key="k", if_version=here + 1)
+    deleted = await house.ask(run, "state.delete", scope="conversation", key="k", if_version=here)
     again = await house.ask(run, "state.delete", scope="conversation", key="k")
-    absent = await house.refusal(run, "state.delete", scope="conversation", key="k", if_version=1)
+    absent = await house.refusal(run, "state.delete", scope="conversation", key="k", if_version=here)
 
-    assert refused.details["version"] == 1
+    assert refused.details["version"] == here
     assert (deleted, again) == ({"existed": True}, {"existed": False})
     assert absent.details["version"] == 0
     assert len(house.records(run, "state.deleted")) == 1
@@ -187,8 +211,22 @@ async def test_a_value_and_a_scope_have_their_limits(house: Any) -> None:
     assert too_large.code == "payload_too_large"
     assert refused.code == "payload_too_large"
     assert refused.details["reason"] == "quota"
-    assert replaced["version"] == 2
-    assert elsewhere["version"] == 1
+    assert replaced["existed"]
+    assert not elsewhere["existed"]
+
+
+@pytest.mark.requirement("P06-14")
+async def test_what_has_expired_leaves_its_room_at_once(house: Any) -> None:
+    run, large = await house.begin(), "x" * (limits.STATE_VALUE_BYTES - 2)
+    for number in range(15):
+        await house.ask(run, "state.set", scope="conversation", key=f"k{number}", value=large, ttl=1)
+    refused = await house.refusal(run, "state.set", scope="conversation", key="new", value=large)
+
+    house.clock.advance(1)
+
+    assert refused.details["reason"] == "quota"
+    assert (await house.ask(run, "state.list", scope="conversation"))["keys"] == []
+    assert not (await house.ask(run, "state.set", scope="conversation", key="new", value=large))["existed"]
 
 
 async def test_keys_are_listed_by_prefix_which_is_plain_text(house: Any) -> None:
@@ -286,7 +324,7 @@ async def test_a_run_that_ended_meanwhile_has_written_nothing(memory_house: Any)
 
 async def test_what_has_expired_is_judged_by_the_time_of_the_record(house: Any) -> None:
     run = await house.begin()
-    await house.ask(run, "state.set", scope="conversation", key="k", value=1, ttl=60)
+    first = await house.ask(run, "state.set", scope="conversation", key="k", value=1, ttl=60)
     asked_at = house.clock.now_ms()
     house.clock.advance(60)
     expects = StateExpectation(
@@ -295,6 +333,7 @@ async def test_what_has_expired_is_judged_by_the_time_of_the_record(house: Any) 
         scope_key=run.grant.state_keys["conversation"],
         key="k",
         now_ms=asked_at,  # somebody took their time
+        version=first["version"],
         size=2,
         quota=100,
     )
@@ -302,5 +341,5 @@ async def test_what_has_expired_is_judged_by_the_time_of_the_record(house: Any) 
 
     judged = await write_down(run, "state.updated", data, expects=expects)
 
-    kept = await house.ask(run, "state.get", scope="conversation", key="k")
-    assert judged.version == kept["version"] == 1
+    assert judged == Judgement(0, "version")
+    assert (await house.refusal(run, "state.get", scope="conversation", key="k")).code == "not_found"

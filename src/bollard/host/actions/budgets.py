@@ -4,6 +4,7 @@ By reservation: what a call may cost at most is set aside before it begins, and 
 ended, so that many at once cannot spend the same rest. What is of a day outlives the process (`kept_budgets`).
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class Amount:
         )
 
 
+_NAME_BYTES: Final = 256
 _NOTHING: Final = Amount()
 _FIELDS: Final[tuple[Literal["calls", "tokens", "cost", "time_s"], ...]] = ("calls", "tokens", "cost", "time_s")
 
@@ -126,7 +128,7 @@ class Budgets:
     ) -> Reservation:
         """Set aside what something may cost, of everybody's budget or of nobody's."""
         day = str(self._clock.now_ms() // DAY_MS)
-        actor = f"{context.actor_type}:{context.actor_id}"
+        actor = _account_name(f"{context.actor_type}:{context.actor_id}")
         limits: list[tuple[Whose, _Key, Spending | None]] = [
             ("run", ("run", context.run_id), policy.per_run),
             ("agent", ("agent", day, context.workspace, context.agent_id), policy.per_day),
@@ -196,6 +198,12 @@ def day_budgets(clock: Clock, calls_per_day: int, tokens_per_day: int = 0, cost_
     """Every workspace has so many calls, tokens and so much cost a day; 0 is no limit."""
     spending = Spending(calls=calls_per_day or None, tokens=tokens_per_day or None, cost=cost_per_day or None)
     return Budgets(clock, lambda _: spending)
+
+
+def _account_name(actor: str) -> str:
+    """What an actor's account is kept by. Long names are not what a store can find anything by."""
+    name = actor.encode("utf-8", "replace")
+    return actor if len(name) <= _NAME_BYTES else f"sha256:{hashlib.sha256(name).hexdigest()}"
 
 
 def _own(context: CallContext, capability: Capability) -> _Key:

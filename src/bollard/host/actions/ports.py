@@ -90,8 +90,8 @@ class Artifacts(Protocol):
 
     async def keep(
         self, session: RunSession, ledger: Ledger, content: bytes, *, mime_type: str, name: str
-    ) -> JsonObject:
-        """A reference to it, as `ArtifactRef` of the protocol."""
+    ) -> JsonObject | None:
+        """A reference to it, as `ArtifactRef` of the protocol; nothing where artifacts of this type are not taken."""
         ...
 
 

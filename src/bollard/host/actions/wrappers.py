@@ -129,8 +129,10 @@ class Keeping:
             self._ledger.touch(returned.flow)  # before it is kept, with all that it brings along
             name = f"{order.capability.name}-{order.call_id}"[:200]
             kept = await self._artifacts.keep(self._session, self._ledger, content, mime_type=mime_type, name=name)
-            refs.append(kept)
-            where = f"the whole is in the artifact {kept['artifact_id']}"
+            where = f"the rest was not kept: this host takes no artifacts of type {mime_type}"
+            if kept is not None:
+                refs.append(kept)
+                where = f"the whole is in the artifact {kept['artifact_id']}"
         preview: JsonObject = {"type": "text", "text": f"{shown}\n[{len(content)} bytes in all; {where}]"}
         return replace(returned, content=(preview,), structured=None, artifact_refs=tuple(refs))
 

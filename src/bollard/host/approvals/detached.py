@@ -247,6 +247,7 @@ class Detached:
             reply=None if first is None else first.reply,
             data=data,
             carries=approval.flow | carried.flow,
+            known=True,
         )
 
     def _first_event(self, row: RunRow) -> NewEvent | None:

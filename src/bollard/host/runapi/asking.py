@@ -20,15 +20,19 @@ class _Asked:
         self.params = params
         self.given_up = False
         self.on_given_up: Callable[[], object] | None = None
+        self.on_unread: Callable[[], object] | None = None
         self.answered: asyncio.Future[JsonValue | AgentAPIError] = asyncio.get_running_loop().create_future()
 
-    def answer(self, result: JsonValue) -> None:
+    def unfit(self, result: JsonValue) -> AgentAPIError | None:
         size = len(encode(result))
         limit = limits.FRAME_BYTES if self.action in RANGED_READS else limits.CALL_BYTES
-        if size > limit:
-            message = f"the answer is {size} bytes of JSON, the limit is {limit}"
-            self.refuse(AgentAPIError(code="payload_too_large", message=message))
-        elif not self.answered.done():
+        if size <= limit:
+            return None
+        message = f"the answer is {size} bytes of JSON, the limit is {limit}"
+        return AgentAPIError(code="payload_too_large", message=message)
+
+    def answer(self, result: JsonValue) -> None:
+        if not self.answered.done():
             self.answered.set_result(result)
 
     def refuse(self, error: AgentAPIError) -> None:
@@ -36,7 +40,11 @@ class _Asked:
             self.answered.set_result(error)
 
     def give_up(self) -> None:
-        if self.answered.done():
+        if self.given_up:
+            return
+        if self.answered.done():  # in this very turn of the loop: whoever asked has not got it
+            if self.on_unread is not None:
+                self.on_unread()
             return
         self.given_up = True
         self.refuse(AgentAPIError(code="cancelled", message="the call was given up"))

@@ -1,36 +1,60 @@
-"""`events.get` and `events.page`: the events of the run's own place, or only its own where it has no conversation."""
+"""`events.get` and `events.page`: the events in the run's reach, or only its own where it has no conversation."""
 
 import asyncio
 from typing import Final
 
+import msgspec
+
 from bollard.host.runapi.brought import Brought
 from bollard.host.runapi.cursors import Cursors
 from bollard.host.runapi.pages import filled
+from bollard.host.runapi.reach import FindArtifact, reaches
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runs.live import LiveRun
 from bollard.host.store.boundary import Store
 from bollard.host.store.places import place_of
 from bollard.host.store.rows import EventRow
-from bollard.protocol import AgentEventRecord, EventPage, EventsGet, EventsPage
+from bollard.protocol import AgentEventRecord, EventPage, EventsGet, EventsPage, RawRef
 
 __all__ = ["Events"]
 
 _PAGE: Final = "events.page"
 
 
-class Events:
-    """Reads events for runs. What the platform sent in full is not among it."""
+class _Raw(msgspec.Struct):
+    artifact_id: str
 
-    def __init__(self, store: Store, cursors: Cursors) -> None:
+
+class _Received(msgspec.Struct):
+    """The data of `event.received`, as far as it is looked at."""
+
+    raw: _Raw | None = None
+
+
+_received: Final = msgspec.json.Decoder(_Received).decode
+
+
+class Events:
+    """Reads events for runs. What the platform sent in full is not among it: an artifact has it."""
+
+    def __init__(self, store: Store, cursors: Cursors, find_artifact: FindArtifact) -> None:
         self._store = store
         self._cursors = cursors
+        self._find_artifact = find_artifact
 
     async def get(self, run: LiveRun, params: EventsGet) -> AgentEventRecord:
-        row = await asyncio.to_thread(self._store.event, run.facts.workspace, params.event_id)
-        if row is None or not _in_reach(run, row):
+        found = await asyncio.to_thread(self._get, run, params.event_id)
+        if found is None:
             raise ApiRefused("not_found", "this run has no such event")
+        row, item = found
         run.take_in(row.flow)
-        return self._item(run, row)
+        return item
+
+    def _get(self, run: LiveRun, event_id: str) -> tuple[EventRow, AgentEventRecord] | None:
+        row = self._store.event(run.facts.workspace, event_id)
+        if row is None or not (row.event_id == run.facts.event_id or reaches(run, row)):
+            return None
+        return row, self._item(run, row)
 
     async def page(self, run: LiveRun, params: EventsPage) -> EventPage:
         """Items are oldest first; the next page is before them."""
@@ -75,17 +99,22 @@ class Events:
             subject_type=row.subject_type,
             subject_id=row.subject_id,
             input_summary=row.summary,
+            raw_ref=self._raw_ref(run, row),
             seq=row.record_id,
             cursor=self._cursor(run, row.record_id),
             created_at=row.created_ms / 1000,
         )
 
-
-def _in_reach(run: LiveRun, row: EventRow) -> bool:
-    facts = run.facts
-    if not facts.conversation:
-        return row.event_id == facts.event_id
-    return (row.bot, row.conversation, row.thread) == (facts.bot, facts.conversation, facts.thread)
+    def _raw_ref(self, run: LiveRun, row: EventRow) -> RawRef | None:
+        """What its sender sent in full, where the run can read it. Only the event's record names it."""
+        record = next(iter(self._store.records(row.record_id - 1, 1)), None)
+        if record is None or record.id != row.record_id or record.data is None:
+            return None
+        raw = _received(record.data).raw
+        found = None if raw is None else self._find_artifact(run, raw.artifact_id)
+        if found is None:
+            return None
+        return RawRef(artifact_id=found.artifact_id, mime_type=found.mime_type, size_bytes=found.size_bytes)
 
 
 def _place(run: LiveRun) -> str:

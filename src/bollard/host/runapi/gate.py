@@ -18,7 +18,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.grants.check import Denied, check_call
 from bollard.host.runapi.refusal import ApiRefused, refusal_of
-from bollard.host.runs.api_call import ApiCall, StreamedCall
+from bollard.host.runs.api_call import ApiCall, Lent, StreamedCall
 from bollard.host.runs.live import LiveRun
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.gen_ai import SPANS_OF_THEIR_OWN, call_span
@@ -32,7 +32,7 @@ _log = structlog.get_logger("bollard.runapi")
 
 Emit = Callable[[JsonObject], Awaitable[None]]
 """Hands one piece of an answer on; waits while whoever reads is behind. Raises `WireError` when nobody reads."""
-Handler = Callable[[LiveRun, Any], Awaitable[Shape]]
+Handler = Callable[[LiveRun, Any], Awaitable[Shape | Lent]]
 """Answers one action for one run that may do it. Raises `ApiRefused` or `HostError`."""
 
 StreamHandler = Callable[[LiveRun, Any, Emit], Awaitable[None]]
@@ -50,6 +50,8 @@ _THINGS: Final = (
     "conversation_id",
     "scope",
     "area",
+    "action",
+    "names",
 )
 """Parameters that name what a call is about."""
 _MAY_WAIT: Final = frozenset({"tools.call", "platform.request", "agents.call"})
@@ -202,9 +204,14 @@ class RunApi:
             _log.exception("a call of the run API failed", run=run.facts.run_id, trace=trace_id, action=call.action)
             error = _error("runtime_error", "the host could not answer this call")
         else:
-            self._settle(asked, "ok")
-            call.answer(answer)
-            return
+            error = call.unfit(answer)
+            if error is None:
+                self._settle(asked, "ok")
+                call.answer(answer)
+                return
+            if call.on_unread is not None:
+                call.on_unread()
+                call.on_unread = None
         self._settle(asked, error.code)
         call.refuse(error)
 
@@ -238,7 +245,10 @@ class RunApi:
         if not await run.written():  # a runner reads its own writes
             raise ApiRefused("not_found", _GONE.message)
         if handler is not None:
-            return (await handler(run, params)).to_wire()
+            answer = await handler(run, params)
+            if isinstance(answer, Lent):
+                call.on_unread, answer = answer.unread, answer.answer
+            return answer.to_wire()
         if stream is not None:
             await self._streamed(stream, run, params, cast("StreamedCall", call))
         return {}
@@ -260,13 +270,19 @@ class RunApi:
             data["resource"] = thing
         if (key := _named(call, "key")) is not None:
             data["key"] = key
+        if (target := _named(call, "target")) is not None:
+            data["target"] = target
         run.note("api.called" if started is not None else "api.denied", data, pressing=False)
 
 
 def _named(call: ApiCall, *parameters: str) -> str | None:
-    """The thing that a call names, as the runner named it."""
+    """The thing that a call names, as the runner named it: of several the first, of a target its fields."""
     for name in parameters:
         value = call.params.get(name)
+        if isinstance(value, list):
+            value = ", ".join(each for each in value if isinstance(each, str))
+        elif isinstance(value, dict):
+            value = encode(value).decode()
         if isinstance(value, str):
             return value[:128]
     return None

@@ -16,9 +16,9 @@ from bollard.host.runapi.state import State
 from bollard.host.runapi.storage import Storage
 from bollard.host.runapi.tools import Tools
 from bollard.host.runapi.uploads import Uploads
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
-from bollard.host.store.mime_types import ANY_MIME_TYPE, MimeTypes
 
 __all__ = ["handlers"]
 
@@ -36,12 +36,12 @@ def handlers(
     platform_request: Handler,
     models: Models | None = None,
     library: Library | None = None,
-    mime_types: MimeTypes = ANY_MIME_TYPE,
+    terms: ArtifactTerms = ANY_TERMS,
 ) -> dict[str, Handler]:
     """The run API over these parts."""
     cursors, reach = Cursors(cursor_secret), ArtifactReach(store, clock)
-    history, events = History(store, cursors, reach.find), Events(store, cursors)
-    artifacts, uploads = Artifacts(reach.find, blobs), Uploads(blobs, reach.find, mime_types=mime_types)
+    history, events = History(store, cursors, reach.find), Events(store, cursors, reach.find)
+    artifacts, uploads = Artifacts(reach.find, blobs), Uploads(blobs, reach.find, terms=terms)
     state, storage = State(store, clock, cursors), Storage(store, blobs, cursors)
     return {
         "history.page": history.page,
@@ -62,7 +62,7 @@ def handlers(
         "storage.set": storage.set,
         "storage.delete": storage.delete,
         "storage.list": storage.keys,
-        "files.get": Files(store, blobs).get,
+        "files.get": Files(store, blobs, library).get,
         "tools.detail": Tools().detail,
         "tools.call": tools_call,
         "platform.request": platform_request,

@@ -67,7 +67,7 @@ class State:
         size += len(params.key.encode())
         expects = _expectation(params, scope_key, size=size, expires_ms=expires_ms)
         judged = await _write(run, "state.updated", data, expects)
-        return Written(version=judged.version, existed=judged.version > 1)
+        return Written(version=judged.version, existed=judged.existed)
 
     async def delete(self, run: LiveRun, params: StateDelete) -> Written:
         check_key(params.key)

@@ -8,12 +8,13 @@ from bollard.host.capabilities.capability import Flow
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.errors import NotFound, ToolFailed
 from bollard.host.runapi.content import read_piece
-from bollard.host.runapi.names import check_name
+from bollard.host.runapi.names import check_name, check_type
 from bollard.host.runapi.reach import FindArtifact
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runapi.writing import write_down
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.payloads import artifact_id_of
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.store.blobs import BlobStore
 from bollard.host.tools.ports import ArtifactPiece
 from bollard.protocol import JsonObject
@@ -24,10 +25,17 @@ __all__ = ["RunArtifacts"]
 class RunArtifacts:
     """For runs that are alive: a call that is made after its run's end reaches none."""
 
-    def __init__(self, live: Callable[[str], LiveRun | None], find: FindArtifact, blobs: BlobStore) -> None:
+    def __init__(
+        self,
+        live: Callable[[str], LiveRun | None],
+        find: FindArtifact,
+        blobs: BlobStore,
+        terms: ArtifactTerms = ANY_TERMS,
+    ) -> None:
         self._live = live
         self._find = find
         self._blobs = blobs
+        self._terms = terms
 
     async def read(self, context: CallContext, artifact_id: str, offset: int, length: int) -> ArtifactPiece:
         row = await asyncio.to_thread(self._find, self._run(context), artifact_id)
@@ -50,7 +58,7 @@ class RunArtifacts:
         run = self._run(context)
         try:
             check_name("name", name)
-            check_name("mime_type", mime_type)
+            check_type(self._terms, mime_type)
             reference: JsonObject = {
                 "artifact_id": artifact_id_of(run.facts.run_id, f"tool_{call_id}"),
                 "artifact_type": "file",

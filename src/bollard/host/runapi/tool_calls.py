@@ -7,6 +7,7 @@ from bollard.host.actions.call import Call, Outcome
 from bollard.host.actions.executor import Executor
 from bollard.host.actions.ledgers import LiveLedger
 from bollard.host.capabilities.sources import Progress
+from bollard.host.runapi.names import check_key
 from bollard.host.runapi.refusal import ApiRefused, protocol_code
 from bollard.host.runs.live import LiveRun
 from bollard.protocol import JsonObject, ToolResult, ToolsCall
@@ -24,6 +25,7 @@ class ToolCalls:
         """Who hears how far a call is, by its run and its id."""
 
     async def call(self, run: LiveRun, params: ToolsCall) -> ToolResult:
+        check_key(params.call_id or "", "call_id")
         call = Call(name=params.name, arguments=params.parameters, call_id=params.call_id)
         return ToolResult.from_wire((await self.carry_out(run, call)).result())
 

@@ -13,14 +13,14 @@ from typing import Final
 
 from bollard.host.errors import Conflict, HostError, NotFound
 from bollard.host.runapi.artifacts import metadata_of
-from bollard.host.runapi.names import check_name
+from bollard.host.runapi.names import check_name, check_type
 from bollard.host.runapi.reach import FindArtifact
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runapi.writing import write_down
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.payloads import artifact_id_of
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.store.blobs import BLOB_BYTES, BlobStore
-from bollard.host.store.mime_types import ANY_MIME_TYPE, MimeTypes
 from bollard.protocol import (
     ArtifactMetadata,
     ArtifactsAppend,
@@ -44,12 +44,12 @@ class Uploads:
         blobs: BlobStore,
         find: FindArtifact,
         *,
-        mime_types: MimeTypes = ANY_MIME_TYPE,
+        terms: ArtifactTerms = ANY_TERMS,
         max_bytes: int = BLOB_BYTES,
     ) -> None:
         self._blobs = blobs
         self._find_artifact = find
-        self._mime_types = mime_types
+        self._terms = terms
         self._max_bytes = max_bytes
         self._open: dict[str, dict[str, ArtifactsBegin]] = {}
         """By run, then by upload."""
@@ -58,8 +58,7 @@ class Uploads:
     async def begin(self, run: LiveRun, params: ArtifactsBegin) -> ArtifactUpload:
         check_name("name", params.name)
         check_name("artifact_type", params.artifact_type)
-        check_name("mime_type", params.mime_type)
-        self._mime_types.check(params.mime_type)
+        check_type(self._terms, params.mime_type)
         self._check_room(run)
         upload_id = await asyncio.to_thread(self._blobs.begin)
         try:
@@ -75,11 +74,18 @@ class Uploads:
         content = base64.b64decode(params.content_base64)
         if params.offset + len(content) > self._max_bytes:
             raise ApiRefused("payload_too_large", f"an artifact has {self._max_bytes} bytes at most")
-        if await asyncio.to_thread(run.withholds, content):
-            raise ApiRefused("invalid_argument", "the content has a secret of the workspace in it")
         with _upload_errors("offset"):
-            here = await asyncio.to_thread(self._blobs.append, params.upload_id, params.offset, content)
+            here = await asyncio.to_thread(self._append, run, params.upload_id, params.offset, content)
         return ArtifactUpload(upload_id=params.upload_id, offset=here)
+
+    def _append(self, run: LiveRun, upload_id: str, offset: int, content: bytes) -> int:
+        """Unless a secret would be whole: the pieces of one may come one by one, and at once."""
+
+        def judge(joined: bytes) -> None:
+            if run.withholds(joined):
+                raise ApiRefused("invalid_argument", "the content has a secret of the workspace in it")
+
+        return self._blobs.append(upload_id, offset, content, reach=run.secret_bytes, judge=judge)
 
     async def finish(self, run: LiveRun, params: ArtifactsFinish) -> ArtifactMetadata:
         begun = self._find(run, params.upload_id)
