@@ -1,12 +1,15 @@
 """Every type of record that the audit promises is really written somewhere: here is where."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bollard.host.audit.severity import SEVERITIES, severity_of, types_of
+from bollard.host.log.kinds import KINDS
+from bollard.protocol import HOST_RECORD_TYPES, RESULT_TYPES
 
 HOST = Path(__file__).parents[3] / "src" / "bollard" / "host"
 OUTPOSTS = {"outpost.enrolled", "outpost.connected", "outpost.lost", "outpost.revoked"}
@@ -42,6 +45,8 @@ WRITTEN_IN = {
     "token.issued": "identity/keys.py",
     "policy.changed": "log/saved_changes.py",
     "knowledge.changed": "knowledge/library.py",
+    "artifact.created": "files/file_book.py",
+    "artifact.deleted": "log/artifact_removal.py",
     "login.succeeded": "identity/sessions.py",
     "login.failed": "identity/sessions.py",
     "login.ended": "identity/sessions.py",
@@ -73,6 +78,42 @@ def test_a_type_of_record_is_written_where_this_table_says(kind: str) -> None:
     found = set(texts_passed(ast.parse(path.read_text(encoding="utf-8"))))
     family = f"{kind.partition('.')[0]}.*"
     assert kind in found or family in found, f"{path.name} does not write {kind}"
+
+
+RECORDING = {"NewRecord", "Judged", "_insist", "_kept", "_note", "_record", "_write", "_written", "beside", "into_run"}
+RECORDING |= {"note", "observe", "record", "settle", "write", "write_down", "write_first"}
+"""What is called to have a record written."""
+CHOSEN_BEFORE = {"action.completed", "action.failed", "approval.denied", "approval.granted"}
+"""Kinds that are put together, or chosen, before the call."""
+CALLS = {"agents.call", "platform.request", "tools.detail"}
+"""Names of the run API, which stand in pairs too."""
+
+
+def kinds_recorded(tree: ast.AST) -> Iterator[str]:
+    """Every kind of record that stands in a call which writes one, or in a pair that is written beside a change."""
+    for node in ast.walk(tree):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in RECORDING:
+                parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            parts = [node.elts[0]] if not isinstance(node.elts[1], ast.Constant) else []
+        for part in parts:
+            for each in ast.walk(part) if isinstance(part, ast.IfExp) else [part]:
+                text = each.value if isinstance(each, ast.Constant) else None
+                if isinstance(text, str) and re.fullmatch(r"[a-z]+\.[a-z]+", text):
+                    yield text
+
+
+def test_every_kind_of_record_that_the_code_writes_is_in_the_list_of_kinds() -> None:
+    found: set[str] = set()
+    for path in HOST.rglob("*.py"):
+        if "simulator" not in path.parts:
+            found |= set(kinds_recorded(ast.parse(path.read_text(encoding="utf-8"))))
+    assert found - CALLS <= KINDS
+    assert KINDS - found == {*RESULT_TYPES, *HOST_RECORD_TYPES, *CHOSEN_BEFORE} - found
+    assert WRITTEN_IN.keys() <= KINDS
 
 
 def test_nothing_that_the_table_says_is_still_to_come_is_there() -> None:

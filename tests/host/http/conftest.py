@@ -51,7 +51,7 @@ WORKSHOP = """
     from typing import Annotated
 
     from pydantic import BaseModel
-    from bollard.sdk import AgentAPIException, Form, RunContext, runner
+    from bollard.sdk import AgentAPIException, Form, RunContext, content_of, runner
 
     TURN_S = 0.01
 
@@ -68,6 +68,20 @@ WORKSHOP = """
                 if item.input.text == "enough":
                     return
             await asyncio.sleep(TURN_S)
+
+    @runner(name="hasty", label="Hasty", capabilities=["steering"])
+    async def hasty(ctx: RunContext):
+        yield ctx.delta("begun ")
+        told, patience_ms = [], 0
+        while "enough" not in told:
+            patience_ms = patience_ms % 12 + 0.5
+            try:
+                pulled = await asyncio.wait_for(ctx.api.steering.pull(), patience_ms / 1000)
+                told += [item.input.text for item in pulled.items]
+            except TimeoutError:
+                pass
+            await asyncio.sleep(TURN_S)
+        yield ctx.completed(" ".join(told))
 
     @runner(name="reader", label="Reader", permissions={"history": ["page"], "events": ["get"]})
     async def reader(ctx: RunContext):
@@ -95,9 +109,25 @@ WORKSHOP = """
                 return
             await asyncio.sleep(TURN_S)
 
+    @runner(name="carrier", label="Carrier", capabilities=["steering"], permissions={"artifacts": ["read", "write"]})
+    async def carrier(ctx: RunContext):
+        yield ctx.delta("carrying ")
+        if ctx.input.text == "make":
+            yield ctx.artifact("note", content=b"what was made", name="note.txt", mime_type="text/plain")
+            return
+        given = [ctx.input]
+        while ctx.input.text == "wait" and len(given) == 1:
+            given += [item.input for item in (await ctx.api.steering.pull()).items]
+            await asyncio.sleep(TURN_S)
+        for attached in given[-1].attachments:
+            read = await ctx.api.artifacts.read(attached.artifact_id)
+            yield ctx.completed(f"{attached.name} {attached.size_bytes}: {content_of(read).decode()}")
+
     @runner(name="bard", label="Bard")
     async def bard(ctx: RunContext):
-        yield ctx.completed("x" * int(ctx.input.text))
+        length, _, times = ctx.input.text.partition(" ")
+        for _ in range(int(times or 1)):
+            yield ctx.completed("x" * int(length))
 
     @runner(name="caller", label="Caller", permissions={"agents": ["call"]})
     async def caller(ctx: RunContext):
@@ -285,8 +315,9 @@ class Client:
 class HostThread:
     """A host on a loop of its own, so that tests can be plain functions."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, **more: Any) -> None:
         self.settings = settings
+        self._more = more
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.token: str | None = None
@@ -309,7 +340,7 @@ class HostThread:
 
     async def _serve(self) -> None:
         self._loop, self._down = asyncio.get_running_loop(), asyncio.Event()
-        host = Host(self.settings)
+        host = Host(self.settings, **self._more)
         self.token = host.new_token
         app = await host.start()
         server = HttpServer(app, self.settings, stop_s=1)
@@ -410,8 +441,8 @@ def start_host() -> Iterator[Any]:
     """Hosts that a test starts and stops itself."""
     started: list[HostThread] = []
 
-    def start(settings: Settings) -> HostThread:
-        host = HostThread(settings)
+    def start(settings: Settings, **more: Any) -> HostThread:
+        host = HostThread(settings, **more)
         started.append(host)
         return host
 
@@ -425,8 +456,8 @@ def start_module_host() -> Iterator[Any]:
     """Hosts for all tests of a module."""
     started: list[HostThread] = []
 
-    def start(settings: Settings) -> HostThread:
-        started.append(HostThread(settings))
+    def start(settings: Settings, **more: Any) -> HostThread:
+        started.append(HostThread(settings, **more))
         return started[-1]
 
     yield start

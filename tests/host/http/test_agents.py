@@ -10,13 +10,14 @@ from bollard.host.agents.form_values import KEPT
 from bollard.host.settings import Settings
 
 LOCKED = "plugin:local/workshop/locked"
+WORKSHOP_RUNNERS = ("steady", "hasty", "reader", "storer", "carrier", "bard", "caller", "locked")
 
 
 def test_every_runner_is_listed_with_what_it_asks_for(shop: Any) -> None:
     runners = {item["runner_id"]: item for item in shop.get("/api/v1/runners").json["items"]}
     assert set(runners) == {
         "plugin:local/parrot/default",
-        *(f"plugin:local/workshop/{name}" for name in ("steady", "reader", "caller", "locked")),
+        *(f"plugin:local/workshop/{name}" for name in WORKSHOP_RUNNERS),
     }
     steady = runners["plugin:local/workshop/steady"]
     assert steady["capabilities"]["steering"] is True

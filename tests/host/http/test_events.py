@@ -3,7 +3,9 @@ the reason why they have none."""
 
 import contextlib
 import json
+import random
 import socket
+import string
 import textwrap
 import time
 from dataclasses import replace
@@ -12,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from bollard.host.limits import EVENTS_IN_BATCH
+from bollard.host.limits import EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH, KEY_BYTES
 
+ASCII = string.ascii_letters + string.digits + "-._~"
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 REPORTER = """
@@ -249,6 +252,28 @@ def test_a_cloudevent_that_is_none_is_refused_by_its_field(host: Any, event: Any
     answer = send(host, event)
     assert (answer.status, answer.error["details"]["field"]) == (status, field), answer.body
     assert answer.error["hint"]
+
+
+@pytest.mark.parametrize("longest", ["汉" * (KEY_BYTES // 3), "x" * EVENT_NAME_CHARACTERS])
+def test_names_that_a_store_could_not_find_again_are_refused_and_hold_up_nobody(host: Any, longest: str) -> None:
+    dice = random.Random(len(longest))
+
+    def name() -> str:
+        """As long as may be, and nothing that could be packed."""
+        return "".join(
+            chr(dice.randrange(ord("一"), ord("龥"))) if ord(each) > 127 else dice.choice(ASCII) for each in longest
+        )
+
+    named = {field: name() for field in ("conversation", "thread", "bot", "actorid", "actortype", "subject")}
+    assert send(host, cloud(name(), source=name(), agent="parrot", **named)).status == 202
+    for field in ("source", "id", "conversation", "bot", "actorname"):
+        for wrong in (name() + name()[:2], "a\0b"):
+            answer = send(host, {**cloud(f"{field}-1", agent="parrot"), field: wrong})
+            assert (answer.status, answer.error["code"]) == (400, "invalid_argument"), (field, answer.body)
+            assert answer.error["retryable"] is False
+    assert host.get("/api/v1/runs?conversation=a%00b").error["details"]["field"] == "conversation"
+    said = host.post("/api/v1/runs", {"agent": "parrot", "input": {"text": "hi"}, "conversation": "a\0b"})
+    assert (said.status, said.error["details"]["field"]) == (400, "conversation")
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,42 @@ def test_a_run_that_waits_has_its_token_when_it_has_begun(shop: Any) -> None:
     assert begun.finalize().json["status"] == "completed"
 
 
+def test_a_run_that_waits_and_was_given_no_id_is_asked_for_under_the_one_that_it_got(shop: Any) -> None:
+    room = f"external-{next(_numbers)}"
+    first = Program(shop, conversation=room)
+    assert "id" not in first.answer.json, "who has the token needs nothing else"
+    waiting = Program(shop, conversation=room)
+    assert waiting.token is None
+    first.finalize(message={"role": "assistant", "content": "first"})
+    shop.until(f"/api/v1/runs/{waiting.run_id}", lambda run: run["status"] == "running")
+    begun = Program(shop, conversation=room, id=waiting.answer.json["id"])
+    assert (begun.answer.status, begun.run_id) == (200, waiting.run_id)
+    assert begun.finalize(message={"role": "assistant", "content": "second"}).json["status"] == "completed"
+
+
+def test_an_id_is_of_one_way_of_execution(shop: Any) -> None:
+    key = f"external-{next(_numbers)}"
+    body = {"agent": "parrot", "input": {"text": "do it"}}
+    for first, other in (("worker", "external"), ("external", "worker")):
+        asked = [{**body, "execution": how} for how in (first, other, first)]
+        made, refused, again = (shop.post("/api/v1/runs", each, idempotency_key=f"{key}-{first}") for each in asked)
+        assert (made.status, again.status, again.json["run_id"]) == (202, 200, made.json["run_id"])
+        assert (refused.status, refused.error["code"]) == (422, "idempotency_mismatch")
+
+
+def test_what_has_a_secret_in_it_may_be_sent_again_as_it_was(shop: Any) -> None:
+    assert shop.put("/api/v1/secrets/external", {"value": "a-secret-of-the-program"}).status in (200, 201)
+    program = Program(shop)
+    for _ in range(2):
+        assert program.append(delta(1, "it is a-secret-of-the-program")).json["last_sequence"] == 1
+    message = {"role": "assistant", "content": "it is a-secret-of-the-program"}
+    first, again = program.finalize(message=message), program.finalize(message=message)
+    assert (first.status, first.json["status"]) == (200, "completed")
+    assert (again.status, again.json) == (200, first.json)
+    other = program.finalize(message={**message, "content": "it is another"})
+    assert (other.status, other.error["code"]) == (409, "conflict")
+
+
 def test_a_message_does_not_go_into_a_run_whose_program_cannot_pull_it(shop: Any) -> None:
     room = f"external-{next(_numbers)}"
     ada = {"agent": "workshop.steady", "conversation": room, "actor": {"id": "ada"}}

@@ -58,6 +58,7 @@ class Desk:
             clock=self.clock,
             gates=self.gates,
             runners={("default", RUNNER.manifest.id): RUNNER},
+            has_file=lambda workspace, file_id: (workspace, file_id) == ("default", "file_1"),
         )
 
     async def save(self, **more: Any) -> Any:

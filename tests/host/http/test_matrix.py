@@ -45,6 +45,7 @@ ABSENT = {
     "binding_id": "absent-binding",
     "conversation_id": "absent-conversation",
     "artifact_id": "absent-artifact",
+    "file_id": "absent-file",
     "approval_id": "apr_absent",
     "question_id": "qst_absent",
     "number": "1",
@@ -149,6 +150,7 @@ def theirs(api: Any) -> Theirs:
         each.data["data"]["artifact_id"] for each in api.read(ids["run_id"]) if each.type == "artifact.created"
     ]
     (ids["artifact_id"],) = artifacts
+    ids["file_id"] = api.post("/api/v1/files?name=their.txt", b"of the first workspace").json["file_id"]
     ids["approval_id"], ids["number"] = approval(api), "1"
     ids["question_id"] = "qst_theirs"  # found through its run, which is theirs
     ids["agent_id"] = api.save_agent("their-agent")["agent_id"]
@@ -264,6 +266,7 @@ def test_no_list_and_no_answer_holds_anything_of_another_workspace(
         "run_id",
         "event_id",
         "artifact_id",
+        "file_id",
         "conversation_id",
         "agent_id",
         "binding_id",

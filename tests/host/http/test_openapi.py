@@ -318,6 +318,7 @@ def world(api: Any) -> World:
         "run_id": told.json["run_id"],
         "event_id": told.json["event_id"],
         "artifact_id": made,
+        "file_id": api.post("/api/v1/files?name=prices.csv", b"rope,12").json["file_id"],
         "link_id": api.post("/api/v1/actors", _example("linkActor")).json["link_id"],
         "key_id": api.post("/api/v1/keys", _example("makeKey")).json["key_id"],
         "runtime_id": "gpu-two",  # that of the example is yet to be invited

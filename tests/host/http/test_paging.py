@@ -21,6 +21,7 @@ def full(api: Any) -> Any:
         api.save_agent(f"agent-{number}")
         body = {"agent_id": "parrot", "scope": {"conversation": f"bound-{number}"}}
         assert api.put(f"/api/v1/bindings/binding-{number}", body).status == 201
+        assert api.post(f"/api/v1/files?name=file-{number}", b"x" * number).status == 201
         api.ended(api.say(f"hello {number}", conversation=f"talk-{number}", actor={"id": "ada"}))
     for number in range(COUNT):
         api.ended(api.say(f"more {number}", conversation="long talk"))
@@ -51,6 +52,7 @@ LISTS = [
     ("/api/v1/runs?conversation=long%20talk", "run_id"),
     ("/api/v1/agents", "agent_id"),
     ("/api/v1/bindings", "binding_id"),
+    ("/api/v1/files", "file_id"),
     ("/api/v1/runners", "runner_id"),
     ("/api/v1/events", "event_id"),
     ("/api/v1/conversations", "last_seq"),

@@ -254,9 +254,9 @@ class _Line:
 
 
 def test_a_database_that_is_away_takes_the_host_out_and_brings_it_back_when_it_returns(
-    plugin: Any, own_schema: str, start_host: Any, client_of: Any, tmp_path: Any
+    plugin: Any, empty_postgres_url: str, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
-    server = urlsplit(own_schema)
+    server = urlsplit(empty_postgres_url)
     line = _Line(server.port or 5432)
     database = urlunsplit(server._replace(netloc=f"{server.username}@127.0.0.1:{line.port}"))
     host = start_host(

@@ -231,7 +231,7 @@ def test_an_event_becomes_a_run_and_again_the_same(api: Any) -> None:
 
 def test_text_that_a_database_may_not_like_is_kept(api: Any) -> None:
     text = "nul\x00 quote' \U0001f600 汉字 \u2028"
-    run_id = api.say(text, conversation="odd\x00room")
+    run_id = api.say(text, conversation="odd' \U0001f600 汉字 \u2028")
     events = api.read(run_id)
     assert texts(events).split() == text.split()
     assert events[-1].data["data"]["status"] == "completed"

@@ -76,7 +76,22 @@ def test_what_was_dropped_by_the_users_own_cancel_is_visible(shop: Any, active: 
     (item,) = shop.ended(run_id)["metadata"]["steering"]
     assert (item["status"], item["redispatch"]) == ("dropped", False)
     again = steer(shop, run_id, "left", id=f"dropped-{run_id}")
-    assert (again.status, again.error["code"]) == (409, "conflict")
+    assert (again.status, again.json["event_id"], again.json["run_id"]) == (200, item["event_id"], run_id)
+    other = steer(shop, run_id, "left", id=f"other-{run_id}")
+    assert (other.status, other.error["code"]) == (409, "conflict"), "what is new cannot steer it any more"
+
+
+def test_a_message_that_is_repeated_when_its_run_has_ended_gets_its_first_outcome(shop: Any, active: Any) -> None:
+    run_id, _ = active
+    key, path = f"enough-{run_id}", f"/api/v1/runs/{run_id}/steer"
+    first = shop.post(path, {"input": {"text": "enough"}}, idempotency_key=key)
+    shop.ended(run_id)
+    again = shop.post(path, {"input": {"text": "enough"}}, idempotency_key=key)
+    assert (again.status, again.json) == (200, {**first.json, "first": False})
+    other = shop.post(path, {"input": {"text": "something else"}}, idempotency_key=key)
+    assert (other.status, other.error["code"]) == (422, "idempotency_mismatch")
+    room = shop.get(f"/api/v1/runs/{run_id}").json["conversation_id"]
+    assert len(shop.get(f"/api/v1/runs?conversation={room}").json["items"]) == 1, "there is no second one"
 
 
 def test_a_run_that_cannot_be_steered_says_why(shop: Any) -> None:
@@ -108,3 +123,18 @@ def test_a_run_that_cannot_be_steered_says_why(shop: Any) -> None:
 def test_a_message_that_does_not_fit_is_refused(shop: Any, active: Any, body: Any, field: str) -> None:
     answer = shop.post(f"/api/v1/runs/{active[0]}/steer", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)
+
+
+def test_a_runner_that_gives_its_pulls_up_gets_every_message_once(shop: Any) -> None:
+    room = f"steered-{next(_rooms)}"
+    run_id = shop.tell("workshop.hasty", "go", conversation=room, **ADA).json["run_id"]
+    stream = shop.stream(run_id)
+    stream.until("message.delta")
+    sent = [f"m{number}" for number in range(60)] + ["enough"]
+    for text in sent:
+        assert "steering" in steer(shop, run_id, text).json
+    events = list(stream)
+    assert events[-1].data["data"]["status"] == "completed"
+    (told,) = [event.data["data"]["message"]["content"] for event in events if event.type == "message.completed"]
+    assert told.split() == sent
+    assert sum(event.type == "steering.acknowledged" for event in events) == len(sent)

@@ -19,7 +19,20 @@ __all__ = ["RunContext", "actor_of", "audited"]
 
 _ACTORS: Final = ("by", "user_id", "made_by", "actor", "requested_by")
 """Under which names records say who did it, the surest first."""
-_SUBJECTS: Final = ("thing", "runtime", "plugin", "name", "approval_id", "key_id", "event_id", "delivery_id", "key")
+_SUBJECTS: Final = (
+    "thing",
+    "runtime",
+    "plugin",
+    "name",
+    "approval_id",
+    "key_id",
+    "event_id",
+    "delivery_id",
+    "key",
+    "artifact_id",
+)
+_ASKED: Final = ("action", "resource", "key", "target")
+"""What calls of the run API say, one behind the other."""
 _OUTCOMES: Final = ("outcome", "code", "status", "decision", "reason")
 _DIGESTS: Final = (
     "definition_sha256",
@@ -95,7 +108,7 @@ def _subject(kind: str, data: dict[str, JsonValue]) -> str | None:
     if kind == "policy.changed":
         return f"{_text(data, 'kind')}/{_text(data, 'id')} {_text(data, 'action')}"
     if kind.startswith("api."):
-        return " ".join(text for name in ("action", "resource", "key") if (text := _text(data, name)) is not None)
+        return " ".join(text for name in _ASKED if (text := _text(data, name)) is not None)
     return next((text for name in _SUBJECTS if (text := _text(data, name)) is not None), None)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bollard.trust import make_folder, sync_folder
+
 __all__ = ["WitnessFile"]
 
 Written = Callable[[OSError | None], None]
@@ -48,7 +50,8 @@ class WitnessFile:
                 written(None)
 
     def _append(self, lines: bytes) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.path.parent, 0o700)
+        new = not self.path.exists()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
         descriptor = os.open(self.path, flags, 0o600)
         try:
@@ -60,5 +63,7 @@ class WitnessFile:
             except OSError as error:
                 if error.errno not in _NO_SYNC:
                     raise
+            if new:
+                sync_folder(self.path.parent)
         finally:
             os.close(descriptor)

@@ -1,25 +1,25 @@
-"""`/artifacts`: what is known of an artifact, and its content. Never shown as a page: who made it is not trusted."""
+"""`/artifacts`: what is known of an artifact, its content, and its end. A content is never shown as a page: who made it
+is not trusted."""
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator
 from typing import Final
-from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound
 from bollard.host.http.answers import JsonAnswer
-from bollard.host.http.byte_ranges import Span, Unsatisfiable, span_of
+from bollard.host.http.byte_content import CONTENT_ANSWERS, CONTENT_HEADERS, content_of
 from bollard.host.http.callers import caller_of
-from bollard.host.http.errors import RangeNotSatisfiable
 from bollard.host.http.examples import ARTIFACT_EXAMPLE
-from bollard.host.http.operations import Answer, HeaderField, Operation
+from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.schemas import FLAG, TEXT, fields
 from bollard.host.identity.audience import Audience
+from bollard.host.log.artifact_removal import remove_artifact
+from bollard.host.log.journal import Journal
 from bollard.host.runapi.artifacts import metadata_of
-from bollard.host.store.blobs import CHUNK_BYTES, BlobStore
+from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import ArtifactRow
 from bollard.protocol import ArtifactMetadata
@@ -27,16 +27,14 @@ from bollard.protocol import ArtifactMetadata
 __all__ = ["Artifacts"]
 
 _ID_CHARACTERS: Final = 256
-_BYTES: Final = "application/octet-stream"
-_MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}(?:;[ -~]*)?", re.ASCII)
-_TAG: Final = '"9f2c1e"'
 
 
 class Artifacts:
-    """Reads artifacts for people and programs."""
+    """Reads artifacts for people and programs, and deletes them."""
 
-    def __init__(self, store: Store, blobs: BlobStore, clock: Clock, audience: Audience) -> None:
+    def __init__(self, store: Store, blobs: BlobStore, clock: Clock, audience: Audience, journal: Journal) -> None:
         self._store = store
+        self._journal = journal
         self._audience = audience
         self._blobs = blobs
         self._clock = clock
@@ -44,13 +42,6 @@ class Artifacts:
     @staticmethod
     def operations() -> list[Operation]:
         artifact = "/api/v1/artifacts/{artifact_id}"
-        content = Answer(
-            summary="The content.",
-            schema={"type": "string", "format": "binary"},
-            example="of the first workspace",
-            media_type=_BYTES,
-            headers={"ETag": "The digest of the content.", "Content-Disposition": "Its name, if it has one."},
-        )
         return [
             Operation(
                 method="GET",
@@ -72,87 +63,73 @@ class Artifacts:
                 summary="The content of an artifact, or one range of its bytes.",
                 description="Always a download, never a page. One `Range` of bytes is honoured.",
                 right="artifacts.read",
-                headers=(
-                    HeaderField(name="Range", summary="One range of bytes.", example="bytes=0-5"),
-                    HeaderField(
-                        name="If-Range", summary="The range only while the content has this tag.", example=_TAG
-                    ),
-                    HeaderField(
-                        name="If-None-Match", summary="Answered with 304 where the content has this tag.", example=_TAG
-                    ),
-                ),
-                answers={
-                    200: content,
-                    206: Answer(
-                        summary="The range.",
-                        schema=content.schema,
-                        example="of the",
-                        media_type=_BYTES,
-                        headers={**content.headers, "Content-Range": "Which bytes of how many."},
-                    ),
-                    304: Answer(summary="The reader has it already."),
-                },
+                headers=CONTENT_HEADERS,
+                answers=CONTENT_ANSWERS,
                 errors=("not_found", "range_not_satisfiable"),
+            ),
+            Operation(
+                method="DELETE",
+                path=artifact,
+                handler=Artifacts.delete,
+                name="deleteArtifact",
+                tag="artifacts",
+                summary="Delete an artifact. Whoever refers to it finds none from then on.",
+                description="Its content goes with the next round of housekeeping, unless something else has the same "
+                "one; the log keeps its name and digest. Files of the workspace are deleted as files.",
+                right="artifacts.write",
+                answers={
+                    200: Answer(
+                        summary="It is gone.",
+                        schema=fields(artifact_id=TEXT, deleted=FLAG),
+                        example={"artifact_id": ARTIFACT_EXAMPLE["artifact_id"], "deleted": True},
+                    )
+                },
+                errors=("not_found",),
             ),
         ]
 
     async def get(self, request: Request) -> Response:
-        return JsonAnswer(metadata_of(await self._found(request)).to_wire())
+        return JsonAnswer(metadata_of(await self._readable(request)).to_wire())
 
     async def content(self, request: Request) -> Response:
-        row = await self._found(request)
+        row = await self._readable(request)
         if row.sha256 is None:
             raise NotFound("the artifact has no content here", hint="its metadata says where it is")
-        size, tag = await asyncio.to_thread(self._blobs.size, row.sha256), f'"{row.sha256}"'
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers={"etag": tag})
-        whole = request.headers.get("if-range", tag) != tag
-        try:
-            span = None if whole else span_of(request.headers.get("range"), size)
-        except Unsatisfiable:
-            raise RangeNotSatisfiable(
-                f"the content has {size} bytes", hint="ask for bytes that it has", size=size
-            ) from None
-        headers = {"etag": tag, "accept-ranges": "bytes", "content-disposition": _disposition(row)}
-        if span is not None:
-            headers["content-range"] = f"bytes {span.first}-{span.end - 1}/{size}"
-        wanted = span or Span(0, size)
-        headers["content-length"] = str(wanted.length)
-        body = self._read(row.sha256, wanted) if request.method == "GET" else _nothing()
-        status = 200 if span is None else 206
-        return StreamingResponse(body, status_code=status, headers=headers, media_type=_media_type(row))
+        return await content_of(request, self._blobs, row.sha256, row.name, row.mime_type)
 
-    async def _read(self, sha256: str, span: Span) -> AsyncGenerator[bytes]:
-        place = span.first
-        while place < span.end:
-            part = await asyncio.to_thread(self._blobs.read, sha256, place, min(CHUNK_BYTES, span.end - place))
-            if not part:
-                return  # it was swept meanwhile: the reader sees that bytes are missing
-            place += len(part)
-            yield part
+    async def delete(self, request: Request) -> Response:
+        caller, row = caller_of(request), await self._readable(request)
+        await remove_artifact(
+            self._journal, caller.workspace, row.artifact_id, by=caller.name, now_ms=self._clock.now_ms()
+        )
+        return JsonAnswer({"artifact_id": row.artifact_id, "deleted": True})
+
+    async def _readable(self, request: Request) -> ArtifactRow:
+        """Files of the workspace are not: there is a right of its own for them."""
+        row = await self._found(request)
+        if row.source == "upload":
+            raise _absent()
+        return row
 
     async def _found(self, request: Request) -> ArtifactRow:
         artifact_id: str = request.path_params["artifact_id"]
-        row = None
+        row, run_id = None, None
         if len(artifact_id) <= _ID_CHARACTERS:
-            row = await asyncio.to_thread(self._store.artifact, caller_of(request).workspace, artifact_id)
-        if row is not None and not await self._audience.sees_run(caller_of(request), row.run_id):
+            row, run_id = await asyncio.to_thread(self._look_up, caller_of(request).workspace, artifact_id)
+        if row is not None and not await self._audience.sees_run(caller_of(request), run_id):
             row = None
         if row is None or (row.expires_ms is not None and row.expires_ms <= self._clock.now_ms()):
-            raise NotFound("there is no such artifact", hint="records and messages name artifacts")
+            raise _absent()
         return row
 
-
-async def _nothing() -> AsyncGenerator[bytes]:
-    return
-    yield b""
-
-
-def _media_type(row: ArtifactRow) -> str:
-    """As whoever made it says, where that can stand in a header."""
-    said = row.mime_type
-    return said if said is not None and _MEDIA_TYPE.fullmatch(said) is not None else _BYTES
+    def _look_up(self, workspace: str, artifact_id: str) -> tuple[ArtifactRow | None, str | None]:
+        """The artifact, and the run that it belongs to: the payload of an event that went into one, to that one."""
+        row = self._store.artifact(workspace, artifact_id)
+        if row is None or row.run_id is not None or row.source != "event":
+            return row, None if row is None else row.run_id
+        event = self._store.event(workspace, row.name or "")
+        return row, None if event is None else event.run_id
 
 
-def _disposition(row: ArtifactRow) -> str:
-    return "attachment" if not row.name else f"attachment; filename*=UTF-8''{quote(row.name, safe='')}"
+def _absent() -> NotFound:
+    return NotFound("there is no such artifact", hint="records and messages name artifacts")

@@ -14,6 +14,7 @@ from bollard.host.grants.explain import Explanation
 from bollard.host.grants.words import LANGUAGES
 from bollard.host.http.actors import speaker
 from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.attachments import Attachments
 from bollard.host.http.callers import caller_of
 from bollard.host.http.examples import ACCEPTED_EXAMPLE, EXPLAINED_EXAMPLE, GRANT_EXAMPLE
 from bollard.host.http.operations import Answer, Operation, QueryField
@@ -25,6 +26,7 @@ from bollard.host.http.runs import EVENT_ERRORS
 from bollard.host.http.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
 from bollard.host.identity.caller import Caller
 from bollard.host.intake.accepted import Accepted
+from bollard.host.recovery import facts_of
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.live import LiveRun
 from bollard.host.store.boundary import Store
@@ -42,13 +44,16 @@ _EXPLAINED: Final = named(
 class Control:
     """What an operator may do with a run."""
 
-    def __init__(self, *, core: Core, control: RunControl, rows: RunRows, store: Store) -> None:
+    def __init__(
+        self, *, core: Core, control: RunControl, rows: RunRows, store: Store, attachments: Attachments
+    ) -> None:
         self._dispatcher = core.dispatcher
         self._intake = core.intake
         self._maker = core.maker
         self._control = control
         self._rows = rows
         self._store = store
+        self._attachments = attachments
 
     @staticmethod
     def operations() -> list[Operation]:
@@ -191,22 +196,26 @@ class Control:
     async def say(self, row: RunRow, body: SteerRun, caller: Caller, chosen: str | None, *, repeats: bool) -> Accepted:
         """`repeats` says whether the id is a promise that the message is the same each time."""
         await self._rows.check_steering(caller, row)
-        run = self._steerable(row)
         event = message_of(
             body.input,
-            speaker(caller, body.actor) or _starter(run),
+            speaker(caller, body.actor) or _starter(row),
             chosen or self._maker.new_id(),
             source=source_of(caller, chosen),
             bot=row.bot,
             conversation=row.conversation,
             thread=row.thread,
+            attachments=await self._attachments.of(body.input, row),
         )
-        accepted = await self._intake.accept(event, row.workspace, row.agent_id)
+        # One that is known gets its first outcome, also when the run that it was for has ended since.
+        accepted = None if chosen is None else await self._intake.known.find(event, row.workspace)
+        if accepted is None:
+            self._check_steerable(row)
+            accepted = await self._intake.accept(event, row.workspace, row.agent_id)
         if repeats:
             await refuse_other(self._store, row.workspace, accepted, event, row.agent_id)
         return accepted
 
-    def _steerable(self, row: RunRow) -> LiveRun:
+    def _check_steerable(self, row: RunRow) -> None:
         if row.conversation is None:
             raise _not_steered("the run has no conversation", "only a message of a conversation can steer", row)
         run = self._live.get(row.run_id)
@@ -217,7 +226,6 @@ class Control:
                 "its runner must declare steering and a worker execute it; the agent's concurrency mode must be steer"
             )
             raise _not_steered("the run takes no messages", hint, row)
-        return run
 
     async def grant(self, request: Request) -> Response:
         row = await self._rows.of(request)
@@ -251,10 +259,10 @@ class Control:
         return JsonAnswer({"run_id": row.run_id, "revoked": revoked.data()})
 
 
-def _starter(run: LiveRun) -> Actor | None:
-    """Who steers where nobody is named: whoever the run is of."""
-    facts = run.facts
-    return None if facts.actor_type is None else Actor(type=facts.actor_type, id=facts.actor_id)
+def _starter(row: RunRow) -> Actor | None:
+    """Who steers where nobody is named: whoever the run is of, by names that were taken when it began."""
+    facts = facts_of(row)
+    return None if facts.actor_type is None else Actor.model_construct(type=facts.actor_type, id=facts.actor_id)
 
 
 def _not_steered(sentence: str, hint: str, row: RunRow) -> HostError:

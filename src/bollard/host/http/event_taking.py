@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from starlette.responses import Response
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, InvalidRequest
 from bollard.host.http.answers import JsonAnswer, error_answer, error_body
+from bollard.host.http.byte_content import is_media_type
 from bollard.host.http.drafts import Draft, Json, Raw
+from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.payloads import Payload, Payloads
 from bollard.host.http.repeated_events import refuse_other
 from bollard.host.http.run_rows import accepted_body
@@ -17,6 +20,7 @@ from bollard.host.intake.intake import Intake
 from bollard.host.limits import EVENTS_AT_ONCE
 from bollard.host.runs.event import OWN_EVENTS, OWN_SOURCE, RawPayload
 from bollard.host.runs.reply import ReplyRoute
+from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.host.store.boundary import Store
 from bollard.protocol import JsonObject, TriggerSource
 
@@ -28,11 +32,12 @@ Take = Callable[[Draft], Awaitable[Accepted]]
 class EventTaking:
     """One per host."""
 
-    def __init__(self, intake: Intake, payloads: Payloads, store: Store, clock: Clock) -> None:
+    def __init__(self, intake: Intake, payloads: Payloads, store: Store, clock: Clock, terms: ArtifactTerms) -> None:
         self._intake = intake
         self._store = store
         self._payloads = payloads
         self._clock = clock
+        self._terms = terms
 
     async def take(
         self,
@@ -54,8 +59,14 @@ class EventTaking:
         if isinstance(content, Json):
             data = content.data
         elif isinstance(content, Raw):
-            draft.event({}, None)  # what is wrong with the event is said before its payload is kept
-            raw, data = await self._kept(content, payload), content.summary
+            bare = draft.event({}, None)  # what is wrong with the event is said before its payload is kept
+            try:
+                raw, data = await self._kept(content, payload), content.summary
+            except HostError:
+                # It may have been taken when there was space for it: then its sender is told so, and not of the disk.
+                if (known := await self._intake.known.find(bare, workspace)) is not None:
+                    return known
+                raise
         event = draft.event(data, raw, trigger=trigger, surface=surface, reply=reply)
         if draft.expires_ms is not None and draft.expires_ms <= self._clock.now_ms():
             reason = NotTaken(code="expired", message="the event had expired when it came", hint="send it sooner")
@@ -66,7 +77,15 @@ class EventTaking:
         return accepted
 
     async def _kept(self, content: Raw, payload: Payload) -> RawPayload:
-        return await self._payloads.keep(payload if content.body is None else content.body, content.mime_type)
+        """Refused as a whole where it cannot be kept: a run must not take a part of an event for all of it."""
+        if not self._terms.mime_types.admits(_media_type(content)):
+            raise UnsupportedMedia(
+                "the event is too large for data or no JSON, and artifacts of its media type are not taken",
+                hint="send small JSON, or let artifact_mime_types of the settings name the type",
+                field="datacontenttype",
+            )
+        raw = await self._payloads.keep(payload if content.body is None else content.body, content.mime_type)
+        return replace(raw, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
 
     async def take_all(self, drafts: Sequence[Draft | HostError], take: Take) -> list[Accepted | HostError]:
         """Each by itself, so that one that is refused costs the others nothing. Those of one conversation in order."""
@@ -89,6 +108,11 @@ class EventTaking:
 
         await asyncio.gather(*(one_lane(lane) for lane in lanes.values()))
         return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _media_type(content: Raw) -> str:
+    """As far as it is one: what a sender says of its body may be no media type, and is bytes then."""
+    return content.mime_type if is_media_type(content.mime_type) else "application/octet-stream"
 
 
 def _refuse_own(draft: Draft) -> None:

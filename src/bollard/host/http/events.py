@@ -170,7 +170,8 @@ class Events:
                 hint=f"send it to /api/v1/channels/{draft.source}/events, or name another source",
             )
         if draft.actor_type is not None:
-            speaker(caller, Actor(type=draft.actor_type, id=draft.actor_id))
+            # A CloudEvent's names may be longer than those of a request; the event itself is the judge of them.
+            speaker(caller, Actor.model_construct(type=draft.actor_type, id=draft.actor_id))
             if draft.conversation is not None:
                 place = Place(bot=draft.bot, conversation=draft.conversation, thread=draft.thread)
                 await self._rows.check_entering(caller, place)

@@ -23,9 +23,10 @@ from bollard.host.log.records import data_of
 from bollard.host.recovery import facts_of
 from bollard.host.runs.external import ExternalResult, ExternalRuns
 from bollard.host.runs.live import LiveRun
+from bollard.host.secrets.redactor import Scrubber
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import RecordRow, RunRow
-from bollard.protocol import TERMINAL_STATUSES, TERMINAL_TYPES, JsonObject, RunCompleted, RunFailed
+from bollard.protocol import TERMINAL_STATUSES, TERMINAL_TYPES, JsonObject, JsonValue, RunCompleted, RunFailed
 from bollard.wire import encode
 
 __all__ = ["ExternalExecution", "run_tokens"]
@@ -50,11 +51,21 @@ def run_tokens(runs: ExternalRuns) -> RunTokens:
 class ExternalExecution:
     """The executor's side of `/runs/{id}`."""
 
-    def __init__(self, *, runs: ExternalRuns, live: Mapping[str, LiveRun], store: Store, rows: RunRows) -> None:
+    def __init__(
+        self,
+        *,
+        runs: ExternalRuns,
+        live: Mapping[str, LiveRun],
+        store: Store,
+        rows: RunRows,
+        hidden: Scrubber | None = None,
+    ) -> None:
+        """`hidden` takes secrets out of what is compared, as they were taken out of what is on disk."""
         self._runs = runs
         self._live = live
         self._store = store
         self._rows = rows
+        self._hidden = hidden
         self._watched: set[str] = set()
 
     @staticmethod
@@ -172,9 +183,12 @@ class ExternalExecution:
         if row.status not in TERMINAL_STATUSES:
             raise _not_begun(row.status)
         said, ending = await asyncio.to_thread(self._last_records, row.run_id)
-        if said is None or (said.type, data_of(said)) != (kind, data):
+        if said is None or said.type != kind or self._shown(data_of(said)) != self._shown(data):
             raise Conflict(f"the run has ended otherwise: {row.status}", hint="read its records", status=row.status)
         return {"run_id": row.run_id, **ending}
+
+    def _shown(self, data: JsonObject) -> JsonValue:
+        return data if self._hidden is None else self._hidden.value(data)
 
     def _last_records(self, run_id: str) -> tuple[RecordRow | None, JsonObject]:
         """The terminal result of a run, and the data of its `run.ended`."""

@@ -32,7 +32,7 @@ _PREFIX: Final = "bollard_"
 _WRITE: Final = "artifacts.write"
 """No action of its own: an upload in one step."""
 _WORDS: Final[Mapping[str, str]] = {
-    "history.page": "Read what was said in this conversation, a page at a time, newest first. "
+    "history.page": "Read what was said in this conversation, a page at a time, the newest page first. "
     "`before` is the `next_cursor` of the page before.",
     "history.search": "Find what was said in this conversation.",
     "knowledge.list": "List the knowledge bases of this agent.",

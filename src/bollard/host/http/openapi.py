@@ -37,6 +37,7 @@ TAGS: Final[Mapping[str, str]] = {
     "keys": "Keys of programs.",
     "secrets": "What is kept for agents and tools, and shown to nobody.",
     "skills": "What agents can be taught.",
+    "files": "Files that agents can be given.",
     "knowledge": "What agents can look up: bases of documents.",
     "workspaces": "What isolates every row.",
     "host": "Health, numbers, draining, and this document.",

@@ -28,6 +28,7 @@ PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
     "question_id": ("A question of a run.", _GIVEN, "qst_01"),
     "number": ("The number of attached content.", {"type": "string", "pattern": "^[0-9]{1,9}$"}, "1"),
     "artifact_id": ("An artifact.", _GIVEN, "art_01"),
+    "file_id": ("A file of the workspace.", _GIVEN, "file_01"),
     "channel_id": ("A channel.", _CHOSEN, "room"),
     "author": ("Who made the plugin.", _GIVEN, "acme"),
     "name": ("The plugin's name.", _GIVEN, "parrot"),

@@ -58,10 +58,15 @@ class Pages:
         shown: Callable[[T], JsonObject],
         place: Callable[[T], JsonValue],
         keep: Callable[[T], bool] = lambda _: True,
+        *,
+        cut: bool = False,
     ) -> JsonAnswer:
-        """A page of rows that were read, one more than the page may have. What is not kept makes the page shorter."""
+        """A page of rows that were read, one more than the page may have. What is not kept makes the page shorter, and
+        so does the store, where they are so large that it `cut` them."""
         limit = page_limit(request)
-        behind = place(rows[limit - 1]) if len(rows) > limit else None
+        if cut and len(rows) <= limit:
+            limit = max(1, len(rows) - 1)  # a single one that fills a page may be the last: then the next is empty
+        behind = place(rows[limit - 1]) if cut or len(rows) > limit else None
         return self.answer(request, purpose, [shown(row) for row in rows[:limit] if keep(row)], behind)
 
     def of_all(

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,14 +112,21 @@ class Payloads:
             return payload.held
         return await asyncio.to_thread(self._blobs.received_bytes, payload.upload_id)
 
+    def pieces(self, payload: Payload) -> Iterable[bytes]:
+        """The whole body, never at once in memory where it is large. Blocks."""
+        return self._blobs.received_pieces(payload.upload_id) if payload.held is None else (payload.held,)
+
+    async def store(self, payload: Payload) -> str:
+        """Make a body a blob; returns its digest. On disk when this returns."""
+        if payload.held is not None:
+            return await asyncio.to_thread(self._blobs.put, payload.held)
+        return await asyncio.to_thread(self._blobs.finish, payload.upload_id, payload.sha256)
+
     async def keep(self, payload: Payload | bytes, mime_type: str | None) -> RawPayload:
         """Make a body, or a part of one, the content of an artifact. On disk when this returns."""
         if isinstance(payload, bytes):
             payload = Payload(size=len(payload), held=payload)
-        if payload.held is not None:
-            sha256 = await asyncio.to_thread(self._blobs.put, payload.held)
-        else:
-            sha256 = await asyncio.to_thread(self._blobs.finish, payload.upload_id, payload.sha256)
+        sha256 = await self.store(payload)
         return RawPayload(
             artifact_id=f"art_evt_{self._ids.next(0)}",
             sha256=sha256,

@@ -196,14 +196,16 @@ def message_of(
     thread: str | None = None,
     data: JsonObject | None = None,
     traceparent: str | None = None,
+    attachments: tuple[JsonObject, ...] = (),
 ) -> NewEvent:
-    """What somebody says through this API."""
+    """What somebody says through this API. The `attachments` are those that were found."""
     return NewEvent(
         source=source,
         source_id=source_id,
         event_type="message.received",
         text=said.text,
         contents=tuple(element.to_wire() for element in said.contents),
+        attachments=attachments,
         bot=bot,
         conversation=conversation,
         thread=thread,

@@ -14,6 +14,7 @@ from bollard.host.core import Core
 from bollard.host.http.agents import Agents
 from bollard.host.http.approvals import ApprovalRoutes
 from bollard.host.http.artifacts import Artifacts
+from bollard.host.http.attachments import Attachments
 from bollard.host.http.audit import Audit
 from bollard.host.http.bindings import Bindings
 from bollard.host.http.callers import Authenticator
@@ -28,6 +29,7 @@ from bollard.host.http.event_list import EventList
 from bollard.host.http.event_taking import EventTaking
 from bollard.host.http.events import Events
 from bollard.host.http.external import ExternalExecution, run_tokens
+from bollard.host.http.files import Files
 from bollard.host.http.guard import Guard, Rates, Unlimited
 from bollard.host.http.health import Health
 from bollard.host.http.identity import IDENTITY_RESOURCES
@@ -60,6 +62,7 @@ from bollard.host.http.watching import RequestWatch
 from bollard.host.identity.audience import Audience
 from bollard.host.limits import EVENT_BYTES
 from bollard.host.log.journal import Journal
+from bollard.host.runapi.reach import ArtifactReach
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.external import ExternalRuns
 from bollard.host.secrets.redactor import Scrubber
@@ -90,6 +93,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     PluginLogs,
     PluginDev,
     Skills,
+    Files,
     *KNOWLEDGE_RESOURCES,
     McpServers,
     Models,
@@ -142,11 +146,12 @@ class Api:
         rows, live = RunRows(store, audience, clock), core.dispatcher.live
         pages, tickets = Pages(cursor_secret), TicketBook(clock)
         payloads = Payloads(blobs, event_bytes)
-        taking = EventTaking(core.intake, payloads, store, clock)
+        taking = EventTaking(core.intake, payloads, store, clock, core.terms)
         outside = ExternalRuns(cursor_secret, clock)
-        external = ExternalExecution(runs=outside, live=live, store=store, rows=rows)
+        external = ExternalExecution(runs=outside, live=live, store=store, rows=rows, hidden=hidden)
         run_control = RunControl(store, live)
-        control = Control(core=core, control=run_control, rows=rows, store=store)
+        attachments = Attachments(ArtifactReach(store, clock))
+        control = Control(core=core, control=run_control, rows=rows, store=store, attachments=attachments)
         presence = Presence(audience.is_current)
         guard = Guard(
             authenticator=authenticator,
@@ -161,7 +166,7 @@ class Api:
             hidden=hidden,
         )
         self._resources: tuple[Resource, ...] = (
-            Runs(core=core, store=store, rows=rows, external=external, pages=pages),
+            Runs(core=core, store=store, rows=rows, external=external, pages=pages, attachments=attachments),
             RunCalls(store, rows, pages),
             Questions(core.questions, rows, pages),
             control,
@@ -185,7 +190,7 @@ class Api:
             Capabilities(core=core, agents=agents, pages=pages),
             Bindings(bindings, keeper, pages),
             Conversations(store, pages, audience),
-            Artifacts(store, blobs, clock, audience),
+            Artifacts(store, blobs, clock, audience, journal),
             ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),
             McpGateway(
                 Talking(core=core, agents=agents, rows=rows, clock=clock),

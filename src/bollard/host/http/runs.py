@@ -13,6 +13,7 @@ from bollard.host.core import Core
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.actors import speaker
 from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.attachments import Attachments, Here
 from bollard.host.http.callers import caller_of
 from bollard.host.http.examples import (
     ACCEPTED_EXAMPLE,
@@ -35,11 +36,12 @@ from bollard.host.http.sse import EventStream
 from bollard.host.http.watching import traceparent_of
 from bollard.host.identity.audience import Place as Conversation
 from bollard.host.intake.accepted import Accepted
-from bollard.host.limits import GATHER_S
+from bollard.host.limits import GATHER_S, RECORDS_PAGE_BYTES
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.reading import Place, parse_place
 from bollard.host.runs.stream_records import gap_record
 from bollard.host.store.boundary import RunQuery, Store
+from bollard.host.store.keys import key_problem
 from bollard.host.store.rows import RunRow
 from bollard.protocol import RUN_STATUSES, AgentRun, AgentRunRecord, JsonValue
 
@@ -76,7 +78,16 @@ EVENT_ERRORS: Final = (
 class Runs:
     """What can be asked about runs."""
 
-    def __init__(self, *, core: Core, store: Store, rows: RunRows, external: ExternalExecution, pages: Pages) -> None:
+    def __init__(
+        self,
+        *,
+        core: Core,
+        store: Store,
+        rows: RunRows,
+        external: ExternalExecution,
+        pages: Pages,
+        attachments: Attachments,
+    ) -> None:
         self._intake = core.intake
         self._maker = core.maker
         self._reader = core.reader
@@ -84,6 +95,7 @@ class Runs:
         self._rows = rows
         self._external = external
         self._pages = pages
+        self._attachments = attachments
 
     @staticmethod
     def operations() -> list[Operation]:
@@ -110,7 +122,7 @@ class Runs:
                 "`Idempotency-Key`, names the message: the same again gets the first run, and never a "
                 "second one. With `Accept: text/event-stream` the answer is the run as a stream. With "
                 '`"execution": "external"` a program of yours executes the run, and the answer has its'
-                " `run_token`.",
+                " `run_token`; while the run waits it has the `id` under which to ask again.",
                 right="runs.create",
                 body=CreateRun,
                 body_example={"agent": "parrot", "input": {"text": "Hello"}},
@@ -192,32 +204,36 @@ class Runs:
 
     async def create(self, request: Request) -> Response:
         body, caller = parsed(CreateRun, await read_body(request)), caller_of(request)
+        outside = body.execution == "external"
         chosen = chosen_id(request, body.id)
+        named = chosen or self._maker.new_id()
         if body.conversation is not None:
             place = Conversation(bot=None, conversation=body.conversation, thread=body.thread)
             await self._rows.check_entering(caller, place)
+        here = Here(workspace=caller.workspace, bot=None, conversation=body.conversation, thread=body.thread)
         event = message_of(
             body.input,
             speaker(caller, body.actor),
-            chosen or self._maker.new_id(),
-            source=source_of(caller, chosen),
+            named,
+            source=source_of(caller, named if outside else chosen),
             conversation=body.conversation,
             thread=body.thread,
             data=body.data,
             traceparent=traceparent_of(request),
+            attachments=await self._attachments.of(body.input, here),
         )
-        outside = body.execution == "external"
         streamed = not outside and "text/event-stream" in request.headers.get("accept", "")
         accepted = await self._intake.accept(
             event, caller.workspace, body.agent, watch=streamed, external=outside, fresh=chosen is None
         )
         if not accepted.first and KEY_HEADER in request.headers:
-            await refuse_other(self._store, caller.workspace, accepted, event, body.agent)
+            await refuse_other(self._store, caller.workspace, accepted, event, body.agent, external=outside)
         if streamed and accepted.run_id is not None:
             return self._streamed(accepted, accepted.run_id)
         answer = accepted_body(accepted)
         if outside:
-            answer |= await self._external.token_of(accepted)
+            # Under its id the same request gets the token later, so whoever named none is told which it has.
+            answer |= await self._external.token_of(accepted) or {"id": named}
         return JsonAnswer(answer, status_code=202 if accepted.first else 200)
 
     def _streamed(self, accepted: Accepted, run_id: str) -> Response:
@@ -237,7 +253,7 @@ class Runs:
             before=_place(self._pages.place(request, _LIST)),
             statuses=frozenset({status}) if status else None,
             agent_id=request.query_params.get("agent"),
-            conversation=request.query_params.get("conversation"),
+            conversation=_conversation(request),
         )
         parent = request.query_params.get("parent")
         if parent is None:
@@ -268,7 +284,12 @@ class Runs:
             raise InvalidRequest("there is a cursor and an after", hint="send one of them", field="after")
         rows = await asyncio.to_thread(self._store.records_of_run, row.run_id, after or place or 0, limit + 1)
         return self._pages.of_rows(
-            request, purpose, rows, lambda found: record_of(found).to_wire(), lambda found: found.seq
+            request,
+            purpose,
+            rows,
+            lambda found: record_of(found).to_wire(),
+            lambda found: found.seq,
+            cut=sum(len(found.data or b"") for found in rows) >= RECORDS_PAGE_BYTES,
         )
 
     async def stream(self, request: Request) -> Response:
@@ -300,6 +321,13 @@ class _Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._events(scope, receive, send)
+
+
+def _conversation(request: Request) -> str | None:
+    wanted = request.query_params.get("conversation")
+    if wanted is not None and (problem := key_problem(wanted)) is not None:
+        raise InvalidRequest(f"conversation {problem}", hint="no conversation is called so", field="conversation")
+    return wanted
 
 
 def _place(place: JsonValue) -> tuple[int, str] | None:

@@ -79,6 +79,7 @@ ACCEPTED: Final = named(
         {
             "steering": fields(status=TEXT, claimed_by_run_id=maybe(TEXT)),
             "run_token": TEXT,
+            "id": TEXT,
             "reason": maybe(_REASON),
         },
         event_id=TEXT,

@@ -25,7 +25,8 @@ class SocketTransport:
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._loop = asyncio.get_running_loop()
-        self._outbox = Outbox(self._write)
+        self._outbox = Outbox(self._write, taken=lambda: self._given - self._leaving_bytes, stalled=self._cut)
+        self._given = 0
         self._receiver: Receiver | None = None
         self._leaving: deque[bytes] = deque()
         self._leaving_bytes = 0
@@ -122,15 +123,20 @@ class SocketTransport:
         return "closed"
 
     def _write(self, frames: Sequence[bytes]) -> None:
+        size = sum(map(len, frames))
         self._leaving.extend(frames)
-        self._leaving_bytes += sum(map(len, frames))
+        self._leaving_bytes += size
+        self._given += size
         self._to_send.set()
         if self._leaving_bytes > WRITE_HARD_LIMIT_BYTES:
-            # Only answers and control frames get here, since producers wait: a peer that asks and never reads.
-            self._leaving.clear()
-            self.close("the peer does not read")
+            # Only what never waits gets here, such as refusals: a peer that asks and never reads.
+            self._cut()
         elif self._leaving_bytes > WRITE_HIGH_WATER_BYTES:
             self._outbox.pause()
+
+    def _cut(self) -> None:
+        self._leaving.clear()
+        self.close("the peer does not read")
 
     def _tell_lost(self) -> None:
         if self._receiver is not None and not self._told:

@@ -1,0 +1,75 @@
+"""An event that comes again is told its first outcome, also while the disk is full."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bollard.host.errors import HostError, StorageFull
+from bollard.host.http.drafts import Draft, Json, Raw
+from bollard.host.http.errors import UnsupportedMedia
+from bollard.host.http.event_taking import EventTaking
+from bollard.host.http.payloads import Payload, Payloads
+from bollard.host.limits import EVENT_BYTES
+from bollard.host.store.artifact_terms import ANY_TERMS, terms_of
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.boundary import Store
+
+Stages = Callable[..., Awaitable[Any]]
+
+
+class FillableBlobs(BlobStore):
+    """Contents on a disk that may be full."""
+
+    full = False
+
+    def put(self, content: bytes) -> str:
+        if self.full:
+            raise StorageFull("the disk is full", hint="free some space")
+        return super().put(content)
+
+
+def draft(event_id: str, content: Json | Raw, source: str = "ci", **more: Any) -> Draft:
+    return Draft(source=source, source_id=event_id, event_type="build.failed", content=content, **more)
+
+
+EVENTS = {
+    "with a run": draft("1", Json({"a": 1}), agent="parrot"),
+    "for nobody": draft("2", Json({"a": 1}), source="nobody"),
+    "that had expired": draft("3", Json({"a": 1}), agent="parrot", expires_ms=1),
+    "with a content": draft("4", Raw(b"\0\1" * 100, "application/octet-stream"), agent="parrot"),
+    "with a content, for nobody": draft("5", Raw(b"\0\1" * 100, "application/octet-stream"), source="nobody"),
+}
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+async def test_an_event_that_comes_again_while_the_disk_is_full_is_told_its_first_outcome(
+    store: Store, stages: Stages, tmp_path: Path, kind: str
+) -> None:
+    stage, blobs, event = await stages(store), FillableBlobs(tmp_path), EVENTS[kind]
+    taking = EventTaking(stage.intake, Payloads(blobs, EVENT_BYTES), store, stage.clock, ANY_TERMS)
+    body = Payload(size=0, held=b"")
+    first = await taking.take(event, body, "default")
+    assert first.first
+    blobs.full = stage.journal.numbers.full = True
+    again = await taking.take(event, body, "default")
+    assert again == replace(first, first=False)
+    stage.journal.numbers.full = True  # each commit that is made says that there is space again
+    with pytest.raises(StorageFull):
+        await taking.take(replace(event, source_id="new"), body, "default")
+
+
+async def test_an_event_that_comes_again_is_known_also_where_its_content_would_not_be_taken_any_more(
+    store: Store, stages: Stages, tmp_path: Path
+) -> None:
+    stage, payloads = await stages(store), Payloads(BlobStore(tmp_path), EVENT_BYTES)
+    before, after = ANY_TERMS, terms_of(0, ["text/plain"])
+    event, body = EVENTS["with a content"], Payload(size=0, held=b"")
+    first = await EventTaking(stage.intake, payloads, store, stage.clock, before).take(event, body, "default")
+    strict = EventTaking(stage.intake, payloads, store, stage.clock, after)
+    assert await strict.take(event, body, "default") == replace(first, first=False)
+    with pytest.raises(HostError) as refused:
+        await strict.take(replace(event, source_id="new"), body, "default")
+    assert isinstance(refused.value, UnsupportedMedia)
