@@ -13,6 +13,7 @@ BATCHES = int(os.environ.get("CHAOS_BATCHES", "40"))
 FIRST = int(os.environ.get("CHAOS_SEED", "0"))
 
 RED_SEEDS = {
+    377: "a run that was stopped while it waited for its agent did not say that somebody asked for it",
     208: "a message that came right after a start overtook the runs that had waited before it",
     852: "recovery dispatched a message that was on its way into a run, so that it was in both",
     1191: "a message was lost because a line of the log about a full disk could not be written",
@@ -26,8 +27,10 @@ KINDS = [
     *("run.claimed", "run.cancelled", "run of a message that waited", "external run"),
     *("run at depth 1", "run at depth 4", "refused agents.call unauthorized"),
     *("grant.revoked", "refused state.runner revoked", "call state.runner", "call agents.call", "call steering.pull"),
+    "refused steering.pull revoked",
     *("steering.queued", "steering.injected", "steering.acknowledged"),
     *("steering.dropped, redispatched", "steering.dropped, for good"),
+    *("pull given up", "pull left behind", "full queue"),
     *(
         f"run.ended {code}"
         for code in (

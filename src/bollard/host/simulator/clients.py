@@ -64,6 +64,18 @@ class Clients:
                 self.begin(self.follow(view, dice.uniform(0.0, 3.0)))
             await self._meddle(accepted.run_id)
 
+    async def crowd(self) -> None:
+        """Somebody sends one run more than it may hold, all at once."""
+        first, *others = self._world.crowd()
+        accepted = await self._deliver(first)
+        if accepted is not None and accepted.run_id is not None:
+            live, store = self._host.core.dispatcher.live, self._world.store
+            while accepted.run_id not in live and store.unfinished_runs("", 1):  # noqa: ASYNC110 -- nobody tells
+                await asyncio.sleep(0.1)
+            found = await asyncio.gather(*(self._deliver(event) for event in others))
+            full = any(each is not None and not each.steered for each in found)
+            self._world.witness.counts["full queue"] += full
+
     async def _meddle(self, run_id: str) -> None:
         """Stop a run, or take something from it."""
         chance = self._dice.random()
@@ -73,7 +85,7 @@ class Clients:
             elif chance < 0.14:
                 everything = self._dice.random() < 0.3
                 taken = ["state.runner", "steering.pull", "agents.call"]
-                operations = () if everything else ("state.runner",)
+                operations = () if everything else ("state.runner" if chance < 0.11 else "steering.pull",)
                 await self._host.control.revoke(run_id, operations=operations, everything=everything, by="operator")
                 self._world.witness.revoked(run_id, taken if everything else operations)
 

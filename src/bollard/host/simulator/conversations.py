@@ -110,10 +110,10 @@ def _overtaken(lives: Sequence[_Life]) -> Iterator[str]:
 
 
 def _uninterrupted(lives: Sequence[_Life]) -> Iterator[str]:
-    """A run that is active when a newer message comes is told to stop."""
+    """A run that is active when a newer message comes is told to stop. Other events wait for it."""
     for life in lives:
         for other in lives:
-            if other is life or not other.unfinished_at(life.created):
+            if other is life or not life.facts.on_message or not other.unfinished_at(life.created):
                 continue
             until_ms = life.created.created_ms + round(_PROMPT_S * 1000)
             ended_ms = other.ended.created_ms if other.ended is not None else None

@@ -1,12 +1,14 @@
 """Where every accepted message is, once everything has settled: in one place, never in none and never in two (§9).
 
 A message has a run of its own, or it was acknowledged in the run that claimed it, or it was dropped because its user
-stopped that run. Read from the log alone; the projection must say the same. Changes nothing.
+stopped that run. No other event is claimed, and nothing by a run that may not pull any more. Read from the log alone;
+the projection must say the same. Changes nothing.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bollard.host.grants.revocation import Revocation
 from bollard.host.log.records import data_of
 from bollard.host.simulator.ledger import all_records
 from bollard.host.store.boundary import Store
@@ -22,6 +24,7 @@ class _Message:
 
     workspace: str
     event_id: str
+    kind: str = ""
     runs: list[str] = field(default_factory=list[str])
     claimed_by: str | None = None
     """The run whose claim is open."""
@@ -42,6 +45,8 @@ class _Message:
             if self.claimed_by == run_id and self.pulled:  # its runner gave the pull up: it waits again
                 self.pulled = False
                 return
+            if self.kind != "message.received":
+                self.problems.append(f"{run_id} claimed it, and it is {self.kind}")
             if self.claimed_by is not None or self.runs or self.acknowledged_by or self.dropped:
                 self.problems.append(f"{run_id} claimed it, and it was in {self._place()} already")
             self.claimed_by = run_id
@@ -82,8 +87,11 @@ class _Message:
 def message_problems(store: Store) -> list[str]:
     """What is wrong with where messages are."""
     messages: dict[tuple[str, str], _Message] = {}
+    deaf: set[str] = set()
     for record in all_records(store):
-        _read(record, messages)
+        if record.type == "grant.revoked" and _takes_pulling(data_of(record)):
+            deaf.add(record.run_id or "")
+        _read(record, messages, deaf)
     return [
         f"event {message.event_id}: {problem}"
         for message in messages.values()
@@ -91,7 +99,13 @@ def message_problems(store: Store) -> list[str]:
     ]
 
 
-def _read(record: RecordRow, messages: dict[tuple[str, str], _Message]) -> None:
+def _takes_pulling(data: JsonObject) -> bool:
+    revoked = Revocation.from_data({name: value for name, value in data.items() if name != "by"})
+    return revoked.takes("steering.pull", "steering", None)
+
+
+def _read(record: RecordRow, messages: dict[tuple[str, str], _Message], deaf: set[str]) -> None:
+    """`deaf` are the runs that may not pull any more."""
     if record.type not in ("event.received", "run.created") and not record.type.startswith("steering."):
         return
     data = data_of(record)
@@ -99,8 +113,10 @@ def _read(record: RecordRow, messages: dict[tuple[str, str], _Message]) -> None:
     message = messages.setdefault(key, _Message(*key))
     match record.type:
         case "event.received":
-            pass
+            message.kind = str(data["event_type"])
         case "run.created":
             message.created(record.run_id or "")
         case kind:
+            if kind == "steering.queued" and record.run_id in deaf and message.claimed_by != record.run_id:
+                message.problems.append(f"{record.run_id} claimed it after its pulling was revoked")
             message.steered(kind, record.run_id or "", data)

@@ -7,10 +7,11 @@ import msgspec
 
 __all__ = ["Plan", "draw_plan", "plan_of", "plan_of_text"]
 
-Ending = Literal["completes", "fails", "dies", "hangs", "deaf", "mute"]
+Ending = Literal["completes", "fails", "quits", "dies", "hangs", "deaf", "mute"]
+"""One that quits calls its failure a cancel."""
 
 _Weights = dict[Ending, int]
-_ENDINGS: Final[_Weights] = {"completes": 14, "fails": 2, "dies": 1, "hangs": 1, "deaf": 1, "mute": 1}
+_ENDINGS: Final[_Weights] = {"completes": 14, "fails": 2, "quits": 1, "dies": 1, "hangs": 1, "deaf": 1, "mute": 1}
 _CHILD_ENDINGS: Final[_Weights] = {"completes": 5, "fails": 1, "hangs": 1}
 _DEEPEST: Final = 5
 """One more than may be, so that the limit is met."""
@@ -26,6 +27,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Time spread over its steps."""
     pulls: int = 0
     """How often it asks for messages that came meanwhile."""
+    hasty: float = 0.0
+    """How often it gives such a call up before its answer is there, or ends without waiting for it."""
     calls: int = 0
     """How often it writes state through the run API."""
     states: int = 0
@@ -44,6 +47,7 @@ def draw_plan(dice: Random) -> Plan:
         pauses=dice.choice([0.0, 0.5]),
         lasts_s=dice.choice([0.0, 0.1, 0.5, 1.5]),
         pulls=dice.choice([0, 1, 3, 5]),
+        hasty=dice.choice([0.0, 0.0, 0.5]),
         calls=dice.choice([0, 0, 0, 2]),
         states=dice.choice([0, 0, 1]),
         child=_draw_child(dice, 1) if dice.random() < 0.12 else None,

@@ -15,7 +15,7 @@ from bollard.host.simulator.plans import Plan, plan_of, plan_of_text
 from bollard.host.simulator.simulated_agents import CALLED
 from bollard.host.simulator.witness import Witness
 from bollard.host.workers.boundary import Flushable
-from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
+from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, WorkerIdentity
 from bollard.wire import (
     HostEnd,
     HostRun,
@@ -33,6 +33,10 @@ __all__ = ["ScriptedPool", "ScriptedSlot"]
 _PLUGIN = PluginIdentity(author="sim", name="scripted", version="1")
 _WORKER = WorkerIdentity(name="simulator", version="1", language="python")
 _RESTART_S = 0.3
+_WAY_S = 0.003
+"""The longest time that a frame is on its way: what one side sends crosses what the other does."""
+_HASTE_S = 0.015
+"""The longest time that a hasty runner waits for an answer: about what a commit and its way back take."""
 
 
 class _Scripted:
@@ -43,6 +47,7 @@ class _Scripted:
         self._witness = witness
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._reasons: dict[str, str] = {}
+        self._left: set[asyncio.Task[None]] = set()
         self.end: WorkerEnd | None = None
 
     def runners(self) -> list[JsonObject]:
@@ -102,6 +107,9 @@ class _Scripted:
             await self._take(step, run, plan)
         if plan.message:
             await run.emit("message.completed", {"message": {"role": "assistant", "content": "done"}})
+        if plan.pulls and self._dice.random() < plan.hasty:
+            self._leave_pull(run)
+            await asyncio.sleep(self._dice.uniform(0, _HASTE_S))
         await self._finish(run, plan.ending)
 
     async def _take(self, step: str, run: WorkerRun, plan: Plan) -> None:
@@ -119,25 +127,50 @@ class _Scripted:
                 wanted = msgspec.json.encode(plan.child).decode()
                 await self._ask(run, "agents.call", "agents.call", {"agent_id": CALLED, "input": {"text": wanted}})
             case _:
-                mode = self._dice.choice(["all", "one-at-a-time"])
-                await self._ask(run, "steering.pull", "steering.pull", {"mode": mode})
+                hasty = self._dice.random() < plan.hasty
+                try:
+                    async with asyncio.timeout(self._dice.uniform(0, _HASTE_S) if hasty else None):
+                        await self._pull(run)
+                except TimeoutError:
+                    self._witness.counts["pull given up"] += 1
 
-    async def _ask(self, run: WorkerRun, action: str, operation: str, params: JsonObject) -> None:
+    async def _pull(self, run: WorkerRun) -> None:
+        mode = self._dice.choice(["all", "one-at-a-time"])
+        answer: Any = await self._ask(run, "steering.pull", "steering.pull", {"mode": mode})
+        if answer is not None:
+            self._witness.got(run.run_id, [item["event"]["event_id"] for item in answer["items"]])
+
+    def _leave_pull(self, run: WorkerRun) -> None:
+        """Begin a pull that the runner does not wait for."""
+
+        async def pull() -> None:
+            try:
+                await self._pull(run)
+            except WireError:
+                self._witness.counts["pull left behind"] += 1
+
+        task = asyncio.get_running_loop().create_task(pull())
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
+
+    async def _ask(self, run: WorkerRun, action: str, operation: str, params: JsonObject) -> JsonValue:
         allowed = self._witness.may(run.run_id, operation)
         try:
-            await run.call(action, params)
+            answer = await run.call(action, params)
         except RemoteError as error:
             data: Any = error.data or {}
             self._witness.refused(operation, str(data.get("code")))
-        else:
-            self._witness.answered(run.run_id, operation, allowed=allowed)
+            return None
+        self._witness.answered(run.run_id, operation, allowed=allowed)
+        return answer
 
     async def _finish(self, run: WorkerRun, ending: str) -> None:
         match ending:
             case "completes":
                 await run.emit("run.completed", {"finish_reason": "end"})
-            case "fails":
-                await run.emit("run.failed", {"code": "runner.error", "error": "as planned", "retryable": False})
+            case "fails" | "quits":
+                code = "runner.error" if ending == "fails" else "cancelled"
+                await run.emit("run.failed", {"code": code, "error": "as planned", "retryable": False})
             case "dies":
                 if self.end is not None:
                     self.end.close("the worker died")
@@ -152,7 +185,8 @@ class ScriptedSlot:
     """The host's side: implements `HostObserver`, and what the dispatcher needs of a worker."""
 
     def __init__(self, dice: Random, witness: Witness, lost: Callable[["ScriptedSlot"], None]) -> None:
-        host, worker = memory_pair()
+        loop = asyncio.get_running_loop()
+        host, worker = memory_pair(later=lambda told: loop.call_later(dice.uniform(0, _WAY_S), told))
         handler = _Scripted(dice, witness)
         handler.end = WorkerEnd(worker, handler, worker=_WORKER, plugin=_PLUGIN)
         handler.end.start()

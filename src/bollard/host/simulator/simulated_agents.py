@@ -12,7 +12,7 @@ from bollard.host.agents.policies import (
     StatePolicy,
 )
 
-__all__ = ["AGENTS", "CALLED", "PLUGIN", "WORKSPACES", "simulated_agents"]
+__all__ = ["AGENTS", "CALLED", "OPEN_AGENTS", "PLUGIN", "WORKSPACES", "simulated_agents"]
 
 PLUGIN: Final = "sim/scripted"
 CALLED: Final = "called"
@@ -28,6 +28,8 @@ _MODES: Final[dict[str, ConcurrencyPolicy]] = {
     "parallel": ConcurrencyPolicy(mode="parallel"),
     CALLED: ConcurrencyPolicy(mode="parallel"),
 }
+OPEN_AGENTS: Final = frozenset(agent_id for agent_id, policy in _MODES.items() if policy.steer_from == "conversation")
+"""Those whose runs everyone in the conversation may steer."""
 AGENTS: Final[dict[str, ConcurrencyMode]] = {agent_id: policy.mode for agent_id, policy in _MODES.items()}
 """The concurrency mode of each agent."""
 

@@ -18,7 +18,8 @@ from bollard.host.simulator.conversations import conversation_problems
 from bollard.host.simulator.incarnation import Incarnation
 from bollard.host.simulator.ledger import all_records, chain_problems, ledger_of, run_problems
 from bollard.host.simulator.messages import message_problems
-from bollard.host.simulator.simulated_agents import AGENTS
+from bollard.host.simulator.pulls import pull_problems
+from bollard.host.simulator.simulated_agents import AGENTS, OPEN_AGENTS
 from bollard.host.simulator.stepped_writer import Trap
 from bollard.host.simulator.virtual_time import Standstill, VirtualLoop
 from bollard.host.simulator.world import KEY, World
@@ -27,6 +28,8 @@ __all__ = ["Verdict", "simulate"]
 
 _SETTLED_S: Final = 300.0
 """Time in which the last incarnation must bring every run, every message and every reader to its end."""
+_CROWDED_EVERY: Final = 50
+"""Of so many seeds one sends more into a run than it may hold: that costs as much as ten others."""
 _OWNED_S: Final = 5.0
 """Time after a restart in which every run and every message has an owner or an end."""
 _TRAPS: Final = [
@@ -57,13 +60,15 @@ class Verdict:
 
 def simulate(seed: int, *, crashes: int = 2) -> Verdict:
     """The history of one seed: so many crashes, then a life in which everything must come to its end."""
+    crowded = seed % _CROWDED_EVERY == 0
     world = World(Random(seed))  # noqa: S311 -- a seed, not a secret
     for number in range(crashes):
         _live(world, f"i{number}", last=False)
-    _live(world, f"i{crashes}", last=True)
+    _live(world, f"i{crashes}", last=True, crowded=crowded)
     store = world.store
     problems = [*world.problems, *world.witness.problems, *run_problems(store), *chain_problems(store, KEY.verify_key)]
     problems += [*message_problems(store), *conversation_problems(store, AGENTS)]
+    problems += [*pull_problems(store, world.witness.pulled, OPEN_AGENTS), *_forgotten(world)]
     for history in world.histories.values():
         problems += history.disagreements(store)
     kinds, digest = _kinds(world), _digest(world)
@@ -75,7 +80,13 @@ def simulate(seed: int, *, crashes: int = 2) -> Verdict:
     return Verdict(seed, tuple(problems), digest, runs, kinds)
 
 
-def _live(world: World, name: str, *, last: bool) -> None:
+def _forgotten(world: World) -> list[str]:
+    """A run that waited when its host died gets its turn, unless somebody stops it first."""
+    went_on = {record.run_id for record in all_records(world.store) if record.type in ("run.claimed", "run.cancelled")}
+    return [f"{run_id} waited when its host died, and never began" for run_id in sorted(world.queued - went_on)]
+
+
+def _live(world: World, name: str, *, last: bool, crowded: bool = False) -> None:
     """One life: it ends in a crash, at a time or in a trap, or in peace, when everything must settle."""
     dice = Random(world.dice.getrandbits(64))  # noqa: S311 -- so that nothing of a crashed life decides about the next
     life_s = dice.uniform(0.1, 2.0)
@@ -94,6 +105,8 @@ def _live(world: World, name: str, *, last: bool) -> None:
                     clients.begin(clients.follow(view))
         faults = [clients.fill_disk()] if dice.random() < 0.5 else []
         nemesis = [loop.create_task(work) for work in (clients.busy(), clients.busy(), clients.keep_house(), *faults)]
+        if crowded:
+            clients.begin(clients.crowd())
         await asyncio.wait([host.died], timeout=life_s)
         if not last:
             return
@@ -110,6 +123,7 @@ def _live(world: World, name: str, *, last: bool) -> None:
     world.problems += [f"the host lost a task of its own: {error!r}" for error in broken if error is not None]
     world.witness.counts["crash in a trap" if host.died.done() else "crash at a time"] += not last
     host.crash()
+    world.queued |= {row.run_id for row in world.store.unfinished_runs("", 1000) if row.status == "queued"}
     world.now = loop.time() + dice.uniform(0.0, 1.0)
     _bury(loop)
 
@@ -155,6 +169,7 @@ def _digest(world: World) -> str:
             found.update(f"{event_id}={run_id}:{len(ledger_of(world.store, run_id))}".encode())
         for view in history.views:
             found.update(f"{view.run_id}:{view.gaps}:{len(view.records)}".encode())
+    found.update(repr(world.witness.pulled).encode())
     return found.hexdigest()
 
 

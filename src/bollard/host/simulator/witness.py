@@ -13,6 +13,12 @@ class Witness:
         self._taken: dict[str, set[str]] = {}
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
+        self.pulled: dict[str, list[str]] = {}
+        """By run, the events that its runner really pulled, in that order."""
+
+    def got(self, run_id: str, event_ids: Iterable[str]) -> None:
+        """The runner has the answer to a pull."""
+        self.pulled.setdefault(run_id, []).extend(event_ids)
 
     def revoked(self, run_id: str, operations: Iterable[str]) -> None:
         """The host said that these are taken from the run."""

@@ -12,6 +12,7 @@ from bollard.host.simulator.simulated_agents import AGENTS, CALLED, WORKSPACES
 from bollard.host.simulator.witness import Witness
 from bollard.host.store.failing import FailurePlan
 from bollard.host.store.memory import MemoryStore
+from bollard.protocol import limits
 from bollard.trust import SigningKey
 
 __all__ = ["KEY", "NoBlobs", "SentEvent", "World"]
@@ -57,6 +58,27 @@ class World:
     witness: Witness = field(default_factory=Witness)
     now: float = 0.0
     problems: list[str] = field(default_factory=list[str])
+    queued: set[str] = field(default_factory=set[str])
+    """Runs that waited for their turn when a host died: the next one lets them have it."""
+
+    def crowd(self) -> list[SentEvent]:
+        """A message that gets a run which lasts, and more of the same person than the run may hold."""
+        slow, brief = Plan(deltas=1, lasts_s=2.0, pulls=40, hasty=0.8), Plan(deltas=1)
+        events = [
+            SentEvent(
+                source_id=f"crowd{len(self.events)}-{number}",
+                workspace=WORKSPACES[0],
+                agent_id="steer",
+                plan=brief if number else slow,
+                kind="message.received",
+                conversation="crowd",
+                actor="ann",
+                external=False,
+            )
+            for number in range(limits.STEERING_QUEUE + 4)
+        ]
+        self.events |= {event.source_id: event for event in events}
+        return events
 
     def new_event(self, dice: Random, talked_to: list[str]) -> SentEvent:
         """An event with an id of its own, for one of these agents."""
