@@ -45,6 +45,9 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ({"otel_endpoint": "127.0.0.1:4318"}, "otel_endpoint"),
         ({"otel_ratio": 1.5}, "otel_ratio"),
         ({"otel_ratio": "nan"}, "otel_ratio"),
+        ({"artifact_days": -1}, "artifact_days"),
+        ({"artifact_days": "nan"}, "artifact_days"),
+        ({"artifact_days": 36500}, "artifact_days"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_by_name(tmp_path: Path, overrides: dict[str, Any], field: str) -> None:

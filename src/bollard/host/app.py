@@ -51,6 +51,7 @@ from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
 from bollard.host.settings import Settings
+from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
@@ -88,7 +89,9 @@ class Host:
         self.token, self.new_token = AdminToken.open(keys / "admin-token.sha256")
         self._signing_key = load_or_make_signing_key(keys / _HEADS_KEY)
         self._cursor_secret = load_or_make_secret(keys / "cursors.secret")
-        self._store: Store = choose_store(settings.database, settings.data, self._clock)
+        self._store: Store = choose_store(
+            settings.database, settings.data, self._clock, alone=settings.journal == "thread"
+        )
         self._blobs = BlobStore(settings.data / "blobs")
         self.broken = asyncio.Event()
         """Set when the host cannot write any more and must be stopped."""
@@ -113,6 +116,7 @@ class Host:
         )
         self._capability_sources = Sources([self._tools])  # what needs what starts later is added as it is there
         self._retention = retention_of(settings.retention)
+        self._terms = terms_of(settings.artifact_days, settings.artifact_mime_types)
         self._housekeeping_s = housekeeping_s
         self.fleet = PluginFleet(
             clock=self._clock,
@@ -134,8 +138,10 @@ class Host:
         if isinstance(self._desk, WriterProcess):
             self._desk.spawn()  # it starts beside the rest
         probing = asyncio.create_task(asyncio.to_thread(self._tools.look_around, self.settings.sandbox))
-        await asyncio.to_thread(self._store.open)
         self._open_log()
+        if self._writes_first:
+            await self._journal.start()
+        await asyncio.to_thread(self._store.open)
         await self._open_people()
         await self._open_core()
         await self._open_kept()
@@ -160,6 +166,12 @@ class Host:
             workspace=DEFAULT_WORKSPACE,
         )
         self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
+
+    @property
+    def _writes_first(self) -> bool:
+        """Whether the journal comes before everything that is read: on PostgreSQL another host may be at work, and what
+        is read before it has gone would not be true afterwards. A data directory has a lock of its own."""
+        return bool(self.settings.database) and isinstance(self._desk, WriterProcess)
 
     async def _open_people(self) -> None:
         """Who may come in, what is shared with everybody, and the secrets."""
@@ -213,10 +225,13 @@ class Host:
             sources=self._capability_sources,
             budgets=budgets,
             models=self._models.desk,
+            terms=self._terms,
         )
+        await self._core.files.load(self._store, self._identity.workspaces.open_ids())
         reach = ArtifactReach(self._store, self._clock).find
         self._tools.connect(
-            artifacts=RunArtifacts(self._core.dispatcher.live.get, reach, self._blobs), questions=self._core.questions
+            artifacts=RunArtifacts(self._core.dispatcher.live.get, reach, self._blobs, self._terms),
+            questions=self._core.questions,
         )
 
     async def _open_kept(self) -> None:
@@ -260,7 +275,8 @@ class Host:
 
     async def _set_going(self) -> None:
         self._trail.start()
-        await self._journal.start()
+        if not self._writes_first:
+            await self._journal.start()
         self.fleet.start()
         self._kept.abilities.mcp.start()
         self._library.start()

@@ -18,6 +18,7 @@ from bollard.host.approvals.opening import Approvals, open_approvals
 from bollard.host.capabilities.registry import Sources
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Engine
+from bollard.host.files.file_book import FileBook
 from bollard.host.grants.offers import Offers
 from bollard.host.grants.session import RunSession
 from bollard.host.intake.agent_calls import AgentCalls
@@ -48,6 +49,7 @@ from bollard.host.runs.opening import Opening
 from bollard.host.runs.parked import Parked
 from bollard.host.runs.reading import RunReader
 from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.takeover import Takeover
@@ -63,6 +65,7 @@ class Core:
     """What the rim talks to."""
 
     offers: Offers
+    files: FileBook
     executor: Executor
     approvals: Approvals
     questions: QuestionDesk
@@ -76,6 +79,8 @@ class Core:
     takeover: Takeover
     tool_calls: ToolCalls
     gateway_tokens: GatewayTokens
+    terms: ArtifactTerms
+    """On which artifacts are taken."""
     answered: frozenset[str]
     """The actions of the run API that this host answers."""
 
@@ -113,12 +118,14 @@ def build_core(
     secrets: ConfigSecrets | None = None,
     library: Library | None = None,
     models: ModelDesk | None = None,
+    terms: ArtifactTerms = ANY_TERMS,
 ) -> Core:
     """Everything between an event and the log, over these parts."""
     hub, gates, claims = Hub(), FrontGates(names), Claims()
     counts, tracer = counts or RunCounts(), tracer or Tracer(clock)
     sources = Sources() if sources is None else sources
-    offers = Offers(agents, sources)
+    files = FileBook(journal, clock)
+    offers = Offers(agents, sources, files)
     maker = RunMaker(clock, ids or IdMaker(), offers.of)
     answers: dict[str, Handler] = {}  # filled below: what answers a run may start other runs
     streams: dict[str, StreamHandler] = {}
@@ -134,6 +141,7 @@ def build_core(
         counts=counts,
         tracer=tracer,
         redactor=redactor,
+        terms=terms,
     )
     intake = Intake(
         journal=journal,
@@ -175,7 +183,7 @@ def build_core(
         approver=approvals,
         adapters=sources,
         store=store,
-        artifacts=BlobArtifacts(blobs),
+        artifacts=BlobArtifacts(blobs, terms),
         clock=clock,
         redactor=redactor,
         budgets=budgets,
@@ -209,6 +217,7 @@ def build_core(
         platform_request=PlatformCalls(tool_calls).request,
         models=asked,
         library=library,
+        terms=terms,
     )
     recovery = Recovery(store, clock, agents, engine.incarnation)
     takeover = Takeover(
@@ -217,10 +226,13 @@ def build_core(
         hub=hub,
         agents=agents,
         intake=intake,
+        backlog=dispatcher.backlog,
         counts=counts,
     )
+    dispatcher.end_on_disk = takeover.end
     return Core(
         offers=offers,
+        files=files,
         executor=executor,
         approvals=approvals,
         questions=questions,
@@ -234,5 +246,6 @@ def build_core(
         takeover=takeover,
         tool_calls=tool_calls,
         gateway_tokens=GatewayTokens(),
+        terms=terms,
         answered=frozenset((*answers, *streams)),
     )

@@ -15,8 +15,10 @@ HostError
 ├── Draining            this host takes nothing new any more; try another, or later
 ├── StorageFull         the store has no space left
 ├── StorageUnavailable  the store cannot be written or read now
+│   └── StoreTaken          somebody else wrote to it since this host lost it
 ├── Fenced              this host does not own the run any more
 ├── SchemaTooNew        the database was made by a newer version
+├── LogBroken           the end of the log is not what was written
 ├── BadArchive          a backup or an export that is not what was written
 ├── WorkerUnavailable   no worker can run this plugin now
 ├── ConsentNeeded       a plugin asks for more than somebody said yes to
@@ -62,6 +64,7 @@ __all__ = [
     "HostError",
     "InvalidRequest",
     "KnowledgeUnavailable",
+    "LogBroken",
     "ModelFailed",
     "NotFound",
     "OutcomeUnknown",
@@ -75,6 +78,7 @@ __all__ = [
     "SettingsError",
     "StorageFull",
     "StorageUnavailable",
+    "StoreTaken",
     "ToolFailed",
     "Unauthenticated",
     "WorkerUnavailable",
@@ -176,6 +180,10 @@ class StorageUnavailable(HostError):
     retryable = True
 
 
+class StoreTaken(StorageUnavailable):
+    """Somebody else wrote to the store since this host lost it: what the host remembers of it is not true any more."""
+
+
 class Fenced(HostError):
     """Another owner has the run, or it has ended; what this owner wrote was discarded."""
 
@@ -186,6 +194,13 @@ class SchemaTooNew(HostError):
     """The database was made by a newer version."""
 
     code = "schema_too_new"
+
+
+class LogBroken(HostError):
+    """The newest part of the log is not what was written: nothing is written behind it until somebody decides.
+    `details.name` is what to call it then."""
+
+    code = "log_broken"
 
 
 class BadArchive(HostError):

@@ -14,6 +14,7 @@ from bollard.host.http.audit import Audit
 from bollard.host.http.authentication import IdentityAuthenticator
 from bollard.host.http.callers import Authenticator
 from bollard.host.http.edge_rates import AtOnce, identity_rates, stranger_rates
+from bollard.host.http.files import Files
 from bollard.host.http.identity import identity_resources
 from bollard.host.http.knowledge_documents import knowledge_resources
 from bollard.host.http.mcp_servers import McpServers
@@ -122,6 +123,7 @@ class Front:
             PluginLogs(fleet=self.fleet, keeper=plugins),
             PluginDev(taking=plugins.taking, workbench=self.kept.workbench),
             Skills(abilities.skills.book, abilities.skills.catalogue, pages),
+            Files(self.core.files, self.blobs, self.redactor, pages),
             *knowledge_resources(abilities.library, self.blobs, self.clock, self.cursor_secret),
             McpServers(abilities.mcp, pages),
             Secrets(self.vault, pages),

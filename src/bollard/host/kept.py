@@ -81,6 +81,7 @@ def open_kept(
             clock=clock,
             gates=core.gates,
             runners=runners,
+            has_file=core.files.has,
             vault=vault,
         ),
         plugins=plugins,

@@ -18,11 +18,13 @@ JOURNAL_LINGER_S: Final = 0.005
 JOURNAL_QUEUE_ENTRIES: Final = 20_000
 """Entries that may wait for the writer; more are refused."""
 JOURNAL_QUEUE_BYTES: Final = 64 * MIB
-"""Payload bytes that may wait for the writer."""
+"""Payload bytes that may wait for the writer; the entry that goes beyond it is the last that is taken."""
 JOURNAL_RETRY_S: Final = 0.25
 """Time between two tries of a commit that the store could not take."""
 JOURNAL_GIVE_UP_S: Final = 2.0
 """Time after which a commit that cannot be made is given up and its waiters are told."""
+REFUSED_TRIES: Final = 5
+"""Tries to write what a run sent where the store fails in a way that nobody foresaw; then the run is ended."""
 JOURNAL_FULL_S: Final = 1.0
 """Time between two looks whether a full disk has space again."""
 JOURNAL_START_S: Final = 60.0
@@ -40,6 +42,14 @@ ENDS_CHAINS: Final = 1000
 """Chains of earlier starts whose ends are signed at a start; the others wait for the next one."""
 ENDS_RECORDS: Final = 50_000
 """Records that are followed for that, in all chains together; a chain has a thousand and a commit at most."""
+TAIL_RECORDS: Final = 1000
+"""Records at the end of the log that a start looks at: as many as lie between two signed heads."""
+TAIL_BYTES: Final = 16 * MIB
+"""Their data after which no more of them are read."""
+TAIL_PAGE: Final = 50
+"""Of these records, how many are read at once."""
+TAIL_CHAINS: Final = 100
+"""Chains whose newest heads a start looks at."""
 WITNESS_HANGS_S: Final = 10.0
 """Time that a witness may take for a head; then it is down, and the host goes on."""
 WITNESS_RETRY_S: Final = 1.0
@@ -66,6 +76,14 @@ REPLAY_PAGE: Final = 500
 """Records of a run, and rows of its deltas, that are read from the store at once."""
 REPLAY_PAGE_BYTES: Final = 1 * MIB
 """Bytes of deltas after which no further row of them is read at once; one row is 4 MiB at most."""
+RECORDS_PAGE_BYTES: Final = 4 * MIB
+"""Bytes of a run's records after which no further one is read at once, or answered in one page."""
+DRAFT_CHARACTERS: Final = 1 * MIB
+"""Text of one message that only comes as deltas which is kept to assemble it; the rest is counted."""
+DRAFTS_CHARACTERS: Final = 4 * MIB
+"""Texts and ids of all such messages of one run that are open at once; a run with more is ended."""
+DRAFTS_OF_RUN: Final = 1000
+"""Such messages of one run that are open at once; a run with more is ended."""
 RUNS_AT_ONCE: Final = 512
 """Runs that this host executes at the same time; more wait in the queue."""
 QUEUED_RUNS: Final = 10_000
@@ -80,6 +98,9 @@ INPUT_TEXT_BYTES: Final = 256 * KIB
 """Text of one message."""
 EVENT_NAME_CHARACTERS: Final = 512
 """Each name in an event: where it comes from, where it belongs, and who is behind it."""
+KEY_BYTES: Final = 1024
+"""Each of them in UTF-8, and each key of state and storage: PostgreSQL finds nothing by more than 2704 bytes, and an
+event is found by two of them."""
 EVENT_TIME_MAX_S: Final = 253_402_300_799
 """The latest time of an event, seconds of the epoch: the end of the year 9999, the last that RFC 3339 can write."""
 LEASE_S: Final = 15.0
@@ -88,6 +109,8 @@ LEASE_RENEW_S: Final = 5.0
 """Time between two renewals."""
 WORKER_START_S: Final = 10.0
 """Time a worker may take from its process start to its answer to initialize."""
+AGENT_GONE_S: Final = 3600.0
+"""Time that a message which a run gave back waits for an agent that nobody has any more; then it is dropped."""
 WORKER_STOP_S: Final = 2.0
 """Time a worker may take to answer that it stops, beyond the grace of its runs; then it is killed."""
 WORKER_CRASHES: Final = 5
@@ -255,6 +278,12 @@ EVENTS_IN_BATCH: Final = 500
 """Events that come in one request."""
 EVENTS_AT_ONCE: Final = 32
 """Events of one batch that are taken at the same time."""
+FILE_BYTES: Final = 100 * MIB
+"""One file of a workspace."""
+FILES_OF_WORKSPACE: Final = 1000
+"""Files of one workspace: what is known of each is in memory."""
+FILE_NAME_CHARACTERS: Final = 255
+"""The name of a file, and its media type."""
 LARGE_EVENTS_AT_ONCE: Final = 32
 """Bodies beyond `BODY_BYTES` that are received at the same time; more are refused."""
 LARGE_EVENTS_OF_CHANNEL: Final = 4
@@ -411,6 +440,8 @@ FILE_LINES: Final = 2000
 """Lines of a file that are read at once."""
 TOOL_TEXT_CHARACTERS: Final = 1_000_000
 """Text that one call writes into a file or an artifact."""
+ATTACHMENTS: Final = 32
+"""Artifacts that are attached to one message."""
 EXPRESSION_CHARACTERS: Final = 1000
 """What is calculated at once."""
 EXPRESSION_DEPTH: Final = 50

@@ -6,6 +6,7 @@ A lost run is replayed through the same machine that ran it, so that what its de
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import merge
+from typing import Final
 
 import msgspec
 import structlog
@@ -30,7 +31,9 @@ from bollard.host.store.delta_spans import split
 from bollard.host.store.rows import RunRow
 from bollard.protocol import JsonObject
 
-__all__ = ["Recovery", "Waiting", "facts_of"]
+__all__ = ["WENT_AWAY", "Recovery", "Waiting", "facts_of"]
+
+WENT_AWAY: Final = "the host that owned the run went away"
 
 _log = structlog.get_logger("bollard.recovery")
 _decode_facts = msgspec.json.Decoder(RunFacts).decode
@@ -49,6 +52,8 @@ class Waiting:
     event_id: str
     event: NewEvent
     agent_id: str
+    binding_id: str | None = None
+    """By which it came to the run that it had, where that was lost and may be repeated."""
 
 
 class Recovery:
@@ -135,7 +140,16 @@ class Recovery:
                     continue  # it came since the start, or retention dropped it
                 event_id, event = NewEvent.from_record(data)
                 agent_id = msgspec.json.decode(data).get("agent_id", "")
-                found.append(Waiting(workspace=row.workspace, event_id=event_id, event=event, agent_id=agent_id))
+                lost = None if row.run_id is None else self._store.run(row.run_id)
+                found.append(
+                    Waiting(
+                        workspace=row.workspace,
+                        event_id=event_id,
+                        event=event,
+                        agent_id=agent_id if lost is None else lost.agent_id,
+                        binding_id=None if lost is None else lost.binding_id,
+                    )
+                )
         return found
 
     def open_calls(self) -> list[ToolCallRow]:
@@ -166,6 +180,10 @@ class Recovery:
         )
         return Entry(records=[record])
 
+    def row(self, run_id: str) -> RunRow | None:
+        """A run as it stands on disk."""
+        return self._store.run(run_id)
+
     def replay(self, row: RunRow) -> RunState:
         """The state of a run as far as it got onto the disk."""
         facts = facts_of(row)
@@ -189,17 +207,30 @@ class Recovery:
                     yield Fact("message.delta", {}, seq, (_text_of(payload),))
             after = rows[-1].last_seq
 
-    def lost_entry(self, row: RunRow, reason: str) -> Entry:
-        """What ends a run whose host is gone: its messages, whole, and its end, under a new epoch."""
+    def _repeats(self, row: RunRow, facts: RunFacts, state: RunState) -> bool:
+        """Whether the event of a lost run gets another. Once: a run that ends its host would end it for ever. Whoever
+        waits for a child is lost too, an external one has its executor, and what a parked one asked for goes on."""
+        agent = self._agents.saved_one(row.agent_id, row.workspace)
+        if agent is None or not agent.repeatable or facts.adopts or facts.external or facts.parent_run_id is not None:
+            return False
+        return row.status in ("dispatching", "running") and state.cancel is None and state.terminal is None
+
+    def lost_entry(self, row: RunRow, reason: str, detail: str = WENT_AWAY, *, again: bool = False) -> Entry:
+        """What ends a run whose host is gone: its messages, whole, and its end, under a new epoch. With `again` its
+        event waits for another run, where its agent says so."""
         facts = facts_of(row)
         state = self.replay(row)
         epoch, now_ms = row.epoch + 1, self._clock.now_ms()
         seq = self._store.last_seq(row.run_id)
         lost, _ = step(state, Fact("run.cancelled", {"reason": reason}, seq))
-        ending = ending_of(lost, "lost", "the host that owned the run went away")
-        bodies: list[tuple[str, JsonObject]] = [("message.completed", body) for body in _with_flow(state)]
+        ending = ending_of(lost, "lost", detail)
+        bodies: list[tuple[str, JsonObject]] = []
+        if reason != "host.lost":  # somebody asked for it
+            bodies.append(("run.cancelled", {"reason": reason}))
+        bodies += [("message.completed", body) for body in _with_flow(state)]
         bodies += settled(state, ending)
-        bodies.append(("run.ended", ending.data()))
+        more: JsonObject = {"redispatch": True} if again and self._repeats(row, facts, state) else {}
+        bodies.append(("run.ended", ending.data() | more))
         records = [
             NewRecord(
                 workspace=facts.workspace,

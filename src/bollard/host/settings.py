@@ -41,7 +41,7 @@ _NUMBERS: Final = {
     "event_bytes": (1024, 1 << 30),
 }
 """The whole numbers among the settings, and from where to where they may go."""
-_LISTS: Final = frozenset({"egress_allow", "origins", "allowed_hosts", "trusted_proxies"})
+_LISTS: Final = frozenset({"egress_allow", "origins", "allowed_hosts", "trusted_proxies", "artifact_mime_types"})
 """Names, separated by `,` in the environment."""
 
 
@@ -128,6 +128,13 @@ class Settings:
     """Seconds that runs have to end by themselves when the host is stopped; then they are cancelled."""
     event_bytes: int = EVENT_BYTES
     """Bytes of the largest event, or batch of events, that is taken. More than small data becomes an artifact."""
+    artifact_days: float = 365.0
+    """Days for which artifacts are kept: what runners and tools make, and what came with events; 0 is for ever. Each
+    says when it ends, so a change counts for new ones. Files of workspaces are kept until they are deleted."""
+    artifact_mime_types: tuple[str, ...] = ("*/*",)
+    """Media types that artifacts may have, such as `image/*` and `text/plain`; `*/*` is all of them, and an empty list
+    none. What runners and tools make of another type is refused, and so is an event that would need one. Separated by
+    `,` in the environment."""
     retention: tuple[tuple[str, float], ...] = ()
     """Days after which the data of a kind of record is dropped, by kind, such as
     `message.completed=90,event.received=30`; headers and hashes stay, and a kind that is not named is kept. In
@@ -136,6 +143,9 @@ class Settings:
     witness: str = ""
     """Where signed heads of the log are written a second time: a file, or a pipe that another program reads. Empty is
     `witness/heads.jsonl` in the data directory; on another disk or machine it is worth more."""
+    broken_log: str = ""
+    """Nothing is written behind an end of the log that is not what was written: the host does not start, and says what
+    to call it, `chain:position`. With that name here it starts all the same, and an `audit.gap` record says so."""
     archive_days: float = 0.0
     """Days after which parts of the log are also written to compressed files in `archive` of the data directory, each
     with its signed head; 0 is never. It must come before `retention` drops anything."""
@@ -169,6 +179,10 @@ class Settings:
         if not 0 <= self.otel_ratio <= 1:
             raise SettingsError(f"otel_ratio is {self.otel_ratio}", hint="use a number from 0 to 1", field="otel_ratio")
         self._check_archive()
+        if not 0 <= self.artifact_days < _DAYS_MAX:
+            raise SettingsError(
+                f"artifact_days is {self.artifact_days}", hint=f"use days from 0 to {_DAYS_MAX}", field="artifact_days"
+            )
         if self.sandbox not in DEMANDS:
             raise SettingsError(
                 f"sandbox is {self.sandbox!r}", hint=f"use one of {', '.join(DEMANDS)}", field="sandbox"
@@ -236,7 +250,7 @@ def _converted(name: str, value: Any) -> Any:
             case _ if name in _LISTS:
                 parts = value.split(",") if isinstance(value, str) else value
                 return tuple(str(part).strip() for part in parts if str(part).strip())
-            case "grace_s" | "otel_ratio" | "archive_days" | "cost_per_day":
+            case "grace_s" | "otel_ratio" | "archive_days" | "artifact_days" | "cost_per_day":
                 return float(value)
             case "builtin_plugins" | "access_log" | "metrics_open":
                 return value if isinstance(value, bool) else _SWITCH[str(value).lower()]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -12,9 +13,11 @@ from bollard.host.errors import HostError
 from bollard.host.intake.intake import Intake
 from bollard.host.limits import WORKER_START_S
 from bollard.host.log.entries import Committed, Entry, Outcome
-from bollard.host.log.journal import Journal
-from bollard.host.recovery import Recovery, Waiting, facts_of
+from bollard.host.log.journal import Journal, passes
+from bollard.host.recovery import WENT_AWAY, Recovery, Waiting, facts_of
+from bollard.host.runs.backlog import Backlog
 from bollard.host.runs.hub import Hub
+from bollard.host.runs.machine import RunState
 from bollard.host.runs.stream_records import stream_record
 from bollard.host.store.rows import RunRow
 from bollard.host.telemetry.counts import RunCounts
@@ -47,6 +50,7 @@ class Takeover:
         hub: Hub,
         agents: AgentBook,
         intake: Intake,
+        backlog: Backlog,
         counts: RunCounts | None = None,
     ) -> None:
         self._recovery = recovery
@@ -54,6 +58,7 @@ class Takeover:
         self._hub = hub
         self._agents = agents
         self._intake = intake
+        self._backlog = backlog
         self._counts = counts or RunCounts()
         self.lost_are_ended = asyncio.Event()
         """Set when no run of an earlier incarnation counts as running any more."""
@@ -65,7 +70,8 @@ class Takeover:
         left = await self._insist(lambda: asyncio.to_thread(lambda: list(self._recovery.unfinished())))
         lost = [row for row in left if row.status != "queued"]
         for first in range(0, len(lost), _RECOVERED_AT_ONCE):
-            await asyncio.gather(*(self._end_lost(row) for row in lost[first : first + _RECOVERED_AT_ONCE]))
+            batch = lost[first : first + _RECOVERED_AT_ONCE]
+            await asyncio.gather(*(self._end(row, "host.lost", WENT_AWAY, again=True) for row in batch))
         self.lost_are_ended.set()
         await self._end_calls()
         rows: dict[tuple[str, str], list[RunRow]] = {}
@@ -86,48 +92,94 @@ class Takeover:
             await self._insist(lambda entry=entry: self._journal.commit(entry))
 
     async def _go_on(self, workspace: str, agent_id: str, rows: list[RunRow], messages: list[Waiting]) -> None:
-        """Runs that waited and what lost runs gave back, in the order the messages came."""
-        await self._agents.wait_for(agent_id, WORKER_START_S, workspace=workspace, hopeful=lambda: True)
+        """Runs that waited and what lost runs gave back, in the order the messages came, as soon as their agent is
+        there: its plugin may be slow, switched off for a while, or on a machine that comes back later."""
+        for row in rows:
+            self._backlog.expect(row.run_id, row.workspace, partial(self._stop, row))
+        await self._wait_for(workspace, agent_id, rows)
         for waiting in sorted([*rows, *messages], key=lambda waiting: waiting.event_id):  # ids are in order of arrival
             if isinstance(waiting, Waiting):
                 await self._dispatch(waiting)
-            else:
+            elif self._backlog.returns(waiting.run_id):
                 await self._queue_again(waiting)
         self._intake.returning.done(workspace, agent_id)
+
+    async def _wait_for(self, workspace: str, agent_id: str, rows: list[RunRow]) -> None:
+        """Until the agent is there, or nobody can say that it will be."""
+
+        def hopeful() -> bool:
+            if self._agents.saved_one(agent_id, workspace) is not None:
+                return True
+            return bool(rows) and not any(self._agents.is_gone(agent_id, row.runner_id, workspace) for row in rows)
+
+        there = await self._agents.wait_for(agent_id, WORKER_START_S, workspace=workspace, hopeful=lambda: True)
+        if there is None and hopeful():
+            _log.warning("runs and messages wait for an agent that is not there", agent=agent_id, workspace=workspace)
+            await self._agents.wait_for(agent_id, None, workspace=workspace, hopeful=hopeful)
 
     async def _dispatch(self, message: Waiting) -> None:
         agent = self._agents.get(message.agent_id, message.workspace)
         if agent is None:
-            _log.warning("a message waits for an agent that is gone", event_id=message.event_id, agent=message.agent_id)
+            self._intake.wait_for_agent(message.event, message.event_id, message.agent_id, message.workspace)
             return
-        await self._insist(lambda: self._intake.redispatch(message.event, message.event_id, agent))
+        await self._insist(lambda: self._intake.redispatch(message.event, message.event_id, agent, message.binding_id))
+
+    async def _stop(self, row: RunRow, reason: str) -> None:
+        """A run whose agent has not come back is stopped in the queue."""
+        await self._end(row, reason, "it was stopped in the queue")
 
     async def _queue_again(self, row: RunRow) -> None:
         queued = await self._insist(lambda: asyncio.to_thread(self._recovery.queued, row))
         if queued is None:
-            await self._end_lost(row)
+            await self._end(row, "host.lost", "its agent or its event is gone")
         else:
             self._intake.enter_again(queued)
 
-    async def _end_lost(self, row: RunRow) -> None:
+    async def _end(self, row: RunRow, reason: str, detail: str, *, again: bool = False) -> None:
         self._journal.remember(facts_of(row))
-        entry, outcome = await self._insist(lambda: self._try_to_end(row))
+        entry, outcome = await self._insist(lambda: self._try_to_end(row, reason, detail, again=again))
+        self._tell_of(row, entry, outcome)
+
+    async def end(self, run_id: str) -> RunState | None:
+        """End a run of this host of which the store takes nothing more, as far as it is on disk; how it stands then.
+
+        `None` where the store does not take that either: then the next start does it.
+        """
+        try:
+            row = await self._insist(lambda: asyncio.to_thread(self._recovery.row, run_id), passing=True)
+            if row is None:
+                return None
+            entry, outcome = await self._insist(lambda: self._try_to_end(row, "host.lost", WENT_AWAY), passing=True)
+            self._tell_of(row, entry, outcome)
+            return await self._insist(lambda: asyncio.to_thread(self._recovery.replay, row), passing=True)
+        except HostError as error:
+            _log.error("a run could not be ended", run=run_id, problem=error.message)
+            return None
+
+    def _tell_of(self, row: RunRow, entry: Entry, outcome: Outcome) -> None:
         if isinstance(outcome, Committed):
             ended = msgspec.json.decode(entry.records[-1].data, type=_Ended)
             self._counts.end(ended.status, ended.code)
             self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
         self._hub.end(row.run_id)
 
-    async def _try_to_end(self, row: RunRow) -> tuple[Entry, Outcome]:
+    async def _try_to_end(self, row: RunRow, reason: str, detail: str, *, again: bool = False) -> tuple[Entry, Outcome]:
         """Read anew each time: an owner that is not quite gone may have written once more before it lost the run."""
-        entry = await asyncio.to_thread(self._recovery.lost_entry, row, "host.lost")
+        entry = await asyncio.to_thread(self._recovery.lost_entry, row, reason, detail, again=again)
         return entry, await self._journal.commit(entry)
 
-    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Recovery is not given up: a run that nobody ends would stay open until the next start."""
+    async def _insist(self, step: Callable[[], Awaitable[T]], *, passing: bool = False) -> T:
+        """Recovery is not given up: a run that nobody ends would stay open until the next start.
+
+        With `passing` it is given up for a reason that does not pass.
+        """
+        tries = 0
         while True:
             try:
                 return await step()
             except HostError as error:
+                tries += 1
+                if passing and not passes(error, tries):
+                    raise
                 _log.warning("a run could not be recovered yet", problem=error.message)
                 await asyncio.sleep(_RETRY_S)
