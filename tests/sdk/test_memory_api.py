@@ -342,16 +342,32 @@ async def test_state_has_versions_and_compares_before_it_sets(inside):
     async def code(api: RunApi):
         assert (await api.state.get("conversation", "seed")).value == 1
         await refused(api.state.get("conversation", "k"), "not_found")
-        assert (await api.state.set("conversation", "k", "a", if_version=0)).version == 1
+        first = await api.state.set("conversation", "k", "a", if_version=0)
         conflict = await refused(api.state.set("conversation", "k", "b", if_version=0), "invalid_argument")
-        assert conflict.error.details["version"] == 1
-        assert (await api.state.set("conversation", "k", None, if_version=1)).version == 2
+        assert conflict.error.details == {"field": "if_version", "reason": "version", "version": first.version}
+        second = await api.state.set("conversation", "k", None, if_version=first.version)
         assert (await api.state.get("conversation", "k")).value is None
         assert (await api.state.delete("conversation", "k")).existed
         assert not (await api.state.delete("conversation", "k")).existed
-        assert (await api.state.set("conversation", "k", 1)).version == 3
+        third = await api.state.set("conversation", "k", 1, if_version=0)
+        for stale in (first, second):
+            await refused(api.state.set("conversation", "k", 2, if_version=stale.version), "invalid_argument")
+        assert not third.existed
 
     await inside(MemoryHost(state={"conversation": {"seed": 1}}), code)
+
+
+async def test_versions_are_later_from_write_to_write_and_count_nothing(inside):
+    clock = ManualClock()
+
+    async def code(api: RunApi):
+        versions: list[int | None] = []
+        for key, scope in (("k", "actor"), ("l", "actor"), ("k", "runner"), ("k", "actor")):
+            versions.append((await api.state.set(scope, key, 1, if_version=0, ttl=1)).version)
+            clock.advance(1)
+        assert sorted(set(versions)) == versions, "also where the value of before has expired"
+
+    await inside(MemoryHost(clock=clock), code)
 
 
 async def test_state_expires_on_the_hosts_clock(inside):
@@ -371,9 +387,10 @@ async def test_state_is_bounded_by_value_and_scope(inside):
     async def code(api: RunApi):
         await refused(api.state.set("actor", "k", "x" * limits.STATE_VALUE_BYTES), "payload_too_large")
         most = "x" * (limits.STATE_VALUE_BYTES - 2)
-        for number in range(16):
+        for number in range(15):
             await api.state.set("actor", f"k{number}", most)
-        await refused(api.state.set("actor", "one more", 1), "payload_too_large")
+        full = await refused(api.state.set("actor", "k15", most), "payload_too_large")  # keys count too
+        assert full.error.details == {"field": "value", "reason": "quota"}
         await api.state.set("actor", "k0", 1)
         await api.state.set("conversation", "k", 1)
 

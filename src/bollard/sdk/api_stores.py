@@ -39,7 +39,8 @@ def content_of(answer: BytesResult | ArtifactReadResult) -> bytes:
 
 
 class StateApi(Namespace):
-    """Small JSON values that outlive the run, by scope. Versions make compare-and-set possible."""
+    """Small JSON values that outlive the run, by scope. Versions make compare-and-set possible: no two values of a key
+    ever have the same, and they count nothing."""
 
     __slots__ = ()
 

@@ -23,7 +23,7 @@ REFUSALS: Final = 16
 class Outlet(Protocol):
     """Where results go. It takes a result or raises; a result whose `emit` raised was not sent.
 
-    Raises `ResultTooLarge`; may wait for credit and be cancelled there. A terminal result is taken without waiting.
+    Raises `ResultTooLarge`; may wait for credit or room and be cancelled there. A small terminal result does not wait.
     """
 
     def offer_text(self, text: str) -> bool:

@@ -44,17 +44,20 @@ def page_of(names: list[str], prefix: str, cursor: str | None, limit: int) -> Ke
 
 
 class StateStore:
-    """JSON values by scope key; each write of a key has a version of its own, also after a delete."""
+    """JSON values by scope key. Each write has a version of its own and a later one than all before it, of any key and
+    also after a delete: like a host's, versions tell values apart and count nothing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._scopes: dict[str, dict[str, StateValue]] = {}
-        self._versions: dict[tuple[str, str], int] = {}
+        self._known: set[tuple[str, str]] = set()
+        """Keys that were ever written."""
+        self._newest = 0
 
     def seed(self, scope_key: str, values: Mapping[str, JsonValue]) -> None:
         """Values that are there before any run; what is there already stays."""
         for key, value in values.items():
-            if key not in self._live(scope_key) and (scope_key, key) not in self._versions:
+            if (scope_key, key) not in self._known:
                 self._put(scope_key, key, value, None)
 
     def snapshot(self, scope_key: str) -> JsonObject:
@@ -74,10 +77,10 @@ class StateStore:
         if size > limits.STATE_VALUE_BYTES:
             message = f"value: {size} bytes exceed {limits.STATE_VALUE_BYTES}"
             raise api_failure("payload_too_large", message, {"field": "value"})
-        total = size + sum(json_size(held.value) for key, held in live.items() if key != request.key)
-        if total > limits.STATE_SCOPE_BYTES:
-            message = f"the scope would hold {total} bytes, {limits.STATE_SCOPE_BYTES} are allowed"
-            raise api_failure("payload_too_large", message, {"field": "value"})
+        held = {key: json_size(other.value) for key, other in live.items()} | {request.key: size}
+        if sum(len(key.encode()) + size for key, size in held.items()) > limits.STATE_SCOPE_BYTES:
+            message = f"value: the scope would hold more than {limits.STATE_SCOPE_BYTES} bytes"
+            raise api_failure("payload_too_large", message, {"field": "value", "reason": "quota"})
         existed = request.key in live
         return Written(version=self._put(scope_key, request.key, request.value, request.ttl), existed=existed)
 
@@ -97,17 +100,19 @@ class StateStore:
         return held
 
     def _put(self, scope_key: str, key: str, value: JsonValue, ttl: int | None) -> int:
-        version = self._versions.get((scope_key, key), 0) + 1
-        self._versions[scope_key, key] = version
+        self._newest += 1
+        self._known.add((scope_key, key))
         expires_at = None if ttl is None else self._clock.now() + ttl
-        self._scopes.setdefault(scope_key, {})[key] = StateValue(value=value, version=version, expires_at=expires_at)
-        return version
+        held = StateValue(value=value, version=self._newest, expires_at=expires_at)
+        self._scopes.setdefault(scope_key, {})[key] = held
+        return held.version
 
     def _compare(self, live: dict[str, StateValue], key: str, if_version: int | None) -> None:
         current = live[key].version if key in live else 0
         if if_version is not None and if_version != current:
-            message = f"if_version: {key} has version {current}, not {if_version}"
-            raise api_failure("invalid_argument", message, {"field": "if_version", "version": current})
+            now = f"has version {current}" if current else "is not there"
+            details: JsonObject = {"field": "if_version", "reason": "version", "version": current}
+            raise api_failure("invalid_argument", f"if_version: the value {now}", details)
 
 
 class Blobs:
