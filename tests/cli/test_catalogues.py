@@ -37,6 +37,7 @@ DYNAMIC = (
     "failure.",
     "runs.column.",
     "skills.column.",
+    "files.column.",
     "bindings.column.",
     "capabilities.column.",
     "capabilities.flow.",

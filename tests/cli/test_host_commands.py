@@ -118,6 +118,26 @@ def test_a_rebuild_needs_data(bollard) -> None:
     assert (done.code, done.err.splitlines()[0]) == (2, "bollard: nowhere is not a folder")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("log", "rebuild"), ("audit", "verify", "--public-key", "ab" * 32), ("backup", "b.zip"), ("export", "e.zip")],
+)
+def test_what_works_on_a_log_makes_none_where_there_is_none(bollard, tmp_path, command: tuple[str, ...]) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = bollard(*command, "--data", str(empty))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"bollard: {empty} holds no database\nhint: ")
+    assert list(empty.iterdir()) == []
+
+
+def test_a_rebuild_of_a_database_without_a_log_is_refused(bollard, tmp_path) -> None:
+    (tmp_path / "bollard.db").touch()
+    done = bollard("log", "rebuild", "--data", str(tmp_path))
+    assert (done.code, done.err.splitlines()[0]) == (2, "bollard: the database is empty")
+    assert (tmp_path / "bollard.db").stat().st_size == 0
+
+
 def test_a_question_of_a_run_is_answered_from_elsewhere(host, bollard, started) -> None:
     access = {"permissions": {"tools": ["call"]}, "resources": {"tools": {"add": ["tool:builtin/ask_user"]}}}
     asks = {"agent_id": "asks", "runner_id": "plugin:bollard/demo/default", "policy": {"access": access}}

@@ -18,12 +18,16 @@ def talked(host, bollard) -> str:
 
 @pytest.fixture
 def artifact(host) -> str:
+    return brought(host, "upload-1")
+
+
+def brought(host, name: str) -> str:
     """An artifact: what an event carried that is no JSON."""
     headers = {
         "authorization": f"Bearer {host.token}",
         "content-type": "application/octet-stream",
         "ce-specversion": "1.0",
-        "ce-id": "upload-1",
+        "ce-id": name,
         "ce-source": "/tests",
         "ce-type": "upload.done",
     }
@@ -72,3 +76,11 @@ def test_what_cannot_be_fetched_leaves_no_file(host, bollard, tmp_path) -> None:
     assert (refused.code, list(tmp_path.iterdir())) == (4, [])
     elsewhere = bollard("artifacts", "get", "art_nowhere", str(tmp_path / "no" / "content"), **host.variables)
     assert elsewhere.code == 2
+
+
+def test_an_artifact_is_removed_before_its_time(host, bollard) -> None:
+    artifact = brought(host, "upload-2")
+    told = bollard("artifacts", "remove", artifact, "--text", **host.variables)
+    assert (told.code, told.out.strip()) == (0, f"artifact {artifact} removed")
+    for command in ("show", "remove"):
+        assert bollard("artifacts", command, artifact, **host.variables).code == 4

@@ -114,6 +114,7 @@ def test_two_hosts_cannot_share_a_data_directory(host, bollard) -> None:
         (("--workers", "0"), {}, 2, "the settings cannot work: workers is 0"),
         (("--database", "mysql://x"), {}, 2, "the settings cannot work: the database is not a PostgreSQL URL"),
         (("--plugins", "nowhere"), {}, 2, "nowhere does not exist"),
+        ((), {"BOLLARD_RETENTION": "mesage.completed=3"}, 2, "the settings cannot work: retention names 'mesage.compl"),
         (("--port", "many"), {}, 2, "the value of --port cannot be used"),
     ],
 )
@@ -126,6 +127,29 @@ def test_what_cannot_work_is_one_sentence_and_a_hint(
     assert done.err.startswith(f"bollard: {sentence}")
     assert done.err.splitlines()[1].startswith("hint: ")
     assert len(done.err.splitlines()) == 2
+
+
+def test_a_log_whose_end_was_changed_is_gone_on_with_only_when_somebody_says_so(bollard, new_host) -> None:
+    host = new_host().start()
+    agent = {"agent_id": "mine", "runner_id": "plugin:bollard/demo/default"}
+    assert bollard("agents", "save", "-", stdin=json.dumps(agent), **host.variables).code == 0
+    assert host.signal(signal.SIGTERM) == 0
+    with sqlite3.connect(host.data / "bollard.db") as database:
+        database.execute("UPDATE records SET data = X'7b7d' WHERE id = (SELECT max(id) FROM records)")
+        chain, position = database.execute("SELECT chain, position FROM records ORDER BY id DESC").fetchone()
+        count = database.execute("SELECT count(*) FROM records").fetchone()
+    name = f"{chain}:{position}"
+    for variables in ({}, {"BOLLARD_JOURNAL": "thread"}, {"BOLLARD_BROKEN_LOG": "another:1"}):
+        done = bollard("up", "--port", "0", "--data", str(host.data), **variables)
+        assert (done.code, done.out) == (4, "")
+        assert done.err.startswith("bollard: nothing is written behind this end of the log: ")
+        assert done.err.endswith(f"BOLLARD_BROKEN_LOG={name}\n")
+        assert database.execute("SELECT count(*) FROM records").fetchone() == count
+    host.start(BOLLARD_BROKEN_LOG=name)
+    assert host.signal(signal.SIGTERM) == 0
+    assert database.execute("SELECT count(*) FROM records WHERE type = 'audit.gap'").fetchone() == (1,)
+    database.close()
+    host.start()
 
 
 def test_data_of_a_newer_version_is_refused(bollard, new_host) -> None:

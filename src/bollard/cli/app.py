@@ -46,6 +46,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "channels": LazyCommand(module="bollard.cli.channels_commands", help="channels"),
         "models": LazyCommand(module="bollard.cli.models_commands", help="models"),
         "skills": LazyCommand(module="bollard.cli.skills_commands", help="skills"),
+        "files": LazyCommand(module="bollard.cli.files_commands", help="files"),
         "knowledge": LazyCommand(module="bollard.cli.knowledge_commands", help="knowledge"),
         "approvals": LazyCommand(module="bollard.cli.approvals_commands", help="approvals"),
         "audit": LazyCommand(module="bollard.cli.audit_commands", help="audit"),

@@ -1,4 +1,4 @@
-"""`bollard artifacts …`: what is known of an artifact, and its content in a file."""
+"""`bollard artifacts …`: what is known of an artifact, its content in a file, and its end."""
 
 import hashlib
 import os
@@ -55,6 +55,15 @@ def get(
     return shell.tell(
         {"artifact_id": artifact, "file": file, "bytes": size}, shell.text("artifacts.kept", file=file, size=size)
     )
+
+
+@app.command("remove", cls=Command, help="artifacts.remove")
+def remove(ctx: typer.Context, artifact: ArtifactId, url: UrlOption = None, token: TokenOption = None) -> int:
+    import asyncio
+
+    shell: Shell = ctx.obj
+    answer = asyncio.run(find_host(url, token, os.environ).delete(_path(artifact)))
+    return shell.tell(answer, shell.text("artifacts.removed", artifact=artifact))
 
 
 def _path(artifact: str, rest: str = "") -> str:

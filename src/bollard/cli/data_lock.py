@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from bollard.cli.errors import UsageProblem
+from bollard.trust import make_folder
 
 __all__ = ["DataLock"]
 
@@ -20,7 +21,7 @@ class DataLock:
     def take(cls, data: Path) -> Self:
         """Make the directory if need be and lock it; raises `UsageProblem`."""
         try:
-            data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(data, 0o700)  # with its name on disk: all that is acknowledged is in there
             descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error

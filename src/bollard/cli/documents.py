@@ -21,6 +21,7 @@ __all__ = [
     "BINDINGS",
     "CAPABILITIES",
     "CHANNELS",
+    "FILES",
     "KNOWLEDGE",
     "RUNNERS",
     "SKILLS",
@@ -78,5 +79,6 @@ RUNNERS = DocumentKind(path="/api/v1/runners", key="runner_id")
 BINDINGS = DocumentKind(path="/api/v1/bindings", key="binding_id")
 CHANNELS = DocumentKind(path="/api/v1/channels", key="channel_id")
 SKILLS = DocumentKind(path="/api/v1/skills", key="skill_id")
+FILES = DocumentKind(path="/api/v1/files", key="file_id")
 KNOWLEDGE = DocumentKind(path="/api/v1/knowledge", key="kb_id")
 CAPABILITIES = DocumentKind(path="/api/v1/capabilities", key="id")

@@ -42,6 +42,8 @@ DEV_LOOK_S: Final = 0.3
 """Time between two looks at the files of a plugin under development."""
 DEV_KEEP_S: Final = 15.0
 """Time between two signs of life to the host that runs it; the host waits for a minute."""
+FILE_BYTES: Final = 100 * 1024 * 1024
+"""The largest file that `bollard files add` sends: what a host takes."""
 KNOWLEDGE_FILES: Final = 10_000
 """Files that one `bollard knowledge put` sends."""
 KNOWLEDGE_FILE_BYTES: Final = 32 * 1024 * 1024

@@ -1,15 +1,13 @@
 """`bollard log rebuild`: makes the projections anew from the log, while no host runs on the data directory."""
 
-import os
 from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from bollard.cli.app import Command, Group
-from bollard.cli.errors import UsageProblem
 from bollard.cli.shell import Shell
+from bollard.cli.store_options import DatabaseOption, DataOption, chosen_store, store_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,34 +25,25 @@ def log() -> None:
 @app.command("rebuild", cls=Command, help="log.rebuild")
 def rebuild(
     ctx: typer.Context,
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="up.option.data")] = None,
-    database: Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")] = None,
+    data: DataOption = None,
+    database: DatabaseOption = None,
 ) -> int:
-    try:
-        from bollard.cli.data_lock import DataLock
-        from bollard.cli.host_problems import problem_of
-        from bollard.host.clock import SystemClock
-        from bollard.host.errors import HostError
-        from bollard.host.log.rebuild import rebuild as rebuild_log
-        from bollard.host.settings import read_settings
-        from bollard.host.store.opening import choose_store
-    except ImportError as error:
-        if (error.name or "").startswith("bollard"):
-            raise
-        raise UsageProblem("error.no_host", "hint.no_host", module=error.name) from error
     shell: Shell = ctx.obj
-    with ExitStack() as stack:
-        try:
-            settings = read_settings(os.environ, Path(), {"data": data, "database": database})
-            if not settings.data.is_dir():
-                raise UsageProblem("error.no_folder", "hint.no_data", path=settings.data)
-            stack.callback(DataLock.take(settings.data).close)
-            store = choose_store(settings.database, settings.data, SystemClock())
-            store.open()
-            stack.callback(store.close)
-            count = rebuild_log(store, _progress(shell, stack))
-        except HostError as error:
-            raise problem_of(error) from error
+    with store_problems(), ExitStack() as stack:
+        from bollard.cli.data_lock import DataLock
+        from bollard.host.backup.copying import Source, readable_snapshot
+        from bollard.host.clock import SystemClock
+        from bollard.host.log.rebuild import rebuild as rebuild_log
+        from bollard.host.store.opening import choose_store
+
+        settings = chosen_store(data, database)
+        # To open a store where there is none would make an empty one.
+        readable_snapshot(Source(database=settings.database, data=settings.data)).close()
+        stack.callback(DataLock.take(settings.data).close)
+        store = choose_store(settings.database, settings.data, SystemClock(), alone=True)
+        store.open()
+        stack.callback(store.close)
+        count = rebuild_log(store, _progress(shell, stack))
     return shell.tell({"records": count}, shell.text("log.rebuilt", count=count))
 
 

@@ -57,7 +57,7 @@ def _upgrade(database: str, data: Path) -> None:
 
     with ExitStack() as stack:
         stack.callback(DataLock.take(data).close)
-        store = choose_store(database, data, SystemClock())
+        store = choose_store(database, data, SystemClock(), alone=True)
         store.open()
         store.close()
 

@@ -9,6 +9,7 @@ from bollard.cli.text.en_US.audit import AUDIT
 from bollard.cli.text.en_US.capabilities import CAPABILITIES
 from bollard.cli.text.en_US.commands import COMMANDS
 from bollard.cli.text.en_US.errors import ERRORS
+from bollard.cli.text.en_US.files import FILES
 from bollard.cli.text.en_US.help import HELP
 from bollard.cli.text.en_US.host import CODES, HOST
 from bollard.cli.text.en_US.identity import IDENTITY
@@ -34,6 +35,7 @@ TEXT: Final[Mapping[str, str]] = MappingProxyType(
         **APPROVALS,
         **AUDIT,
         **CAPABILITIES,
+        **FILES,
         **IDENTITY,
         **KNOWLEDGE,
         **MCP,

@@ -24,6 +24,8 @@ READING: Final = {
     "not kept.",
     "artifacts.id": "The artifact's id, as records and messages name it.",
     "artifacts.file": "Where to write it; - for standard output.",
+    "artifacts.remove": "Delete an artifact before its time.\n\nWhoever refers to it finds none from then on.",
+    "artifacts.removed": "artifact {artifact} removed",
     "artifacts.kept": "wrote {file} ({size} bytes)",
     "error.content": "the content of {artifact} is not what the host says it is",
     "hint.content": "fetch it again; if that does not help, the host's disk may be damaged",

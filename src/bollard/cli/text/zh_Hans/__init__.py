@@ -9,6 +9,7 @@ from bollard.cli.text.zh_Hans.audit import AUDIT
 from bollard.cli.text.zh_Hans.capabilities import CAPABILITIES
 from bollard.cli.text.zh_Hans.commands import COMMANDS
 from bollard.cli.text.zh_Hans.errors import ERRORS
+from bollard.cli.text.zh_Hans.files import FILES
 from bollard.cli.text.zh_Hans.help import HELP
 from bollard.cli.text.zh_Hans.host import CODES, HOST
 from bollard.cli.text.zh_Hans.identity import IDENTITY
@@ -34,6 +35,7 @@ TEXT: Final[Mapping[str, str]] = MappingProxyType(
         **APPROVALS,
         **AUDIT,
         **CAPABILITIES,
+        **FILES,
         **IDENTITY,
         **KNOWLEDGE,
         **MCP,

@@ -16,6 +16,8 @@ HOST: Final = {
     "`bollard agents` lists them": "`bollard agents` 会列出它们",
     "the runner of agent {agent} is not there": "智能体 {agent} 的运行器不在",
     "no binding takes this event": "没有绑定接收此事件",
+    "it waited for a run of agent {agent} and got none": "它等待智能体 {agent} 的运行，但没有得到",
+    "`bollard audit show --type event.dropped` says why": "`bollard audit show --type event.dropped` 会说明原因",
     "there is no such binding": "没有这个绑定",
     "`bollard bindings` lists them": "`bollard bindings` 会列出它们",
     "`bollard resolve` says why, binding by binding": "`bollard resolve` 会逐个绑定地说明原因",

@@ -23,6 +23,8 @@ READING: Final = {
     "artifacts.get": "把制品的内容写入文件。\n\n会校验摘要；不一致的内容不会保留。",
     "artifacts.id": "制品的 ID，见于记录和消息。",
     "artifacts.file": "写到哪里；- 表示标准输出。",
+    "artifacts.remove": "提前删除一个制品。\n\n此后引用它的地方都找不到它。",
+    "artifacts.removed": "制品 {artifact} 已移除",
     "artifacts.kept": "已写入 {file}（{size} 字节）",
     "error.content": "{artifact} 的内容与主机所说的不一致",
     "hint.content": "请重新获取；如仍不行，主机的磁盘可能已损坏",
