@@ -18,7 +18,19 @@ def exhaust_memory() -> None:
         ctypes.memset(libc.malloc(16 << 20), 1, 16 << 20)
 
 
-@runner(label="Faulty", capabilities=["interrupt"])
+async def read_much(ctx: RunContext, times: int) -> int:
+    """Read a mebibyte so many times at once; how often it came whole."""
+
+    async def content():
+        for _ in range(2):
+            yield b"x" * (512 * 1024)
+
+    stored = await ctx.api.artifacts.write("a.bin", "application/octet-stream", content())
+    reads = [ctx.api.artifacts.read(stored.artifact_id, offset=0, length=1024 * 1024) for _ in range(times)]
+    return sum(not read.has_more for read in await asyncio.gather(*reads))
+
+
+@runner(label="Faulty", capabilities=["interrupt"], permissions={"artifacts": ["write", "read", "metadata"]})
 async def faulty(ctx: RunContext):  # noqa: C901 -- one case for each fault
     match ctx.event.data["fault"]:
         case "segfault":
@@ -82,6 +94,27 @@ async def faulty(ctx: RunContext):  # noqa: C901 -- one case for each fault
             yield ctx.delta("curious")
             while True:
                 await asyncio.gather(*(ctx.api.host.info() for _ in range(500)), return_exceptions=True)
+        case "lingers":
+            try:
+                yield ctx.completed("done")
+                yield ctx.finish()
+            finally:
+                await asyncio.sleep(3600)
+        case "lingers_deaf":
+            try:
+                yield ctx.completed("done")
+                yield ctx.finish()
+            finally:
+                while True:
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.sleep(3600)
+        case "reads":
+            yield ctx.completed(f"{await read_much(ctx, 30)} read")
+        case "large":
+            yield ctx.completed("x" * 1_000_000)
+        case "yes":
+            talker = await asyncio.create_subprocess_exec("yes")
+            yield ctx.completed(f"{talker.pid}")
         case "giant":
             yield ctx.completed("x" * (2 * 1024 * 1024))
         case "none":

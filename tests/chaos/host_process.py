@@ -38,6 +38,7 @@ class HostProcess:
         deadline_s: dict[str, float] | None = None,
         retention_s: dict[str, float] | None = None,
         housekeeping_s: float = HOUSEKEEPING_S,
+        database: str = "",
         environment: dict[str, str] | None = None,
         inside: list[str] | None = None,
         seen_at: Path | None = None,
@@ -57,7 +58,9 @@ class HostProcess:
             "deadline_s": deadline_s or {},
             "retention_s": retention_s or {},
             "housekeeping_s": housekeeping_s,
+            "database": database,
         }
+        self._database = database
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
         self._output = 0
@@ -179,7 +182,7 @@ class HostProcess:
         return found
 
     def open_store(self) -> Store:
-        store = choose_store("", self.data, SystemClock())
+        store = choose_store(self._database, self.data, SystemClock())
         store.open()
         return store
 

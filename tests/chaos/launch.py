@@ -57,6 +57,7 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     settings = Settings(
         data=Path(options["data"]),
+        database=options["database"],
         plugins=tuple(Path(path) for path in options["plugins"]),
         builtin_plugins=False,
         port=options["port"],

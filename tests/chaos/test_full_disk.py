@@ -143,8 +143,8 @@ async def _fill_and_free(disk, chaos, prefix):
 
 
 async def _until_nothing_can_be_written(disk, host):
-    """The host gives its reserve to what runs; that is taken too. What a failed commit leaves may be a reserve again, and
-    the host is ready for a moment: that is taken as well."""
+    """The host gives its reserve to what runs; that is taken too. What a failed commit leaves may be a reserve again,
+    and the host is ready for a moment: that is taken as well."""
     before = (health := await host.health())["journal"]["failures"]
     async with host.awaiting("a commit that fails, and a host that is not ready"):
         while health["journal"]["failures"] == before or health["ready"]:

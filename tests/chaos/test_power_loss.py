@@ -7,10 +7,13 @@ as a power loss could have left them: everything flushed, and a part of the rest
 import asyncio
 import contextlib
 import json
+import os
 import random
 import shutil
 import sqlite3
 import struct
+import subprocess
+import sys
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -384,6 +387,20 @@ async def test_the_keys_of_a_host_survive_a_power_loss_after_its_last_acknowledg
     assert len(keys) == 3
     ((_, image),) = recording.images([recording.told.place()], None, images)
     assert {path.name: path.read_bytes() for path in image.glob("keys/*")} == keys
+
+
+def test_the_data_directory_of_a_first_start_survives_a_power_loss(disk_shim, tmp_path):
+    log, root = tmp_path / "disk.log", tmp_path / "disk"
+    root.mkdir()
+    watched = {"LD_PRELOAD": str(disk_shim), "CHAOS_DISK_ROOT": str(root), "CHAOS_DISK_LOG": str(log)}
+    take = "import sys; from bollard.cli.data_lock import *; from pathlib import Path; DataLock.take(Path(sys.argv[1]))"
+    command = [sys.executable, "-c", take, str(root / "state" / "data")]
+    subprocess.run(command, check=True, env={**os.environ, **watched})
+    disk = Disk(root)
+    for op in read_ops(log):
+        disk.follow(op)
+    disk.after_a_power_loss(None, tmp_path / "image")
+    assert (tmp_path / "image" / "state" / "data").is_dir()
 
 
 async def test_contents_that_a_record_names_survive_a_power_loss(recording, images):

@@ -132,3 +132,52 @@ async def test_a_message_that_is_answered_with_silence_is_a_failure_and_another_
     event = {"source": "t", "id": "1", "type": "schedule.triggered", "agent": "faulty", "data": {"fault": "silent"}}
     run_id = (await host.client.post("/api/v1/events", event))["run_id"]
     assert await _ended(host, run_id) == "completed"
+
+
+@pytest.mark.requirement("P11-46")
+async def test_much_that_a_worker_asks_for_and_says_at_once_is_no_fault(host, plugin_path):
+    worker = host.worker(plugin_path("faulty"))
+    async with host.awaiting("the end of runs that read and say much"):
+        reads, *said = await asyncio.gather(
+            host.client.run("faulty", {"fault": "reads"}),
+            *(host.client.run("faulty", {"fault": "large"}) for _ in range(20)),
+        )
+    assert _end(reads)["status"] == "completed", reads[-1]
+    (message,) = [record["data"]["message"] for record in reads if record["type"] == "message.completed"]
+    assert message["content"] == "30 read"
+    assert [_end(records)["status"] for records in said] == ["completed"] * 20
+    assert host.worker(plugin_path("faulty")) == worker, "it is the same one"
+
+
+@pytest.mark.requirement("P11-55")
+async def test_code_after_the_last_result_is_stopped_and_one_that_is_deaf_costs_its_worker(host, plugin_path):
+    worker = host.worker(plugin_path("faulty"))
+    records = await host.client.run("faulty", {"fault": "lingers"})
+    assert _end(records)["status"] == "completed"
+    async with host.awaiting("the worker to have no run"):
+        while await _runs_of_faulty(host):  # noqa: ASYNC110 -- another process
+            await asyncio.sleep(0.05)
+    assert worker.is_running()
+    records = await host.client.run("faulty", {"fault": "lingers_deaf"})
+    assert _end(records)["status"] == "completed"
+    await _gone(worker)
+    again = await host.client.run("faulty", {"fault": "none"})
+    assert _end(again)["status"] == "completed", "a new worker takes what comes"
+
+
+async def test_a_program_that_prints_without_end_holds_up_nobody(host):
+    records = await host.client.run("faulty", {"fault": "yes"})
+    assert _end(records)["status"] == "completed"
+    async with host.awaiting("a word of how much was dropped"):
+        while not any("lines were dropped" in line for line in await _log_of_faulty(host)):
+            await _good_run(host)
+    again = await host.client.run("faulty", {"fault": "none"})
+    assert _end(again)["status"] == "completed", "nor its own worker"
+
+
+async def _runs_of_faulty(host):
+    return sum(each["runs"] for each in (await host.client.get("/api/v1/plugins/local/faulty"))["processes"])
+
+
+async def _log_of_faulty(host):
+    return [line["text"] for line in (await host.client.get("/api/v1/plugins/local/faulty/logs?limit=500"))["items"]]
