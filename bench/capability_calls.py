@@ -71,6 +71,8 @@ class CallBench:
             released=_nobody_hears,
             stopping=_nobody_hears,
             misbehaved=_nobody_hears,
+            overstays=_nobody_hears,
+            unwritable=_nobody_hears,
         )
 
     async def begin(self, number: int) -> LiveRun:
@@ -135,7 +137,7 @@ async def calling(data: Path) -> AsyncGenerator[CallBench]:
         bench.close()
 
 
-def _nobody_hears(run: LiveRun) -> None:
+def _nobody_hears(run: LiveRun, *_: object) -> None:
     del run
 
 

@@ -64,6 +64,9 @@ class CountingSink:
     def called(self, call: RunCall) -> None:
         call.answer(HostInfo(host_version="bench", protocol=1).to_wire())
 
+    def crowded(self, call: RunCall, times: int) -> None:
+        self.faults.append(f"{times} calls too many: {call.action}")
+
     def struck(self, strike: Strike) -> None:
         self.faults.append(strike.detail)
 

@@ -59,6 +59,7 @@ def test_every_setting_has_its_heading_and_its_default(pages: dict[str, Any]) ->
     for name in known:
         section = page.prose.split(f"## {name}\n")[1].split("\n## ")[0]
         value = getattr(defaults, name)
+        value = ",".join(value) if isinstance(value, tuple) and value else value
         shown = {"": "empty", "()": "none", "True": "`true`", "False": "`false`"}.get(str(value), f"`{value}`")
         assert f"Default: {shown}" in " ".join(section.split()), name
         assert f"BOLLARD_{name.upper()}" in section, name
