@@ -10,8 +10,10 @@ from bollard.host.clock import ManualClock
 from bollard.host.engine.boundary import Cancel, Engine
 from bollard.host.engine.local import LocalEngine
 from bollard.host.limits import LEASE_S
+from bollard.host.log.entries import Committed, Entry, FencedOff
 from bollard.host.log.journal import Journal
 from bollard.host.store.boundary import Lease, Store
+from bollard.host.store.rows import RunRow
 
 Make = Callable[[str], tuple[Engine, Journal]]
 ENGINES = ["local"]
@@ -125,3 +127,126 @@ async def test_a_host_is_among_those_that_are_present(engines: Make, scribe: Any
     await engine.renew(["run_1"])
     (here,) = [host for host in engine.presence() if host.incarnation == engine.incarnation]
     assert (here.runs, here.seen_ms) == (1, clock.now_ms())
+
+
+# --- leases: the epoch in the store decides, and their time is a hint to those who look for owners that are gone ---
+
+VALID, RUN_OUT = 60_000, -60_000
+"""How long a lease lasts from now on, in milliseconds."""
+
+
+def row_of(store: Store) -> RunRow:
+    row = store.run("run_1")
+    assert row is not None
+    return row
+
+
+def let_last(store: Store, owner: str, left_ms: int) -> None:
+    """The lease of the run ends then, by the store's clock."""
+    until_ms = store.now_ms() + left_ms
+    with store.write() as transaction:
+        assert transaction.renew_leases(owner, ["run_1"], until_ms) == {"run_1"}
+    assert row_of(store).lease_until_ms == until_ms
+
+
+def note(scribe: Any, seq: int, epoch: int) -> Entry:
+    """What an owner writes about the run."""
+    record = scribe.record(scribe.facts(), "note", {"epoch": epoch}, seq, epoch=epoch)
+    return Entry(records=[record], fence=("run_1", epoch))
+
+
+async def claimed(engine: Engine, journal: Journal, scribe: Any) -> None:
+    """A run that this engine owns under its first epoch; its third record is the claim."""
+    await journal.commit(scribe.first(scribe.facts(), epoch=0))
+    assert await engine.claim("run_1", 1, [scribe.record(scribe.facts(), "run.claimed", {}, 3)])
+
+
+@pytest.mark.parametrize("left_ms", [VALID, RUN_OUT])
+@pytest.mark.parametrize("epoch", [0, 1])
+async def test_a_claim_whose_epoch_is_not_newer_is_refused_however_old_the_lease_is(
+    engines: Make, store: Store, scribe: Any, epoch: int, left_ms: int
+) -> None:
+    (owner, journal), (other, _) = engines("i1"), engines("i2")
+    await claimed(owner, journal, scribe)
+    let_last(store, "i1", left_ms)
+    before = row_of(store)
+    for engine in (other, owner):
+        assert not await engine.claim("run_1", epoch, [scribe.record(scribe.facts(), "note", {}, 4, epoch=epoch)])
+    assert row_of(store) == before
+    assert store.last_seq("run_1") == 3, "nothing was written"
+    assert await journal.commit(note(scribe, 4, epoch=1)) == Committed(), "its owner goes on"
+
+
+@pytest.mark.parametrize("left_ms", [VALID, RUN_OUT])
+async def test_the_next_epoch_takes_the_run_and_its_old_owner_writes_nothing_after_that(
+    engines: Make, store: Store, scribe: Any, left_ms: int
+) -> None:
+    """Of a valid lease too: the next start of a host takes what the last one held, and waits for nothing to run out."""
+    (old, old_journal), (new, new_journal) = engines("i1"), engines("i2")
+    await claimed(old, old_journal, scribe)
+    let_last(store, "i1", left_ms)
+    assert await new.claim("run_1", 2, [scribe.record(scribe.facts(), "run.claimed", {}, 4, epoch=2)])
+    taken = row_of(store)
+    assert (taken.owner, taken.epoch) == ("i2", 2)
+    assert await old_journal.commit(note(scribe, 5, epoch=1)) == FencedOff()
+    deltas = Entry(deltas=[scribe.deltas(scribe.facts(), 5, ["late"])], fence=("run_1", 1))
+    assert await old_journal.commit(deltas) == FencedOff()
+    assert not await old.claim("run_1", 2, [scribe.record(scribe.facts(), "note", {}, 5, epoch=2)])
+    assert await old.renew(["run_1"]) == {"run_1"}
+    assert row_of(store) == taken, "it did not even move the lease of the new owner"
+    assert store.last_seq("run_1") == 4
+    assert await new_journal.commit(note(scribe, 5, epoch=2)) == Committed()
+
+
+async def test_a_renewal_moves_the_end_of_a_lease_and_leaves_the_rest_of_the_run_alone(
+    engines: Make, store: Store, scribe: Any
+) -> None:
+    engine, journal = engines("i1")
+    await claimed(engine, journal, scribe)
+    let_last(store, "i1", 1)
+    before = row_of(store)
+    asked_ms = store.now_ms()
+    assert await engine.renew(["run_1"]) == set()
+    after = row_of(store)
+    assert after.lease_until_ms is not None
+    assert asked_ms <= after.lease_until_ms - LEASE_S * 1000 <= store.now_ms(), "on the store's own clock"
+    assert (after.owner, after.epoch, after.status) == (before.owner, before.epoch, before.status)
+    assert await journal.commit(note(scribe, 4, epoch=1)) == Committed()
+
+
+async def test_nobody_keeps_a_run_that_has_ended_or_is_anothers_by_renewing_it(
+    engines: Make, store: Store, scribe: Any
+) -> None:
+    (owner, journal), (other, _) = engines("i1"), engines("i2")
+    await claimed(owner, journal, scribe)
+    before = row_of(store)
+    assert await other.renew(["run_1", "run_x"]) == {"run_1", "run_x"}
+    assert row_of(store) == before
+    ended = scribe.record(scribe.facts(), "run.ended", {"status": "completed"}, 4)
+    assert await journal.commit(Entry(records=[ended], fence=("run_1", 1))) == Committed()
+    assert await owner.renew(["run_1"]) == {"run_1"}
+
+
+async def test_what_an_owner_writes_while_it_is_replaced_is_there_at_the_claim_or_never(
+    engines: Make, store: Store, scribe: Any
+) -> None:
+    (old, journal), (new, _) = engines("i1"), engines("i2")
+    await claimed(old, journal, scribe)
+    told: list[int] = []
+    under_way = asyncio.Event()
+
+    async def write_until_fenced() -> None:
+        seq = 4
+        while await journal.commit(note(scribe, seq, epoch=1)) == Committed():
+            told.append(seq)
+            under_way.set()
+            seq += 1
+
+    writing = asyncio.create_task(write_until_fenced())
+    await under_way.wait()
+    claim = scribe.record(scribe.facts(), "run.claimed", {}, 1_000_000, epoch=2)
+    assert await new.claim("run_1", 2, [claim])
+    at_the_claim = [record.seq for record in store.records_of_run("run_1", 3, 10_000)]
+    await writing
+    assert [record.seq for record in store.records_of_run("run_1", 3, 10_000)] == at_the_claim
+    assert at_the_claim == [*told, 1_000_000], "all that it was told is there, and nothing else"
