@@ -1,0 +1,189 @@
+"""F19, R09: an event that its runner cannot stand is tried once and ends with a reason. What waits behind it and what
+runs beside it goes on, also when the host dies with it."""
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+from tests.chaos import poison
+
+from bollard.host.limits import WORKER_CRASHES
+from bollard.host.simulator.ledger import run_problems
+
+SOFT = [*poison.RAISED, *poison.UNSENDABLE, "no_result", "recursion"]
+"""What ends its run and leaves its worker alone."""
+SAID = {
+    "raises": "RuntimeError: as always",
+    "unspeakable": "Unspeakable: ",
+    "surrogate_error": "RuntimeError: half a ",
+    "exits": "SystemExit: 3",
+    "no_result": "yielded a int",
+    "recursion": "RecursionError: ",
+    **dict.fromkeys(poison.UNSENDABLE, "value: is not JSON: "),
+}
+"""What is said of some of them."""
+UNREADABLE = {"nan": float("nan"), "infinite": 1e999, "integer": 10**400, "half": "\ud800"}
+"""Events that are no JSON, and never become any."""
+
+
+class Lanes:
+    """Events of several conversations, in the order in which they are sent; and what became of each."""
+
+    def __init__(self, host, folder):
+        self.host = host
+        self._effects = folder / "effects"
+        self._effects.touch()
+        self.runs = {}
+        """The first run of each event, by its name."""
+
+    async def send(self, lane, *kinds, agent="poison", count=0):
+        """One event of each kind into a conversation, without waiting for any; their names."""
+        names = [f"{lane}-{count + number}-{kind}" for number, kind in enumerate(kinds)]
+        for name, kind in zip(names, kinds, strict=True):
+            data = {"kind": kind, "name": name, "effects": str(self._effects)}
+            event = {"source": "poison", "id": name, "type": "message.received", "text": "go", "conversation": lane}
+            found = await self.host.client.post("/api/v1/events", {**event, "agent": agent, "data": data})
+            self.runs[name] = found["run_id"]
+        return names
+
+    async def end(self, name):
+        """How the first run of an event ended, once it has: what is said to its reader, which is what is on record."""
+        run_id = self.runs[name]
+        async with (
+            self.host.awaiting(f"the end of {name}"),
+            self.host.client.request("GET", f"/api/v1/runs/{run_id}/stream") as answer,
+        ):
+            records = [json.loads(record.json) async for record in answer.events()]
+        (end,) = [record["data"] for record in records if record["type"] == "run.ended"]
+        row = await self.host.client.get(f"/api/v1/runs/{run_id}")
+        assert (row["status"], row.get("status_reason")) == (end["status"], end.get("code")), name
+        return end
+
+    async def ended_well(self, names):
+        for name in names:
+            assert (await self.end(name))["status"] == "completed", name
+
+    def attempts(self):
+        """The events in the order in which their runner began with them."""
+        return self._effects.read_text().split()
+
+    async def attempted(self, name, times=1):
+        """Until a runner has begun with an event so many times."""
+        async with self.host.awaiting(f"attempt {times} of {name}"):
+            while self.attempts().count(name) < times:  # noqa: ASYNC110 -- another process
+                await asyncio.sleep(0.02)
+
+    def problems(self):
+        store = self.host.open_store()
+        try:
+            return run_problems(store)
+        finally:
+            store.close()
+
+
+@pytest.fixture
+async def lanes(make_host, scripted, plugin_path, tmp_path):
+    host = make_host(scripted, plugin_path("poison"))
+    await host.start()
+    await host.ready("scripted", "poison")
+    return Lanes(host, tmp_path)
+
+
+async def _good_run(host):
+    """A run of another plugin."""
+    records = await host.client.run("scripted", {"deltas": 40})
+    assert records[-1]["data"]["status"] == "completed", records[-1]
+
+
+async def _refused(host, name, value):
+    """An event that cannot be read is answered with a reason, and is no event."""
+    event = {"source": "poison", "id": name, "type": "message.received", "text": "go", "agent": "poison"}
+    body = {**event, "conversation": "together", "data": {"value": value}}
+    async with host.client.request("POST", "/api/v1/events", body) as answer:
+        assert answer.status == 400, name
+        error = (await answer.json())["error"]
+    assert (error["code"], error["retryable"]) == ("invalid_argument", False), name
+    assert "the body is not JSON" in error["message"], name
+
+
+async def test_what_raises_or_is_no_json_fails_once_and_holds_up_neither_its_queue_nor_its_worker(lanes, plugin_path):
+    worker = lanes.host.worker(plugin_path("poison"))
+    alone = {kind: await lanes.send(kind, kind, "good", "good") for kind in SOFT}
+    together = await lanes.send("together", *(each for kind in SOFT for each in (kind, "good")))
+    for name, value in UNREADABLE.items():
+        await _refused(lanes.host, name, value)
+    await _good_run(lanes.host)
+    bad = [(kind, names[0]) for kind, names in alone.items()] + list(zip(SOFT, together[::2], strict=True))
+    for kind, name in bad:
+        end = await lanes.end(name)
+        assert (end["status"], end["code"]) == ("failed", "runner.error"), name
+        assert end["error"], name
+        assert SAID.get(kind, "") in end["error"]
+    for names in (*(names[1:] for names in alone.values()), together[1::2]):
+        await lanes.ended_well(names)
+    assert sorted(lanes.attempts()) == sorted(lanes.runs), "each was tried once"
+    assert [name for name in lanes.attempts() if name in together] == together, "in their order"
+    assert lanes.host.worker(plugin_path("poison")) == worker, "it is the same one"
+
+
+async def test_what_ends_its_worker_is_tried_once_and_the_queue_goes_on_with_a_new_one(lanes, repeats):
+    host = lanes.host
+    assert len(poison.FATAL) == WORKER_CRASHES - 1, "one more within a minute is a plugin's last, as documented"
+    for number in range(repeats):
+        names = await lanes.send(f"room{number}", *(each for kind in poison.FATAL for each in (kind, "good")))
+        for bad, good in zip(names[::2], names[1::2], strict=True):
+            await _good_run(host)
+            end = await lanes.end(bad)
+            assert (end["status"], end["code"]) == ("failed", "runner.crashed"), bad
+            assert end["error"], bad
+            await lanes.ended_well([good])
+        assert lanes.attempts() == list(lanes.runs), "each was tried once, in their order"
+        assert (await host.until_plugin("poison", "ready"))["problem"] is None
+        await host.kill()
+        await host.start()  # nothing of it is tried again
+        await host.ready("scripted", "poison")
+    await lanes.ended_well(await lanes.send("room0", "good", count=100))
+    assert lanes.attempts() == list(lanes.runs)
+    await host.kill()
+    assert not (found := lanes.problems()), "\n".join(found[:10])
+
+
+async def _save(host, agent, *, repeatable):
+    body = {"runner_id": "plugin:local/poison/default", "repeatable": repeatable}
+    async with host.client.request("PUT", f"/api/v1/agents/{agent}", body) as answer:
+        assert answer.status in (200, 201), await answer.json()
+
+
+async def test_what_its_host_dies_of_is_not_tried_again_or_once_where_that_is_safe_and_the_queue_goes_on(
+    lanes, repeats
+):
+    host = lanes.host
+    await _save(host, "once", repeatable=False)
+    await _save(host, "twice", repeatable=True)
+    for number in range(repeats):
+        await host.ready("once", "twice")
+        once = await lanes.send(f"once{number}", "hold", "raises", "good", agent="once")
+        twice = await lanes.send(f"twice{number}", "hold", "raises", "good", agent="twice")
+        await lanes.attempted(once[0])
+        await lanes.attempted(twice[0])
+        await host.kill()
+        await host.start()
+        await lanes.attempted(twice[0], times=2)
+        await lanes.ended_well([once[2]])
+        assert not {twice[1], twice[2]} & set(lanes.attempts()), "the second attempt has the place of the first"
+        await host.kill()
+        await host.start()
+        await lanes.ended_well([twice[2]])
+        for names in (once, twice):
+            end = await lanes.end(names[0])
+            assert (end["status"], end["code"]) == ("failed", "host.lost")
+            assert "went away" in end["error"]
+            assert (await lanes.end(names[1]))["code"] == "runner.error"
+        assert (await lanes.end(twice[0])).get("redispatch") is True
+        tried = Counter(lanes.attempts())
+        assert [tried[name] for name in (*once, *twice)] == [1, 1, 1, 2, 1, 1]
+        await _good_run(host)
+        assert (await host.plugin("poison"))["status"] == "ready"
+    await host.kill()
+    assert not (found := lanes.problems()), "\n".join(found[:10])
