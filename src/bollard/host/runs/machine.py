@@ -288,6 +288,7 @@ _CROWDED: Final = (
     f"more than {DRAFTS_OF_RUN} messages, or more than {DRAFTS_CHARACTERS} characters of them, came as deltas and were"
     " not completed: complete each message with message.completed"
 )
+_WORKER_ENDED: Final = "the worker ended while the run was active"
 
 EndCause = Literal["answered", "refused", "lost", "grace", "broken", "no_worker"]
 """Why the host ends a run now: the worker answered, refused or vanished, its grace is over, it broke the protocol three
@@ -332,7 +333,7 @@ def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
         case "refused":
             return _failed("runner.protocol", detail or "the worker refused the run")
         case "lost":
-            return _failed("runner.crashed", detail or "the worker ended while the run was active")
+            return _failed("runner.crashed", f"{_WORKER_ENDED}: {detail}" if detail else _WORKER_ENDED)
         case "no_worker":
             return _failed("host.overloaded", detail or "no worker was available")
         case "grace":
