@@ -284,6 +284,8 @@ FILES_OF_WORKSPACE: Final = 1000
 """Files of one workspace: what is known of each is in memory."""
 FILE_NAME_CHARACTERS: Final = 255
 """The name of a file, and its media type."""
+PURGED_STATE_LISTED: Final = 200
+"""Values that the answer to a purge of state names; all are counted."""
 LARGE_EVENTS_AT_ONCE: Final = 32
 """Bodies beyond `BODY_BYTES` that are received at the same time; more are refused."""
 LARGE_EVENTS_OF_CHANNEL: Final = 4

@@ -24,6 +24,7 @@ TAGS: Final[Mapping[str, str]] = {
     "conversations": "What was said.",
     "approvals": "What agents ask people to allow, and the answers.",
     "artifacts": "What runs made.",
+    "state": "What runs keep for later runs.",
     "audit": "What happened, as evidence, and what vouches for it.",
     "channels": "Where events come from and answers go.",
     "plugins": "Installing, updating and watching plugins.",

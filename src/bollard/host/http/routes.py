@@ -56,12 +56,14 @@ from bollard.host.http.runs import Runs
 from bollard.host.http.runtimes import RUNTIME_RESOURCES
 from bollard.host.http.secrets import Secrets
 from bollard.host.http.skills import Skills
+from bollard.host.http.state import StateControl
 from bollard.host.http.ticket_routes import Tickets
 from bollard.host.http.tickets import TicketBook
 from bollard.host.http.watching import RequestWatch
 from bollard.host.identity.audience import Audience
 from bollard.host.limits import EVENT_BYTES
 from bollard.host.log.journal import Journal
+from bollard.host.log.state_removal import StatePurger
 from bollard.host.runapi.reach import ArtifactReach
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.external import ExternalRuns
@@ -87,6 +89,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Bindings,
     Conversations,
     Artifacts,
+    StateControl,
     ApprovalRoutes,
     Audit,
     Plugins,
@@ -191,6 +194,7 @@ class Api:
             Bindings(bindings, keeper, pages),
             Conversations(store, pages, audience),
             Artifacts(store, blobs, clock, audience, journal),
+            StateControl(StatePurger(store, journal, clock)),
             ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),
             McpGateway(
                 Talking(core=core, agents=agents, rows=rows, clock=clock),

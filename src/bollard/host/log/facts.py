@@ -9,9 +9,11 @@ import msgspec
 from bollard.trust import canonical_sha256
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bollard.protocol import StateScope
 
-__all__ = ["DeliverTo", "RunFacts", "scope_key"]
+__all__ = ["DeliverTo", "RunFacts", "owned_scope_key", "owner_of", "scope_key"]
 
 
 class DeliverTo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,17 +62,21 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def scope_key(facts: RunFacts, scope: StateScope) -> str:
     """Whose state it is (§4): two agents never share state by accident."""
-    parts: dict[str, str | None] = {
-        "scope": scope,
-        "workspace": facts.workspace,
-        "bot": facts.bot,
-        "agent": facts.agent_id,
-        "runner": facts.runner_id,
-    }
+    return owned_scope_key(facts.workspace, scope, owner_of(facts, scope))
+
+
+def owner_of(facts: RunFacts, scope: StateScope) -> dict[str, str]:
+    """Who has the state of this scope in a run, beside its workspace."""
+    parts: dict[str, str | None] = {"bot": facts.bot, "agent": facts.agent_id, "runner": facts.runner_id}
     if scope == "conversation":
         parts |= {"conversation": facts.conversation, "thread": facts.thread}
     elif scope == "actor":
         parts |= {"actor_type": facts.actor_type, "actor_id": facts.actor_id}
     elif scope == "subject":
         parts |= {"subject_type": facts.subject_type, "subject_id": facts.subject_id}
-    return canonical_sha256({key: value for key, value in parts.items() if value is not None})
+    return {key: value for key, value in parts.items() if value is not None}
+
+
+def owned_scope_key(workspace: str, scope: str, owner: Mapping[str, str]) -> str:
+    """The digest of it. The workspace is never what an owner says."""
+    return canonical_sha256({**owner, "scope": scope, "workspace": workspace})

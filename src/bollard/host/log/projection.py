@@ -15,7 +15,7 @@ from bollard.host.log.actions import ACTIONS
 from bollard.host.log.areas import area_key
 from bollard.host.log.artifacts import ARTIFACTS, raw_artifact, uploaded
 from bollard.host.log.deliveries import DELIVERIES, queued_failure, queued_message
-from bollard.host.log.facts import RunFacts, scope_key
+from bollard.host.log.facts import RunFacts, owned_scope_key, scope_key
 from bollard.host.log.flow_bits import flow_in
 from bollard.host.log.steering import STEERING
 from bollard.host.store.rows import (
@@ -285,6 +285,9 @@ class Projector:
         return [PutState(state)]
 
     def _state_deleted(self, row: RecordRow, data: JsonObject) -> list[Change]:
+        if row.run_id is None:  # purged: the run that wrote the value may have ended long ago
+            owner = cast("dict[str, str]", data["owner"])
+            return [DropState(owned_scope_key(row.workspace, _text(data, "scope"), owner), _text(data, "key"))]
         facts = self._runs.get(row.run_id or "")
         if facts is None:
             return []

@@ -28,6 +28,7 @@ from bollard.host.store.rows import (
     StateRow,
     StorageRow,
     TranscriptRow,
+    WrittenState,
 )
 
 __all__ = ["Lease", "RecordQuery", "RunQuery", "Store", "TranscriptQuery", "WriteTransaction"]
@@ -301,6 +302,12 @@ class Store(Protocol):
 
     def states(self, scope_key: str, after_key: str, limit: int, now_ms: int | None = None) -> list[StateRow]:
         """By key, those after `after_key` that have not expired."""
+        ...
+
+    def written_states(
+        self, workspace: str, after: tuple[str, str], limit: int, now_ms: int | None = None
+    ) -> list[WrittenState]:
+        """All of a workspace that have not expired, by scope key and key, those after `after`; with who wrote them."""
         ...
 
     def storage(self, area_key: str, key: str) -> StorageRow | None: ...

@@ -32,6 +32,7 @@ from bollard.host.store.rows import (
     StateRow,
     StorageRow,
     TranscriptRow,
+    WrittenState,
 )
 from bollard.segments import is_prefix
 
@@ -234,6 +235,29 @@ class MemoryStore:
             rows = self._tables.state.rows.values()
             found = [row for row in rows if row.scope_key == scope_key and row.key > after_key and _alive(row, now)]
         return sorted(found, key=lambda row: row.key)[:limit]
+
+    def written_states(
+        self, workspace: str, after: tuple[str, str], limit: int, now_ms: int | None = None
+    ) -> list[WrittenState]:
+        now = self.now_ms() if now_ms is None else now_ms
+        with self._lock:
+            places = ((row.scope_key, row.key) for row in self._tables.state.rows.values())
+            rows = [self._tables.state.rows[place] for place in sorted(place for place in places if place > after)]
+            alive = [row for row in rows if row.workspace == workspace and _alive(row, now)]
+            return [self._with_writer(row) for row in alive[:limit]]
+
+    def _with_writer(self, row: StateRow) -> WrittenState:
+        records = self._tables.log.after(None, row.version - 1, 1)
+        of_state = (each for each in records if (each.workspace, each.type) == (row.workspace, "state.updated"))
+        record = next((each for each in of_state if each.id == row.version), None)
+        return WrittenState(
+            scope_key=row.scope_key,
+            key=row.key,
+            scope=row.scope,
+            version=row.version,
+            run_id=None if record is None else record.run_id,
+            data=None if record is None else record.data,
+        )
 
     def storage(self, area_key: str, key: str) -> StorageRow | None:
         with self._lock:

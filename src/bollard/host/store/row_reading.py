@@ -20,6 +20,7 @@ from bollard.host.store.rows import (
     StateRow,
     StorageRow,
     TranscriptRow,
+    WrittenState,
 )
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "read_storage",
     "read_tool_calls",
     "read_transcript",
+    "read_written_states",
 ]
 
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -66,6 +68,7 @@ read_states: Final = _reader(StateRow)
 read_storage: Final = _reader(StorageRow)
 read_tool_calls: Final = _reader(ToolCallRow)
 read_transcript: Final = _reader(TranscriptRow)
+read_written_states: Final = _reader(WrittenState)
 
 _PREVIEW: Final = OutboxRow.__struct_fields__.index("preview")
 _OBSERVED: Final = RecordRow.__struct_fields__.index("observed")

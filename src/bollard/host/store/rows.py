@@ -48,6 +48,7 @@ __all__ = [
     "Steering",
     "StorageRow",
     "TranscriptRow",
+    "WrittenState",
 ]
 
 
@@ -209,6 +210,18 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int
     flow: int = 0
     """What it was made of, as bits of `Flow`."""
+
+
+class WrittenState(msgspec.Struct, frozen=True, kw_only=True):
+    """A state value without what it says, and the record whose id is its version, where that is one which writes
+    state. A version that was counted may be the id of a record that has nothing to do with it."""
+
+    scope_key: str
+    key: str
+    scope: str
+    version: int
+    run_id: str | None
+    data: bytes | None
 
 
 class StorageRow(msgspec.Struct, frozen=True, kw_only=True):

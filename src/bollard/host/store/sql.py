@@ -28,6 +28,7 @@ from bollard.host.store.row_reading import (
     read_storage,
     read_tool_calls,
     read_transcript,
+    read_written_states,
 )
 from bollard.host.store.rows import (
     ENDED,
@@ -46,6 +47,7 @@ from bollard.host.store.rows import (
     StateRow,
     StorageRow,
     TranscriptRow,
+    WrittenState,
 )
 from bollard.host.store.sql_writes import SqlTransaction
 
@@ -242,6 +244,12 @@ class SqlStore:
     def states(self, scope_key: str, after_key: str, limit: int, now_ms: int | None = None) -> list[StateRow]:
         now = self.now_ms() if now_ms is None else now_ms
         return read_states(self._database.read(statements.STATES, (scope_key, after_key, now, limit)))
+
+    def written_states(
+        self, workspace: str, after: tuple[str, str], limit: int, now_ms: int | None = None
+    ) -> list[WrittenState]:
+        now = self.now_ms() if now_ms is None else now_ms
+        return read_written_states(self._database.read(statements.WRITTEN_STATES, (workspace, *after, now, limit)))
 
     def storage(self, area_key: str, key: str) -> StorageRow | None:
         found = read_storage(self._database.read(statements.STORAGE, (area_key, key)))

@@ -337,6 +337,11 @@ FIND_STATE: Final = select("state", StateRow, "WHERE scope_key = ? AND key = ?")
 _ALIVE: Final = "(expires_ms IS NULL OR expires_ms > ?)"
 STATE: Final = select("state", StateRow, f"WHERE scope_key = ? AND key = ? AND {_ALIVE}")
 STATES: Final = select("state", StateRow, f"WHERE scope_key = ? AND key > ? AND {_ALIVE} ORDER BY key LIMIT ?")
+WRITTEN_STATES: Final = (
+    "SELECT s.scope_key, s.key, s.scope, s.version, r.run_id, r.data FROM state s "  # noqa: S608 -- our own names
+    "LEFT JOIN records r ON r.id = s.version AND r.workspace = s.workspace AND r.type = 'state.updated' WHERE "
+    f"s.workspace = ? AND (s.scope_key, s.key) > (?, ?) AND {_ALIVE} ORDER BY s.scope_key, s.key LIMIT ?"
+)
 STORAGE: Final = select("storage", StorageRow, "WHERE area_key = ? AND key = ?")
 STORAGES: Final = select("storage", StorageRow, "WHERE area_key = ? AND key > ? ORDER BY key LIMIT ?")
 KEPT: Final = select("kept", KeptRow, f"WHERE kind = ? AND workspace = ? AND id = ? AND {_ALIVE}")

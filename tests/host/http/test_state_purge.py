@@ -1,0 +1,77 @@
+"""`POST /api/v1/state/purge` of a real host: who may, what is refused, and what is told."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bollard.host.settings import Settings
+
+PURGE = "/api/v1/state/purge"
+KEEPER = """
+    from bollard.sdk import RunContext, runner
+
+    @runner(name="default", label="Keeper")
+    async def keeper(ctx: RunContext):
+        yield ctx.state("conversation", ctx.input.text, "kept")
+        yield ctx.completed("kept")
+"""
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
+    keeper: Path = tmp_path_factory.mktemp("plugins") / "keeper.py"
+    keeper.write_text(textwrap.dedent(KEEPER), encoding="utf-8")
+    return Settings(
+        data=tmp_path_factory.mktemp("data"), plugins=(plugin, keeper), builtin_plugins=False, port=0, grace_s=0.5
+    )
+
+
+def kept(api: Any, key: str) -> str:
+    """A run that has kept a value."""
+    api.until_health(lambda health: health["plugins"]["keeper"]["status"] == "ready")
+    run_id: str = api.tell("keeper", key, conversation=f"room of {key}").json["run_id"]
+    assert api.read(run_id)[-1].type == "run.ended"
+    return run_id
+
+
+def test_a_purge_names_what_it_found_and_is_answered_again_as_the_first_time(api: Any) -> None:
+    run_id = kept(api, "a")
+    kept(api, "b")
+    item = {"scope": "conversation", "key": "a", "run_id": run_id}
+    looked = api.post(PURGE, {"run_id": run_id, "dry_run": True})
+    expected = {"dry_run": True, "matched": 1, "deleted": 0, "kept": 0, "unknown": 0, "items": [item]}
+    assert (looked.status, looked.json) == (200, expected)
+    first = api.post(PURGE, {"run_id": run_id}, idempotency_key="once")
+    assert first.json == {**expected, "dry_run": False, "deleted": 1}
+    again = api.post(PURGE, {"run_id": run_id}, idempotency_key="once")
+    assert (again.json, again.headers["idempotency-replayed"]) == (first.json, "true")
+    assert api.post(PURGE, {"run_id": run_id}).json["matched"] == 0
+    (said,) = api.get("/api/v1/audit?type=state.deleted").json["items"]
+    assert (said["subject"], said["actor"]) == ("a", "admin-token")
+    assert api.post(PURGE, {"agent_id": "keeper", "source": "api"}).json["deleted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "body"),
+        ({"dry_run": True}, "body"),
+        ({"source": None}, "body"),
+        ({"source": ""}, "source"),
+        ({"actor": {"type": "user"}}, "actor.id"),
+        ({"everything": True}, "everything"),
+    ],
+    ids=str,
+)
+def test_a_purge_of_nobody_in_particular_is_refused(api: Any, body: dict[str, Any], field: str) -> None:
+    answer = api.post(PURGE, body)
+    assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
+    assert answer.error["details"]["field"] == field
+
+
+def test_a_purge_needs_the_right_that_operators_have(api: Any) -> None:
+    for rights, status in ((["audit.read", "artifacts.write"], 403), (["state.write"], 200)):
+        token = api.post("/api/v1/keys", {"name": "k", "rights": rights}).json["token"]
+        assert api.post(PURGE, {"source": "web"}, token=token).status == status
