@@ -43,6 +43,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "events": LazyCommand(module="bollard.cli.events_commands", help="events"),
         "conversations": LazyCommand(module="bollard.cli.conversations_commands", help="conversations"),
         "artifacts": LazyCommand(module="bollard.cli.artifacts_commands", help="artifacts"),
+        "state": LazyCommand(module="bollard.cli.state_commands", help="state"),
         "channels": LazyCommand(module="bollard.cli.channels_commands", help="channels"),
         "models": LazyCommand(module="bollard.cli.models_commands", help="models"),
         "skills": LazyCommand(module="bollard.cli.skills_commands", help="skills"),

@@ -23,6 +23,7 @@ from bollard.cli.text.en_US.rules import RULES
 from bollard.cli.text.en_US.runtimes import RUNTIMES
 from bollard.cli.text.en_US.secrets import SECRETS
 from bollard.cli.text.en_US.skills import SKILLS
+from bollard.cli.text.en_US.state import STATE
 from bollard.cli.text.en_US.upkeep import UPKEEP
 
 __all__ = ["CODES", "HOST", "TEXT"]
@@ -47,6 +48,7 @@ TEXT: Final[Mapping[str, str]] = MappingProxyType(
         **RUNTIMES,
         **SECRETS,
         **SKILLS,
+        **STATE,
         **UPKEEP,
     }
 )

@@ -23,6 +23,7 @@ from bollard.cli.text.zh_Hans.rules import RULES
 from bollard.cli.text.zh_Hans.runtimes import RUNTIMES
 from bollard.cli.text.zh_Hans.secrets import SECRETS
 from bollard.cli.text.zh_Hans.skills import SKILLS
+from bollard.cli.text.zh_Hans.state import STATE
 from bollard.cli.text.zh_Hans.upkeep import UPKEEP
 
 __all__ = ["CODES", "HOST", "TEXT"]
@@ -47,6 +48,7 @@ TEXT: Final[Mapping[str, str]] = MappingProxyType(
         **RUNTIMES,
         **SECRETS,
         **SKILLS,
+        **STATE,
         **UPKEEP,
     }
 )
