@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from itertools import product
+from itertools import count, product
 
 import pytest
 
@@ -43,6 +43,7 @@ PARAMS = {
 KINDS = ("another plugin's run", "a finished run", "a run that never was", "a run's id, almost")
 FORGIVEN = 2
 """Calls for a run that is not the channel's which one channel may make: the third ends it."""
+_NUMBERS = count()
 IDENTITY = ("run_id", "plugin", "workspace", "actor_id", "agent")
 
 
@@ -185,19 +186,68 @@ async def test_an_envelope_that_claims_an_identity_is_refused_and_strikes_its_ow
     assert [record["data"]["strike"] for record in records if record["type"] == "result.rejected"] == [1, 2]
 
 
+async def _hear(host, person, room, *calls, source="web"):
+    """What the one plugin was answered in a run of somebody's message."""
+    event = {"source": source, "type": "message.received", "agent": "evil0", "text": "go", "conversation": room}
+    event |= {"id": f"e{next(_NUMBERS)}", "actor": {"id": person}, "data": {"calls": [*calls]}}
+    run_id = (await host.client.post("/api/v1/events", event))["run_id"]
+    async with host.awaiting(f"the end of a run for {person}"):
+        records = await _ledger(host, run_id)
+    (said,) = [record["data"]["message"]["content"] for record in records if record["type"] == "message.completed"]
+    return run_id, json.loads(said)
+
+
 @pytest.mark.requirement("P07-07")
 async def test_what_another_users_run_kept_is_not_found_byte_for_byte(evil_host):
-    """The same plugin, another person: state and history of one conversation are nothing to the other (F49)."""
-    host = await evil_host(2)
-    mine = [_call("state.set"), _call("state.get")]
-    _, kept, _ = await _say(host, "evil0", calls=mine)
-    assert _codes(kept) == ["ok", "ok"]
-    reads = [_call("state.get"), _call("history.page", conversation_id="room of evil0"), _call("history.page")]
-    _, theirs, _ = await _say(host, "evil1", calls=[*reads, _call("state.get", key="never was")])
+    """One plugin, two people: state and history of a conversation are nothing to another, and what belongs to a person
+    is nothing to another one in the same room either (F49)."""
+    host = await evil_host(1)
+    own = [_call(f"state.{verb}", scope="actor") for verb in ("set", "get")]
+    for room in ("eve's", "shared"):
+        _, kept = await _hear(host, "eve", room, *own, _call("state.set"))
+        assert _codes(kept) == ["ok", "ok", "ok"]
+    reads = [_call("state.get"), _call("history.page", conversation_id="eve's"), _call("history.page")]
+    _, theirs = await _hear(host, "ann", "ann's", *reads, _call("state.get", key="never was"))
     assert _codes(theirs) == ["not_found", "not_found", "ok", "not_found"]
     assert theirs[0] == theirs[3], "what another has and what nobody has get the same bytes"
-    assert "evil0" not in theirs[2]
+    assert "eve's" not in theirs[2]
     assert "poison" not in json.dumps(theirs)
+
+    persons = [_call("state.get", scope="actor", key=key) for key in ("k", "never was")]
+    _, beside = await _hear(host, "ann", "shared", *persons, _call("state.list", scope="actor"))
+    assert _codes(beside) == ["not_found", "not_found", "ok"]
+    assert beside[0] == beside[1]
+    assert json.loads(beside[2])["result"]["keys"] == []
+
+
+async def test_what_a_poisoner_wrote_is_purged_by_its_source_and_nothing_else_is(evil_host):
+    host = await evil_host(1)
+    good = [_call("state.set", scope=scope, key=f"{scope} of ann", value="good") for scope in ("conversation", "actor")]
+    await _hear(host, "ann", "shared", *good, _call("state.set", key="won back"))
+    bad = [_call("state.set"), _call("state.set", scope="actor"), _call("state.set", key="won back")]
+    poisoner, _ = await _hear(host, "eve", "shared", *bad, source="guestbook")
+    await _hear(host, "ann", "shared", _call("state.set", key="won back", value="good"))
+    seen = [_call("state.get"), *(_call("state.get", key=key) for key in ("won back", "conversation of ann"))]
+    seen.append(_call("state.get", scope="actor", key="actor of ann"))
+    _, before = await _hear(host, "ann", "shared", *seen)
+    assert ["poison" in answer for answer in before] == [True, False, False, False]
+
+    path, wanted = "/api/v1/state/purge", {"source": "guestbook"}
+    found = await host.client.post(path, {**wanted, "dry_run": True})
+    assert (found["matched"], found["deleted"], found["unknown"]) == (2, 0, 0)
+    assert sorted((item["scope"], item["key"]) for item in found["items"]) == [("actor", "k"), ("conversation", "k")]
+    assert {item["run_id"] for item in found["items"]} == {poisoner}
+    assert (await host.client.post(path, wanted))["deleted"] == 2
+    _, after = await _hear(host, "ann", "shared", *seen)
+    assert _codes(after) == ["not_found", "ok", "ok", "ok"]
+    assert after[1:] == before[1:], "nothing of hers was touched"
+    _, gone = await _hear(host, "eve", "shared", _call("state.get", scope="actor"))
+    assert _codes(gone) == ["not_found"]
+    await host.kill()
+    await host.start()
+    await host.ready("evil0")
+    assert (await _hear(host, "ann", "shared", *seen))[1] == after
+    assert (await host.client.post(path, wanted))["matched"] == 0
 
 
 @pytest.mark.requirement("P06-11")
