@@ -35,7 +35,7 @@ _ENDLESS = {"bollard plugin dev": b"Try it in another terminal"}
 _LAST_AGENT = {"bollard up --plugins shout.py": b"shout is ready"}
 _NEEDS_HOST = re.compile(
     r"^(\$ |    )?(.*\| )?([A-Z_]+=\S+ )?"
-    r"(bollard (chat|runs|agents|capabilities|bindings|resolve|events|conversations|artifacts"
+    r"(bollard (chat|runs|agents|capabilities|bindings|resolve|events|conversations|artifacts|state"
     r"|approvals|channels|users|keys|secrets|skills|files|knowledge|models|workspaces|whoami"
     r"|mcp|audit show|audit export|plugin install)|RUN=|curl)",
     re.MULTILINE,
