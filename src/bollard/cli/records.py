@@ -10,7 +10,7 @@ from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, Js
 
 __all__ = ["RecordLines", "RecordSink", "ShownRecords", "taken_away"]
 
-_OF_THE_HOST: Final = frozenset({"flow", "expires_ms"})
+_OF_THE_HOST: Final = frozenset({"expires_ms", "flow", "version"})
 """What the host adds to what a runner said: no part of the result as the protocol has it."""
 
 

@@ -68,7 +68,9 @@ PLUGIN = """
                 yield ctx.tool_started("c1", told[:100], {"all": everything})
                 yield ctx.tool_completed("c1", "t", {told: everything})
             case "artifact":
-                yield ctx.artifact("file", content=b"plain", name=told, metadata={"all": everything})
+                for form in everything:
+                    if "\\n" not in form:  # a name is one line
+                        yield ctx.artifact("file", content=b"plain", name=form[:250], metadata={"all": everything})
                 yield ctx.artifact("file", content=told.encode(), name="inside")
             case "state":
                 yield ctx.state("runner", "leak", everything)
