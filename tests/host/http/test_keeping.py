@@ -93,8 +93,8 @@ async def test_a_change_whose_caller_went_away_is_in_the_book_when_it_is_on_disk
     saving = asyncio.create_task(desk.save())
     await gate.arrival()
     saving.cancel()
-    await asyncio.gather(saving, return_exceptions=True)
     gate.lift()
+    await asyncio.gather(saving, return_exceptions=True)
     await desk.bind("all", agent_id="parrot")  # behind the first in the journal
     assert desk.agents.get("polly") is not None
 
