@@ -152,19 +152,9 @@ def test_a_writer_that_died_while_idle_is_made_again_by_the_retry(postgres_store
     assert postgres_store.meta("k") == "second"
 
 
-def test_a_commit_whose_answer_is_lost_is_found_to_be_made(proxied, proxy, make):
-    proxy.lose = "answer"
-    with proxied.write() as transaction:
-        transaction.add_records([make.record(transaction.next_record_ids(1))])
-    proxy.lose = None
-    assert len(proxied.records(0, 10)) == 1
-    with proxied.write() as transaction:
-        transaction.add_records([make.record(transaction.next_record_ids(1))])
-    assert len(proxied.records(0, 10)) == 2
-
-
-def test_a_commit_that_the_server_made_before_it_ended_the_connection_is_not_called_failed(proxied, proxy, make):
-    proxy.lose = "ending"
+@pytest.mark.parametrize("lost", ["answer", "ending"])
+def test_a_commit_that_was_made_and_whose_answer_is_lost_is_not_called_failed(proxied, proxy, make, lost):
+    proxy.lose = lost
     with proxied.write() as transaction:
         transaction.add_records([make.record(transaction.next_record_ids(1))])
     proxy.lose = None

@@ -12,8 +12,8 @@ from typing import Final
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import ATTACHMENTS
 from bollard.host.runapi.reach import ArtifactReach, Placed
+from bollard.host.runapi.transcript_items import artifact_ref
 from bollard.host.store.keys import key_problem
-from bollard.host.store.rows import ArtifactRow
 from bollard.protocol import AgentInput, ArtifactRef, JsonObject
 
 __all__ = ["Attachments", "Here"]
@@ -57,17 +57,5 @@ class Attachments:
                     hint="attach artifacts that a run or a message of the same conversation and thread brought",
                     field=f"{_FIELD}.{number}.artifact_id",
                 )
-            found.append(_ref(row).to_wire())
+            found.append(artifact_ref(row).to_wire())
         return tuple(found)
-
-
-def _ref(row: ArtifactRow) -> ArtifactRef:
-    return ArtifactRef(
-        artifact_id=row.artifact_id,
-        artifact_type=row.type,
-        mime_type=row.mime_type,
-        name=row.name,
-        size_bytes=row.size_bytes,
-        sha256=row.sha256,
-        expires_at=None if row.expires_ms is None else row.expires_ms / 1000,
-    )

@@ -10,7 +10,7 @@ from bollard.host.runapi.pages import size_of
 from bollard.host.store.rows import ArtifactRow, TranscriptRow
 from bollard.protocol import ArtifactRef, JsonValue, TranscriptItem, limits
 
-__all__ = ["item_of", "refs_of"]
+__all__ = ["artifact_ref", "item_of", "refs_of"]
 
 REFS_PER_ITEM: Final = 32
 """Artifacts of one message that are named with it."""
@@ -50,9 +50,10 @@ def refs_of(row: TranscriptRow, find: Callable[[str], ArtifactRow | None]) -> tu
     for named in _named(content):
         if len(found) == REFS_PER_ITEM:
             break
-        ref = named if isinstance(named, ArtifactRef) else _ref(find(named))
-        if ref is not None:
-            found.setdefault(ref.artifact_id, ref)
+        if isinstance(named, ArtifactRef):
+            found.setdefault(named.artifact_id, named)
+        elif (kept := find(named)) is not None:
+            found.setdefault(kept.artifact_id, artifact_ref(kept))
     return tuple(found.values())
 
 
@@ -71,9 +72,8 @@ def _named(content: JsonValue) -> Iterator[ArtifactRef | str]:
             yield artifact_id
 
 
-def _ref(row: ArtifactRow | None) -> ArtifactRef | None:
-    if row is None:
-        return None
+def artifact_ref(row: ArtifactRow) -> ArtifactRef:
+    """An artifact, as messages name it."""
     return ArtifactRef(
         artifact_id=row.artifact_id,
         artifact_type=row.type,
