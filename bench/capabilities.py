@@ -16,7 +16,7 @@ from bollard.host.backup.opening import open_snapshot
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.graph import CALL, Node, build_graph
 from bollard.host.capabilities.naming import short_names
-from bollard.trust import VerifyKey
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["measure"]
 

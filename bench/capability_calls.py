@@ -31,7 +31,7 @@ from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun, RunPorts
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.opening import choose_store
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 __all__ = ["CallBench", "calling", "measure_calls"]
 
@@ -119,14 +119,11 @@ class CallBench:
 
 @asynccontextmanager
 async def calling(data: Path) -> AsyncGenerator[CallBench]:
-    (data / "keys").mkdir(parents=True, exist_ok=True)
-    load_or_make_signing_key(data / "keys" / "heads.ed25519")
+    key = load_or_make_signing_key(data / "keys" / "heads.ed25519")
     opened = choose_store("", data, SystemClock())
     opened.open()
     opened.close()
-    desk = WriterProcess(
-        database="", data=data, incarnation="bench", key_file=data / "keys" / "heads.ed25519", lost=_lost
-    )
+    desk = WriterProcess(database="", data=data, incarnation="bench", key=key, lost=_lost)
     journal = Journal(desk)
     await journal.start()
     bench = CallBench(data, journal)

@@ -17,7 +17,8 @@ from bollard.host.store.boundary import Store
 from bollard.host.store.delta_spans import pack
 from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import Change, DeltaRow
-from bollard.trust import canonical_json, load_or_make_signing_key, sha256_of
+from bollard.trust import canonical_json, sha256_of
+from bollard.trust.keys import load_or_make_signing_key
 
 __all__ = ["RECORDS_PER_RUN", "preload"]
 

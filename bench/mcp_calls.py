@@ -27,7 +27,7 @@ from bollard.host.mcp.source import McpSource
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.memory import MemoryStore
 from bollard.protocol import JsonObject
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 __all__ = ["McpCalls", "measure_mcp_calls"]
 

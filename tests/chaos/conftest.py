@@ -17,7 +17,7 @@ from bollard.host.log.rebuild import rebuild
 from bollard.host.simulator.history import History
 from bollard.host.simulator.ledger import chain_problems, run_problems
 from bollard.host.store.boundary import Store
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 HERE = Path(__file__).parent
 

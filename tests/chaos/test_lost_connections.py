@@ -13,7 +13,7 @@ import pytest
 
 from bollard.host.simulator.ledger import chain_problems, run_problems
 from bollard.host.store.rows import ENDED
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 SERVERS = ("postgresql://postgres@127.0.0.1:5432/postgres", "postgresql://root@127.0.0.1:5432/postgres")
 CLIENTS = 6

@@ -27,7 +27,7 @@ from bollard.host.errors import HostError
 from bollard.host.log.rebuild import rebuild
 from bollard.host.simulator.ledger import all_records, chain_problems, ledger_of
 from bollard.host.store.opening import choose_store
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 SECTOR = 512
 """Bytes that a disk writes whole or not at all."""

@@ -13,7 +13,7 @@ from bollard.host.simulator.conversations import conversation_problems
 from bollard.host.simulator.history import History
 from bollard.host.simulator.ledger import all_records, chain_problems, ledger_of, run_problems
 from bollard.host.simulator.messages import message_problems
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 BROKEN = (ConnectionError, EOFError, asyncio.IncompleteReadError)
 CONVERSATIONS = ("room", "hall")

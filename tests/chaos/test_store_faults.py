@@ -25,7 +25,7 @@ from bollard.host.simulator.scripted_workers import ScriptedPool
 from bollard.host.store.failing import FailurePlan, failing
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.sqlite import sqlite_store
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 KEY = SigningKey(b"a key that only these tests use!")
 AGENT = Agent(agent_id="scripted", runner_id="r", runner_name="default", plugin="scripted", label={"en_US": "S"})

@@ -44,7 +44,7 @@ from bollard.host.store.postgres import postgres_store as make_postgres_store
 from bollard.host.store.rows import POLICY_KINDS, DeltaRow, RecordRow, RunRow
 from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
 from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 from bollard.wire import (
     HostEnd,
     HostRun,

@@ -23,7 +23,8 @@ from bollard.runtime.host_address import HostAddress, check_privacy, read_addres
 from bollard.runtime.key_file import RuntimeKey, load_key, make_key, save_key
 from bollard.runtime.limits import RECONNECT_MAX_S, RECONNECT_S
 from bollard.runtime.remote_door import enrol, signed_headers
-from bollard.trust import VerifyKey, connect_proof, enrol_proof
+from bollard.trust import connect_proof, enrol_proof
+from bollard.trust.keys import VerifyKey
 from bollard.wire import ChannelClosed, IncompatiblePeer
 from bollard.wire.errors import HandshakeRefused
 

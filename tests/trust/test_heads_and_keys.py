@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bollard.trust import (
-    BadSignature,
-    Head,
-    KeyFileError,
-    SigningKey,
-    load_or_make_secret,
-    load_or_make_signing_key,
-    sign_head,
-    verify_head,
-)
+from bollard.trust import BadSignature, Head, KeyFileError, sign_head, verify_head
+from bollard.trust.keys import SigningKey, load_or_make_secret, load_or_make_signing_key
 
 HEAD = Head(workspace="acme", chain="0190a", position=7, hash="a" * 64, created_ms=1_700_000_000_000)
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from bollard.cli.errors import UsageProblem
 
 if TYPE_CHECKING:
-    from bollard.trust import VerifyKey
+    from bollard.trust.keys import VerifyKey
 
 __all__ = ["keys_of", "verifying"]
 
 
 def keys_of(given: Sequence[str] | None) -> dict[str, str]:
     """By id, in hex. Raises `UsageProblem`."""
-    from bollard.trust import VerifyKey
+    from bollard.trust.keys import VerifyKey
 
     found: dict[str, str] = {}
     for each in given or ():
@@ -29,7 +29,7 @@ def keys_of(given: Sequence[str] | None) -> dict[str, str]:
 
 def verifying(keys: Mapping[str, str]) -> "dict[str, VerifyKey]":
     """What checks signatures, by id. Raises `UsageProblem`."""
-    from bollard.trust import VerifyKey
+    from bollard.trust.keys import VerifyKey
 
     try:
         made = [VerifyKey(bytes.fromhex(each)) for each in keys.values()]

@@ -60,7 +60,7 @@ from bollard.host.tools.workspaces import Workspaces
 from bollard.host.workers.boundary import SupervisedPool
 from bollard.host.workers.plugin import PluginSource
 from bollard.protocol import AgentRunnerDiscovery
-from bollard.trust import load_or_make_secret, load_or_make_signing_key
+from bollard.trust.keys import load_or_make_secret, load_or_make_signing_key
 
 __all__ = ["Host"]
 
@@ -101,7 +101,7 @@ class Host:
             blobs=self._blobs,
             clock=self._clock,
             incarnation=self._incarnation,
-            key_file=keys / _HEADS_KEY,
+            key=self._signing_key,
             lost=self._journal_lost,
         )
         self.redactor = redactor or Redactor()

@@ -45,7 +45,7 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.workers.boundary import SupervisedPool
 from bollard.protocol import AgentRunnerDiscovery
-from bollard.trust import VerifyKey
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["Front"]
 

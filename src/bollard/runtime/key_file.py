@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 from bollard.wire import IncompatiblePeer
 
 __all__ = ["RuntimeKey", "load_key", "make_key", "save_key"]

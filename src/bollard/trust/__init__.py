@@ -1,12 +1,14 @@
-"""Keys, canonical JSON, the hash chain and its verifier, signed heads and cursors. Stores keys, nothing else."""
+"""Keys, canonical JSON, the hash chain and its verifier, signed heads and cursors. Stores keys, nothing else.
+
+`bollard.trust.keys` is named where it is used: the cryptography behind it is large, and the journal does without.
+"""
 
 from bollard.trust.canonical import canonical_json, canonical_sha256
 from bollard.trust.chain import ChainedRecord, Fault, Header, Report, genesis, link, sha256_of, verify_chain
 from bollard.trust.cursor import open_cursor, seal_cursor
 from bollard.trust.errors import BadCursor, BadSignature, KeyFileError, NotCanonical, TrustError
 from bollard.trust.folders import make_folder, sync_folder
-from bollard.trust.heads import Head, SignedHead, sign_head, verify_head
-from bollard.trust.keys import SigningKey, VerifyKey, load_or_make_secret, load_or_make_signing_key
+from bollard.trust.heads import Head, HeadSigner, HeadVerifier, SignedHead, sign_head, verify_head
 from bollard.trust.runtime_proofs import connect_proof, enrol_proof
 
 __all__ = [
@@ -15,22 +17,20 @@ __all__ = [
     "ChainedRecord",
     "Fault",
     "Head",
+    "HeadSigner",
+    "HeadVerifier",
     "Header",
     "KeyFileError",
     "NotCanonical",
     "Report",
     "SignedHead",
-    "SigningKey",
     "TrustError",
-    "VerifyKey",
     "canonical_json",
     "canonical_sha256",
     "connect_proof",
     "enrol_proof",
     "genesis",
     "link",
-    "load_or_make_secret",
-    "load_or_make_signing_key",
     "make_folder",
     "open_cursor",
     "seal_cursor",

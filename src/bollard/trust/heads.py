@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bollard.trust.canonical import canonical_json
-from bollard.trust.keys import SigningKey, VerifyKey
 
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
-__all__ = ["Head", "SignedHead", "sign_head", "verify_head"]
+__all__ = ["Head", "HeadSigner", "HeadVerifier", "SignedHead", "sign_head", "verify_head"]
+
+
+class HeadVerifier(Protocol):
+    """A key that knows its own signatures."""
+
+    @property
+    def key_id(self) -> str: ...
+
+    def verify(self, text: bytes, signature: bytes) -> None:
+        """Raises `BadSignature`."""
+        ...
+
+
+class HeadSigner(Protocol):
+    """A key that signs, wherever its secret is."""
+
+    @property
+    def verify_key(self) -> HeadVerifier: ...
+
+    def sign(self, text: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +65,10 @@ class SignedHead:
     signature: bytes
 
 
-def sign_head(head: Head, key: SigningKey) -> SignedHead:
+def sign_head(head: Head, key: HeadSigner) -> SignedHead:
     return SignedHead(head=head, key_id=key.verify_key.key_id, signature=key.sign(head.text()))
 
 
-def verify_head(signed: SignedHead, key: VerifyKey) -> None:
+def verify_head(signed: SignedHead, key: HeadVerifier) -> None:
     """Raises `BadSignature`."""
     key.verify(signed.head.text(), signed.signature)

@@ -9,7 +9,6 @@ from typing import Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from bollard.trust.errors import BadSignature, KeyFileError
 from bollard.trust.folders import make_folder, sync_folder
@@ -43,7 +42,7 @@ class SigningKey:
 
     def __init__(self, secret: bytes) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(secret)
-        self.verify_key = VerifyKey(self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+        self.verify_key = VerifyKey(self._key.public_key().public_bytes_raw())
 
     def sign(self, text: bytes) -> bytes:
         return self._key.sign(text)
@@ -53,7 +52,7 @@ class SigningKey:
 
     @staticmethod
     def new_secret() -> bytes:
-        return Ed25519PrivateKey.generate().private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+        return Ed25519PrivateKey.generate().private_bytes_raw()
 
 
 def load_or_make_signing_key(path: Path) -> SigningKey:

@@ -29,7 +29,7 @@ from bollard.host.log.writer_thread import WriterThread
 from bollard.host.runs import dispatcher
 from bollard.host.runs.live import LiveRun
 from bollard.host.store.memory import MemoryStore
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 from .conftest import Desk
 

@@ -20,7 +20,7 @@ from bollard.host.log.records import data_of
 from bollard.host.log.retention import Retention, purge
 from bollard.host.settings import Settings
 from bollard.host.store.boundary import Store
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 Open = Callable[..., Journal]
 DAY_S = 24 * 3600

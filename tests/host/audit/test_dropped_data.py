@@ -10,7 +10,7 @@ from bollard.host.audit.verifying import LogReport, LogWalk
 from bollard.host.clock import ManualClock
 from bollard.host.log.chaining import Chains
 from bollard.host.log.records import NewRecord
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 KEY: Final = SigningKey(b"h" * 32)
 KEYS: Final = {KEY.verify_key.key_id: KEY.verify_key}

@@ -29,7 +29,8 @@ from bollard.host.store.boundary import Store
 from bollard.host.store.postgres import postgres_store
 from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.host.store.sqlite import sqlite_store
-from bollard.trust import Header, SigningKey, genesis, link, sha256_of, sign_head
+from bollard.trust import Header, genesis, link, sha256_of, sign_head
+from bollard.trust.keys import SigningKey
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 MUTATIONS = int(os.environ.get("CHAOS_MUTATIONS", "500"))

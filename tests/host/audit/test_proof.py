@@ -15,7 +15,8 @@ from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import KeptRow, PutKept
-from bollard.trust import SigningKey, sha256_of
+from bollard.trust import sha256_of
+from bollard.trust.keys import SigningKey
 
 Open = Callable[..., Journal]
 Changed = Callable[[dict[str, Any]], None]

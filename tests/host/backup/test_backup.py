@@ -25,7 +25,7 @@ from bollard.host.simulator.ledger import all_records, chain_problems, run_probl
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import KeptRow, PutKept
-from bollard.trust import SigningKey, load_or_make_signing_key
+from bollard.trust.keys import SigningKey, load_or_make_signing_key
 
 NOT_COMPARED = {"runs", "events", "transcript", "outbox", "conversations"}
 """What settling the past changes."""

@@ -9,7 +9,7 @@ from bollard.host.simulator.ledger import chain_problems
 from bollard.host.store.boundary import RunQuery, TranscriptQuery
 from bollard.host.store.migrations import schema
 from bollard.segments import terms
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 LATER = {"flow": 0, "usage": None}
 """Columns that came since, and what they hold of a row from before."""

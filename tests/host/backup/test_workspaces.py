@@ -24,7 +24,7 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import RunQuery
 from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import KeptRow, PutKept
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 SECRET = "5e" * 32
 

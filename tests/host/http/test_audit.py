@@ -17,7 +17,7 @@ from bollard.host.backup.opening import open_snapshot
 from bollard.host.clock import SystemClock
 from bollard.host.settings import Settings
 from bollard.host.store.opening import choose_store
-from bollard.trust import VerifyKey
+from bollard.trust.keys import VerifyKey
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from bollard.host.log.writer import Writer
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import StateRow
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 T0 = 1_700_000_000_000
 QUOTA = 40

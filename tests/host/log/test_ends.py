@@ -16,7 +16,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import HeadRow, RecordRow
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 Open = Callable[..., Journal]
 Left = tuple[list[RecordRow], list[HeadRow]]

@@ -17,7 +17,7 @@ from bollard.host.log.tail import broken_tail
 from bollard.host.log.writer import Writer
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import HeadRow, RecordRow
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 Log = tuple[list[RecordRow], list[HeadRow]]
 

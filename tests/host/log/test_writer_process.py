@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bollard.host.errors import HostError, StorageUnavailable
+from bollard.host.errors import HostError, LogBroken, StorageUnavailable
 from bollard.host.limits import JOURNAL_QUEUE_BYTES
+from bollard.host.log.chaining import signed_head
 from bollard.host.log.entries import Chore, Committed, Duplicate, Entry, FencedOff, Renewed, StateExpectation
 from bollard.host.log.facts import scope_key
 from bollard.host.log.journal import Journal
@@ -19,7 +21,8 @@ from bollard.host.log.writer_process import WriterProcess
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
-from bollard.trust import load_or_make_signing_key
+from bollard.trust import verify_head
+from bollard.trust.keys import load_or_make_signing_key
 
 PATIENCE_S = 120.0
 
@@ -29,13 +32,10 @@ class Desk:
 
     def __init__(self, data: Path, incarnation: str = "i1") -> None:
         self.lost = asyncio.Event()
-        key_file = data / "heads.ed25519"
-        load_or_make_signing_key(key_file)
+        self.key = load_or_make_signing_key(data / "heads.ed25519")
         self.store: Store = make_sqlite_store(data / "bollard.db")
         self.store.open()
-        self.process = WriterProcess(
-            database="", data=data, incarnation=incarnation, key_file=key_file, lost=self.lost.set
-        )
+        self.process = WriterProcess(database="", data=data, incarnation=incarnation, key=self.key, lost=self.lost.set)
         self.journal = Journal(self.process)
 
 
@@ -142,9 +142,32 @@ async def test_closing_writes_everything_that_was_taken_and_signs_the_head(desks
     await desk.journal.close()
     assert fates == [Committed()] * 1000
     assert len(desk.store.records(0, 2000)) == 1000
-    assert [head.position for head in desk.store.heads("default")][-1] == 1000
+    heads = desk.store.heads("default")
+    assert heads[-1].position == 1000
+    for head in heads:
+        verify_head(signed_head(head), desk.key.verify_key)
     with pytest.raises(StorageUnavailable):
         desk.journal.append(Entry())
+
+
+async def test_the_ends_that_a_killed_writer_left_are_signed_and_what_another_key_signed_is_not(
+    desks: Any, scribe: Any, tmp_path: Path
+) -> None:
+    first = await desks("i1")
+    for n in range(3):
+        await first.journal.commit(Entry(records=[scribe.note(n=n)]))
+    os.kill(first.process.pid, signal.SIGKILL)
+    await first.lost.wait()
+    assert [head.position for head in first.store.heads("default")] == [1]
+    second = await desks("i2")
+    assert [head.position for head in first.store.heads("default")] == [1, 3]
+    verify_head(signed_head(first.store.heads("default")[-1]), first.key.verify_key)
+    os.kill(second.process.pid, signal.SIGKILL)
+    await second.lost.wait()
+    with sqlite3.connect(tmp_path / "bollard.db") as database:
+        database.execute("UPDATE heads SET signature = zeroblob(64) WHERE position = 3")
+    with pytest.raises(LogBroken, match="not signed by key"):
+        await desks("i3")
 
 
 async def test_a_killed_writer_refuses_everything_and_says_so(desks: Any, scribe: Any) -> None:

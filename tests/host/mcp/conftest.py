@@ -28,7 +28,7 @@ from bollard.host.mcp.source import McpSource
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.memory import MemoryStore
 from bollard.protocol import JsonObject
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 PROGRAMS = Path(__file__).parent / "programs"
 WAIT_S = 60.0

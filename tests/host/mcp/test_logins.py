@@ -31,7 +31,7 @@ from bollard.host.secrets.vault import Vault
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 BACK = "http://127.0.0.1:9/callback"
 

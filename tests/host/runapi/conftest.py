@@ -40,7 +40,7 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import ArtifactRow, PutArtifact
 from bollard.protocol import AgentAPIError, HostInfo, JsonObject
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 from bollard.wire import WorkerResult, encode
 
 EVERYTHING = frozenset(f"{family}.{name}" for family, names in OPERATIONS.items() for name in names)

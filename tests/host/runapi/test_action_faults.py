@@ -29,7 +29,7 @@ from bollard.host.recovery import Recovery
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 WAIT_S = 30
 WRITES = Capability(

@@ -18,7 +18,8 @@ from bollard.host.runtimes.connections import Connection
 from bollard.host.runtimes.opening import RemoteRuntimes, open_runtimes
 from bollard.host.store.boundary import Store
 from bollard.protocol import PluginIdentity, TextContent, ToolAnswer, WorkerIdentity
-from bollard.trust import SigningKey, connect_proof, enrol_proof
+from bollard.trust import connect_proof, enrol_proof
+from bollard.trust.keys import SigningKey
 from bollard.wire import MemoryTransport, ToolRequest, WorkerEnd, WorkerRun, memory_pair
 
 HOST_ID = "0123456789abcdef"

@@ -7,7 +7,8 @@ import pytest
 from bollard.host.clock import ManualClock
 from bollard.host.limits import RUNTIME_CHALLENGE_S
 from bollard.host.runtimes.challenges import Challenges
-from bollard.trust import SigningKey, connect_proof
+from bollard.trust import connect_proof
+from bollard.trust.keys import SigningKey
 
 KEY = SigningKey(b"k" * 32)
 PUBLIC = KEY.verify_key.public

@@ -9,7 +9,8 @@ import msgspec
 
 from bollard.host.log.chaining import signed_head
 from bollard.host.store.rows import HeadRow
-from bollard.trust import BadSignature, SignedHead, VerifyKey, verify_head
+from bollard.trust import BadSignature, SignedHead, verify_head
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["HeadLine", "UnreadableHead", "head_line", "is_signed", "read_heads_of"]
 

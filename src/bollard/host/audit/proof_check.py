@@ -8,7 +8,8 @@ import msgspec
 
 from bollard.host.audit.heads import is_signed
 from bollard.host.audit.proof import KIND, Proof, ProvedRecord, Section
-from bollard.trust import ChainedRecord, Header, VerifyKey, sha256_of, verify_chain
+from bollard.trust import ChainedRecord, Header, sha256_of, verify_chain
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["ProofReport", "check_proof", "read_proof"]
 

@@ -15,7 +15,8 @@ import msgspec
 from bollard.host.audit.heads import HeadLine, is_signed
 from bollard.host.log.retention import STANDING
 from bollard.host.store.rows import HeadRow, RecordRow
-from bollard.trust import VerifyKey, genesis
+from bollard.trust import genesis
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["RECORD_COLUMNS", "LogReport", "LogWalk", "Problem", "ProblemKind"]
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from bollard.host.errors import BadArchive, StorageUnavailable
 from bollard.host.limits import ARCHIVE_FILES, ARCHIVE_KEY_BYTES
-from bollard.trust import KeyFileError, load_or_make_signing_key, make_folder, sync_folder
+from bollard.trust import KeyFileError, make_folder, sync_folder
+from bollard.trust.keys import load_or_make_signing_key
 
 __all__ = [
     "HEADS_KEY",

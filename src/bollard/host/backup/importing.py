@@ -35,7 +35,7 @@ from bollard.host.store.opening import choose_store
 from bollard.host.store.row_reading import read_deltas, read_heads, read_records
 from bollard.host.store.rows import DeltaRow, RecordRow
 from bollard.protocol import JsonObject
-from bollard.trust import load_or_make_signing_key
+from bollard.trust.keys import load_or_make_signing_key
 
 __all__ = ["ImportReport", "import_workspace"]
 

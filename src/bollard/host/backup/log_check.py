@@ -17,7 +17,7 @@ from bollard.host.backup.verifying import Progress, untold
 from bollard.host.errors import InvalidRequest, StorageUnavailable
 from bollard.host.store.row_reading import read_heads
 from bollard.host.store.rows import HeadRow
-from bollard.trust import VerifyKey
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["CheckedLog", "check_log"]
 

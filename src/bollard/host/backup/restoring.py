@@ -26,7 +26,8 @@ from bollard.host.store.boundary import Store
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.opening import choose_store
 from bollard.protocol import JsonObject
-from bollard.trust import load_or_make_signing_key, make_folder, sync_folder
+from bollard.trust import make_folder, sync_folder
+from bollard.trust.keys import load_or_make_signing_key
 
 __all__ = ["RestoreReport", "new_incarnation", "put_blob", "restore"]
 

@@ -25,7 +25,7 @@ from bollard.host.recovery import Recovery, facts_of
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import DropKept, EventRow, OutboxRow, RunRow
 from bollard.protocol import JsonObject
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 __all__ = ["Settled", "Settler", "epoch_after"]
 

@@ -6,7 +6,7 @@ from bollard.host.backup.boundary import Snapshot
 from bollard.host.limits import TAIL_RECORDS
 from bollard.host.log.tail import chain_fault
 from bollard.host.store.row_reading import read_heads, read_records
-from bollard.trust import VerifyKey
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["Tail", "look_at_tail"]
 

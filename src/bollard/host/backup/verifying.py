@@ -18,7 +18,8 @@ from bollard.host.errors import BadArchive
 from bollard.host.log.chaining import chained, signed_head
 from bollard.host.store.row_reading import read_heads, read_records
 from bollard.host.store.rows import HeadRow, RecordRow
-from bollard.trust import BadSignature, VerifyKey, genesis, verify_chain, verify_head
+from bollard.trust import BadSignature, genesis, verify_chain, verify_head
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["REFERRING", "Progress", "Verified", "read_rows", "untold", "verify"]
 

@@ -27,7 +27,7 @@ from bollard.host.store.boundary import Store
 from bollard.host.store.rows import RecordRow, RunRow
 from bollard.host.telemetry.trace_context import trace_of_run
 from bollard.protocol import JsonObject
-from bollard.trust import VerifyKey
+from bollard.trust.keys import VerifyKey
 from bollard.wire import encode
 
 __all__ = ["Audit"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bollard.host.clock import Clock
 from bollard.host.log.records import NewRecord
 from bollard.host.store.rows import HeadRow, RecordRow
-from bollard.trust import ChainedRecord, Head, Header, SignedHead, SigningKey, genesis, link, sha256_of, sign_head
+from bollard.trust import ChainedRecord, Head, Header, HeadSigner, SignedHead, genesis, link, sha256_of, sign_head
 
 __all__ = ["Chains", "Grown", "chained", "new_head", "signed_head"]
 
@@ -35,7 +35,7 @@ class Grown(NamedTuple):
 class Chains:
     """The tips of this incarnation's chains. A commit works on a fork, adopted when it is on disk."""
 
-    def __init__(self, incarnation: str, key: SigningKey, clock: Clock, *, every_records: int, every_s: float) -> None:
+    def __init__(self, incarnation: str, key: HeadSigner, clock: Clock, *, every_records: int, every_s: float) -> None:
         self._incarnation = incarnation
         self._key = key
         self._clock = clock
@@ -144,7 +144,7 @@ class Chains:
         return new_head(workspace, self._incarnation, tip.position, tip.hash, self._clock.now_ms(), self._key)
 
 
-def new_head(workspace: str, chain: str, position: int, hash_: str, now_ms: int, key: SigningKey) -> HeadRow:
+def new_head(workspace: str, chain: str, position: int, hash_: str, now_ms: int, key: HeadSigner) -> HeadRow:
     """A head, signed."""
     head = Head(workspace=workspace, chain=chain, position=position, hash=hash_, created_ms=now_ms)
     signed = sign_head(head, key)

@@ -1,7 +1,6 @@
 """Which desk a journal writes at: a process of its own, or a thread of this one."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from bollard.host.clock import Clock
 from bollard.host.log.writer import Writer
@@ -11,7 +10,7 @@ from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
 from bollard.host.store.reserve import ReserveFile
-from bollard.trust import load_or_make_signing_key
+from bollard.trust import HeadSigner
 
 __all__ = ["choose_desk"]
 
@@ -23,7 +22,7 @@ def choose_desk(
     blobs: BlobStore,
     clock: Clock,
     incarnation: str,
-    key_file: Path,
+    key: HeadSigner,
     lost: Callable[[], None],
 ) -> WriterThread | WriterProcess:
     """As the settings say. `lost` is told when a process is gone that nobody stopped."""
@@ -32,7 +31,7 @@ def choose_desk(
             database=settings.database,
             data=settings.data,
             incarnation=incarnation,
-            key_file=key_file,
+            key=key,
             lost=lost,
             broken_log=settings.broken_log,
         )
@@ -41,7 +40,7 @@ def choose_desk(
         blobs,
         clock,
         incarnation=incarnation,
-        key=load_or_make_signing_key(key_file),
+        key=key,
         reserve=ReserveFile(settings.data / "reserve"),
         broken_log=settings.broken_log,
     )

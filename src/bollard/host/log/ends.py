@@ -11,12 +11,12 @@ from bollard.host.limits import ENDS_CHAINS, ENDS_RECORDS, REPLAY_PAGE
 from bollard.host.log.chaining import chained, new_head, signed_head
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import HeadRow
-from bollard.trust import BadSignature, ChainedRecord, SigningKey, verify_chain, verify_head
+from bollard.trust import BadSignature, ChainedRecord, HeadSigner, verify_chain, verify_head
 
 __all__ = ["sign_ends"]
 
 
-def sign_ends(store: Store, key: SigningKey, now_ms: int) -> list[HeadRow]:
+def sign_ends(store: Store, key: HeadSigner, now_ms: int) -> list[HeadRow]:
     """Before this incarnation writes anything, in one commit; the heads that were signed. Raises `HostError`."""
     signed: list[HeadRow] = []
     left = ENDS_RECORDS
@@ -42,7 +42,7 @@ def _behind(store: Store, head: HeadRow) -> Iterator[ChainedRecord]:
         after = rows[-1].position
 
 
-def _is_signed(head: HeadRow, key: SigningKey) -> bool:
+def _is_signed(head: HeadRow, key: HeadSigner) -> bool:
     try:
         verify_head(signed_head(head), key.verify_key)
     except BadSignature:

@@ -26,9 +26,13 @@ from bollard.host.log.writer_frames import (
     Close,
     Closed,
     Frames,
+    FromHost,
+    FromWriter,
     Opened,
     Recall,
     Refused,
+    Sign,
+    Signature,
     Work,
     Written,
     decode_from_host,
@@ -38,7 +42,7 @@ from bollard.host.log.writer_frames import (
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.opening import choose_store
 from bollard.host.store.reserve import ReserveFile
-from bollard.trust import load_or_make_signing_key
+from bollard.trust import BadSignature
 
 __all__ = ["main"]
 
@@ -48,8 +52,8 @@ _PR_SET_PDEATHSIG: Final = 1
 _LOCK_POLL_S: Final = 0.01
 
 
-class _HostGone(Exception):
-    """The other end of the socket is closed."""
+class _HostGone(BaseException):
+    """The other end of the socket is closed. Nobody survives that, not even who survives every `Exception`."""
 
 
 class _Line:
@@ -58,11 +62,19 @@ class _Line:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._frames = Frames()
+        self._held: list[FromHost] = []
+        """What arrived while something else was awaited."""
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
 
-    def hear(self, timeout_s: float | None) -> list[Begin | Work | Recall | Close]:
+    def hear(self, timeout_s: float | None) -> list[FromHost]:
         """What arrived, within the time. Raises `_HostGone`."""
+        if self._held:
+            held, self._held = self._held, []
+            return held
+        return self._receive(timeout_s)
+
+    def _receive(self, timeout_s: float | None) -> list[FromHost]:
         if not self._poll.poll(None if timeout_s is None else timeout_s * 1000):
             return []
         try:
@@ -81,11 +93,41 @@ class _Line:
             case _:
                 raise _HostGone
 
-    def say(self, message: Opened | Refused | Written | Closed) -> None:
+    def say(self, message: FromWriter) -> None:
         try:
             self._connection.sendall(framed(message))
         except OSError:
             raise _HostGone from None
+
+    def signature_of(self, text: bytes) -> bytes:
+        """As the host signs it, which it does between two turns of its loop. Raises `_HostGone`."""
+        self.say(Sign(text))
+        while True:
+            for message in (arrived := self._receive(None)):
+                if isinstance(message, Signature):
+                    self._held += [other for other in arrived if other is not message]
+                    return message.signature
+            self._held += arrived
+
+
+class _HostKey:
+    """The host's key, whose secret stays with the host."""
+
+    def __init__(self, line: _Line, key_id: str) -> None:
+        self._line = line
+        self.key_id = key_id
+
+    @property
+    def verify_key(self) -> "_HostKey":
+        return self
+
+    def sign(self, text: bytes) -> bytes:
+        return self._line.signature_of(text)
+
+    def verify(self, text: bytes, signature: bytes) -> None:
+        """Ed25519 signs the same text always the same way. Raises `BadSignature`."""
+        if self.sign(text) != signature:
+            raise BadSignature(f"the signature is not of key {self.key_id}")
 
 
 class _Desk:
@@ -142,11 +184,11 @@ class _Desk:
                 case Close():
                     self._closing = True
                     self._writer.hasten()
-                case Begin():
-                    raise AssertionError("a journal begins once")
+                case Begin() | Signature():
+                    raise AssertionError("a journal begins once, and gets no signature that it waits for no more")
 
 
-def _opened(begin: Begin) -> Writer:
+def _opened(begin: Begin, line: _Line) -> Writer:
     data, clock = Path(begin.data), SystemClock()
     _lock(data)
     store = choose_store(begin.database, data, clock, alone=True)
@@ -156,7 +198,7 @@ def _opened(begin: Begin) -> Writer:
         BlobStore(data / "blobs"),
         clock,
         incarnation=begin.incarnation,
-        key=load_or_make_signing_key(Path(begin.key_file)),
+        key=_HostKey(line, begin.key_id),
         reserve=ReserveFile(data / "reserve"),
         broken_log=begin.broken_log,
     )
@@ -197,7 +239,7 @@ def main(descriptor: int) -> int:
         with socket.socket(fileno=descriptor) as connection:
             line = _Line(connection)
             try:
-                writer = _opened(line.begin())
+                writer = _opened(line.begin(), line)
             except HostError as error:
                 line.say(Refused(failure_of(error)))
                 return 1

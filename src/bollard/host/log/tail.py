@@ -15,7 +15,7 @@ from bollard.host.log.entries import Entry
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import HeadRow, RecordRow
-from bollard.trust import BadSignature, Fault, SigningKey, VerifyKey, sha256_of, verify_chain, verify_head
+from bollard.trust import BadSignature, Fault, HeadSigner, HeadVerifier, sha256_of, verify_chain, verify_head
 
 __all__ = ["BrokenTail", "broken_tail", "chain_fault", "go_on_behind"]
 
@@ -37,7 +37,7 @@ class BrokenTail:
         return f"{self.chain}:{self.position}"
 
 
-def go_on_behind(store: Store, key: SigningKey, accepted: str, now_ms: int) -> Entry | None:
+def go_on_behind(store: Store, key: HeadSigner, accepted: str, now_ms: int) -> Entry | None:
     """Raises `LogBroken` where the end of the log is not what was written, unless somebody has `accepted` just that:
     then what the log is to say of it."""
     tail = broken_tail(store, {key.verify_key.key_id: key.verify_key})
@@ -55,7 +55,7 @@ def go_on_behind(store: Store, key: SigningKey, accepted: str, now_ms: int) -> E
     return Entry(records=[NewRecord(workspace=tail.workspace, type="audit.gap", data=data, created_ms=now_ms)])
 
 
-def broken_tail(store: Store, keys: Mapping[str, VerifyKey]) -> BrokenTail | None:
+def broken_tail(store: Store, keys: Mapping[str, HeadVerifier]) -> BrokenTail | None:
     """What is wrong with the chains of the newest start, as far as a start looks. Raises `HostError`.
 
     Those of an earlier start were looked at then; somebody may have decided to go on behind them.
@@ -71,7 +71,7 @@ def broken_tail(store: Store, keys: Mapping[str, VerifyKey]) -> BrokenTail | Non
 
 
 def _first_fault(
-    store: Store, newest: set[str], rows: list[RecordRow], heads: list[HeadRow], keys: Mapping[str, VerifyKey]
+    store: Store, newest: set[str], rows: list[RecordRow], heads: list[HeadRow], keys: Mapping[str, HeadVerifier]
 ) -> BrokenTail | None:
     chains: dict[tuple[str, str], list[RecordRow]] = {}
     for row in rows:
@@ -104,7 +104,7 @@ def _newest(store: Store) -> list[RecordRow]:
     return found
 
 
-def chain_fault(rows: Sequence[RecordRow], heads: Sequence[HeadRow], keys: Mapping[str, VerifyKey]) -> Fault | None:
+def chain_fault(rows: Sequence[RecordRow], heads: Sequence[HeadRow], keys: Mapping[str, HeadVerifier]) -> Fault | None:
     """What is wrong with records of one chain that follow on each other, and with heads of it. Pure.
 
     What lies before the first of them is taken for what it says it is.
@@ -133,7 +133,7 @@ def chain_fault(rows: Sequence[RecordRow], heads: Sequence[HeadRow], keys: Mappi
     return None
 
 
-def _is_signed(row: HeadRow, key: VerifyKey) -> bool:
+def _is_signed(row: HeadRow, key: HeadVerifier) -> bool:
     try:
         verify_head(signed_head(row), key)
     except BadSignature:

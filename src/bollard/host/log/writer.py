@@ -29,7 +29,7 @@ from bollard.host.log.sinks import BlobSink, NoReserve, Reserve
 from bollard.host.log.tail import go_on_behind
 from bollard.host.store.boundary import Store, WriteTransaction
 from bollard.host.store.rows import Change, DeltaRow, HeadRow, RecordRow
-from bollard.trust import SigningKey
+from bollard.trust import HeadSigner
 
 __all__ = ["Fate", "Writer"]
 
@@ -60,7 +60,7 @@ class Writer:
         clock: Clock,
         *,
         incarnation: str,
-        key: SigningKey,
+        key: HeadSigner,
         reserve: Reserve | None = None,
         broken_log: str = "",
     ) -> None:

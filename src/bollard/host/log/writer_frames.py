@@ -18,9 +18,13 @@ __all__ = [
     "Closed",
     "Failure",
     "Frames",
+    "FromHost",
+    "FromWriter",
     "Opened",
     "Recall",
     "Refused",
+    "Sign",
+    "Signature",
     "Work",
     "Written",
     "decode_from_host",
@@ -39,7 +43,7 @@ class Begin(msgspec.Struct, tag=True, array_like=True):
     database: str
     data: str
     incarnation: str
-    key_file: str
+    key_id: str
     broken_log: str = ""
 
 
@@ -58,6 +62,12 @@ class Recall(msgspec.Struct, tag=True, array_like=True):
 
 class Close(msgspec.Struct, tag=True, array_like=True):
     """Write what was put, then stop."""
+
+
+class Signature(msgspec.Struct, tag=True, array_like=True):
+    """The host's, of what it was asked to sign."""
+
+    signature: bytes
 
 
 class Failure(msgspec.Struct, tag=True, array_like=True):
@@ -92,12 +102,18 @@ class Written(msgspec.Struct, tag=True, array_like=True):
     heads: list[HeadRow] = []
 
 
+class Sign(msgspec.Struct, tag=True, array_like=True):
+    """The text of a head. The writer waits: the signature goes into the commit that the head is of."""
+
+    text: bytes
+
+
 class Closed(msgspec.Struct, tag=True, array_like=True):
     """Everything is on disk."""
 
 
-FromHost = Begin | Work | Recall | Close
-FromWriter = Opened | Refused | Written | Closed
+FromHost = Begin | Work | Recall | Signature | Close
+FromWriter = Opened | Refused | Written | Sign | Closed
 
 decode_from_host: Final = msgspec.msgpack.Decoder(FromHost).decode
 decode_from_writer: Final = msgspec.msgpack.Decoder(FromWriter).decode

@@ -27,14 +27,18 @@ from bollard.host.log.writer_frames import (
     Closed,
     Failure,
     Frames,
+    FromWriter,
     Opened,
     Recall,
     Refused,
+    Sign,
+    Signature,
     Work,
     Written,
     decode_from_writer,
     framed,
 )
+from bollard.trust import HeadSigner
 
 __all__ = ["WriterProcess"]
 
@@ -53,11 +57,12 @@ class WriterProcess:
         database: str,
         data: Path,
         incarnation: str,
-        key_file: Path,
+        key: HeadSigner,
         lost: Callable[[], None],
         broken_log: str = "",
     ) -> None:
-        self._begin = Begin(database, str(data), incarnation, str(key_file), broken_log)
+        self._begin = Begin(database, str(data), incarnation, key.verify_key.key_id, broken_log)
+        self._key = key
         self._lost = lost
         self._process: subprocess.Popen[bytes] | None = None
         self._frames = Frames()
@@ -213,12 +218,14 @@ class WriterProcess:
         for body in self._frames.feed(data):
             self._hear(decode_from_writer(body))
 
-    def _hear(self, message: Opened | Refused | Written | Closed) -> None:
+    def _hear(self, message: FromWriter) -> None:
         match message:
             case Written(fates, numbers, heads):
                 self._numbers = numbers
                 self._answered(len(fates))
                 self._tell([fate.error() if isinstance(fate, Failure) else fate for fate in fates], numbers, heads)
+            case Sign(text):
+                self._send(framed(Signature(self._key.sign(text))))
             case Opened():
                 self._opened.set_result(None)
             case Refused(failure):

@@ -11,7 +11,8 @@ from typing import Final
 
 from bollard.host.clock import Clock
 from bollard.host.limits import RUNTIME_CHALLENGE_S
-from bollard.trust import BadSignature, VerifyKey, connect_proof
+from bollard.trust import BadSignature, connect_proof
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["Challenges"]
 

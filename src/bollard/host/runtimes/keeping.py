@@ -20,7 +20,8 @@ from bollard.host.runtimes.enrolled import Consented, Enrolled
 from bollard.host.runtimes.invitations import Invitation, Invitations
 from bollard.host.store.boundary import Store
 from bollard.protocol import JsonObject
-from bollard.trust import BadSignature, VerifyKey, enrol_proof
+from bollard.trust import BadSignature, enrol_proof
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["RuntimeKeeper"]
 

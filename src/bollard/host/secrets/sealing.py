@@ -11,7 +11,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from bollard.trust import load_or_make_secret
+from bollard.trust.keys import load_or_make_secret
 
 __all__ = ["KEY_FILE", "SEALED_BYTES", "Sealer", "Unsealable", "is_sealed"]
 

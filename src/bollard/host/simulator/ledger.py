@@ -15,7 +15,8 @@ from bollard.host.runs.stream_records import delta_records_from_row, stream_reco
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import HeadRow, RecordRow, RunRow
 from bollard.protocol import TERMINAL_STATUSES
-from bollard.trust import BadSignature, ChainedRecord, VerifyKey, verify_chain, verify_head
+from bollard.trust import BadSignature, ChainedRecord, verify_chain, verify_head
+from bollard.trust.keys import VerifyKey
 
 __all__ = ["all_records", "chain_problems", "ledger_of", "run_problems"]
 

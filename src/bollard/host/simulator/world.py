@@ -13,7 +13,7 @@ from bollard.host.simulator.witness import Witness
 from bollard.host.store.failing import FailurePlan
 from bollard.host.store.memory import MemoryStore
 from bollard.protocol import limits
-from bollard.trust import SigningKey
+from bollard.trust.keys import SigningKey
 
 __all__ = ["KEY", "NoBlobs", "SentEvent", "World"]
 
