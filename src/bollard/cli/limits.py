@@ -34,6 +34,8 @@ RECONNECT_WAIT_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Pauses between two tries; the last one repeats."""
 AGENT_WAIT_S: Final = 10.0
 """Time for which an agent that is still starting is waited for."""
+COLLECT_AFTER: Final = (20_000, 20, 100)
+"""Objects after which the collector of a host looks: a run's values go by themselves, when their last user does."""
 WATCH_S: Final = 0.1
 """Time between two looks at what is still starting."""
 STOP_MARGIN_S: Final = 8.0

@@ -52,11 +52,9 @@ def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
 
 
 def _settle_memory() -> None:
-    """What is loaded by now lives as long as the process, and a run's values go when their last user does: the
-    collector need not look often."""
+    """What is loaded by now lives as long as the process: the collector need not look at it again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

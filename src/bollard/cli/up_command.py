@@ -1,5 +1,6 @@
 """`bollard up`: reads the settings and starts the host."""
 
+import gc
 import os
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,7 @@ import typer
 
 from bollard.cli.app import Command
 from bollard.cli.errors import UsageProblem
+from bollard.cli.limits import COLLECT_AFTER
 from bollard.cli.log_library import load_without_rich
 from bollard.cli.shell import Shell
 
@@ -29,6 +31,7 @@ def up(
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="up.option.workers")] = None,
 ) -> int:
     try:
+        gc.set_threshold(*COLLECT_AFTER)  # what is loaded now stays: to look through it again and again takes a tenth
         load_without_rich()  # before anything that logs
         from bollard.cli.announcing import LineAnnouncer, TextAnnouncer
         from bollard.cli.host_logs import configure_logs
