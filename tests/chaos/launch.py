@@ -4,10 +4,10 @@ import asyncio
 import json
 import socket
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
+from tests.changing import replace
 
 from bollard.cli.http_server import HttpServer
 from bollard.host.app import Host

@@ -11,10 +11,10 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.changing import replace
 
 from bollard.cli.doctor_checks import CHECKS, examine
 from bollard.cli.doctor_facts import (

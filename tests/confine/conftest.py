@@ -4,10 +4,10 @@ import os
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.changing import replace
 
 from bollard.confine.errors import LevelMissing
 from bollard.confine.launch import Ended, Program, run_confined

@@ -7,10 +7,10 @@ import os
 import platform
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.changing import replace
 
 from bollard.confine.bubblewrap import bubblewrap_line
 from bollard.confine.errors import LevelMissing

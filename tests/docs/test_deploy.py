@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import yaml
 from bollard.host.http.health import Health
 from bollard.host.settings import Settings, read_settings
 
-SETTINGS = {f"BOLLARD_{item.name.upper()}" for item in fields(Settings)}
+SETTINGS = {f"BOLLARD_{name.upper()}" for name in Settings.__struct_fields__}
 NOT_OF_THE_HOST = {"BOLLARD_ORIGIN", "BOLLARD_PROXY"}
 """What compose.yaml asks its reader for."""
 PROGRAM = "/usr/local/lib/bollard/bin/bollard"

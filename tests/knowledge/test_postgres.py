@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
+from tests.changing import replace
 from tests.knowledge.conftest import VectorDatabase
 from tests.knowledge.tables_kit import Tables
 

@@ -1,7 +1,6 @@
 """Long conversations: what is summarised, what is kept, and what happens when that fails."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from agent_compaction import LEFT_OUT, STEPS, shrink
@@ -11,6 +10,7 @@ from agent_summary import extracted, summary_message
 from agent_tokens import count, count_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.changing import replace
 from tests.local_agent.context_kit import called, memory, prepared, shown
 
 from bollard.protocol import TranscriptItem

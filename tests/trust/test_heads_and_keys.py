@@ -1,11 +1,11 @@
 """Signed heads, and the files that hold the keys: made once, the owner's alone."""
 
-import dataclasses
 import os
 import stat
 from pathlib import Path
 
 import pytest
+from tests.changing import replace
 
 from bollard.trust import BadSignature, Head, KeyFileError, sign_head, verify_head
 from bollard.trust.keys import SigningKey, load_or_make_secret, load_or_make_signing_key
@@ -37,7 +37,7 @@ def test_a_signed_head_verifies_with_the_public_half(key: SigningKey) -> None:
 )
 def test_a_head_that_was_changed_in_any_field_does_not_verify(key: SigningKey, change: dict[str, object]) -> None:
     signed = sign_head(HEAD, key)
-    forged = dataclasses.replace(signed, head=dataclasses.replace(HEAD, **change))
+    forged = replace(signed, head=replace(HEAD, **change))
     with pytest.raises(BadSignature):
         verify_head(forged, key.verify_key)
 
@@ -48,13 +48,13 @@ def test_no_bit_of_a_signature_may_flip(key: SigningKey) -> None:
         flipped = bytearray(signed.signature)
         flipped[at // 8] ^= 1 << at % 8
         with pytest.raises(BadSignature):
-            verify_head(dataclasses.replace(signed, signature=bytes(flipped)), key.verify_key)
+            verify_head(replace(signed, signature=bytes(flipped)), key.verify_key)
 
 
 @pytest.mark.parametrize("signature", [b"", b"short", b"\x00" * 64, b"\x00" * 65])
 def test_a_signature_of_the_wrong_form_is_a_bad_one(key: SigningKey, signature: bytes) -> None:
     with pytest.raises(BadSignature):
-        verify_head(dataclasses.replace(sign_head(HEAD, key), signature=signature), key.verify_key)
+        verify_head(replace(sign_head(HEAD, key), signature=signature), key.verify_key)
 
 
 def test_another_key_does_not_verify_and_has_another_id(key: SigningKey) -> None:

@@ -1,7 +1,8 @@
 """What `bollard audit` shows and finds, for people and for programs."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import to_builtins
 
 from bollard.cli.columns import printable, shorten
 from bollard.cli.moments import second_of
@@ -27,8 +28,8 @@ def line_of(item: dict[str, Any]) -> str:
 def show_checked(shell: Shell, checked: "CheckedLog", keys: list[str]) -> None:
     report, text = checked.report, shell.text
     if shell.for_programs:
-        body = {**asdict(report), "witnesses": checked.witnesses, "segments": checked.segments, "keys": keys}
-        shell.print_json({**body, "problems": [asdict(each) for each in report.problems]})
+        body = {**to_builtins(report), "witnesses": checked.witnesses, "segments": checked.segments, "keys": keys}
+        shell.print_json({**body, "problems": [to_builtins(each) for each in report.problems]})
         return
     for each in report.problems:
         place = f"{each.workspace}/{each.chain}" if each.chain else "-"
@@ -50,7 +51,7 @@ def show_checked(shell: Shell, checked: "CheckedLog", keys: list[str]) -> None:
 
 def show_proof(shell: Shell, report: "ProofReport", *, trusted: bool) -> None:
     if shell.for_programs:
-        shell.print_json({**asdict(report), "proved": report.proved, "key_given": trusted})
+        shell.print_json({**to_builtins(report), "proved": report.proved, "key_given": trusted})
         return
     text = shell.text
     for problem in report.problems:

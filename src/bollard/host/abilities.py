@@ -1,8 +1,9 @@
 """What runs of this host can do, put together: every source of capabilities, and what must be kept of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from bollard import __version__
 from bollard.host.agents.agent import AgentBook
@@ -29,8 +30,7 @@ from bollard.protocol import RerankScore
 __all__ = ["Abilities", "open_abilities", "rerank_with"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
+class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """What has a life of its own among the sources."""
 
     skills: OpenedSkills

@@ -2,7 +2,8 @@
 and the simulator give it another."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.actions.budgets import Budgets
 from bollard.host.actions.detached_calls import DetachedCalls
@@ -60,8 +61,7 @@ from bollard.host.workers.boundary import WorkerPool
 __all__ = ["Core", "build_core"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Core:
+class Core(msgspec.Struct, frozen=True, kw_only=True):
     """What the rim talks to."""
 
     offers: Offers

@@ -1,7 +1,8 @@
 """Everything of a host that answers requests, made of its parts. What each answers is in `http`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.agents.agent import AgentBook, RunnerKey
 from bollard.host.agents.binding_book import BindingBook
@@ -50,8 +51,7 @@ from bollard.trust.keys import VerifyKey
 __all__ = ["Front"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class Front(msgspec.Struct, frozen=True, kw_only=True):
     """What the API is made of. The composition root fills it in, once everything is there."""
 
     settings: Settings

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
 from bollard.host.audit.trail import Trail
@@ -25,8 +25,7 @@ _log = structlog.get_logger("bollard.host")
 _SWEEP_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Housekeeping:
+class Housekeeping(msgspec.Struct, frozen=True, kw_only=True):
     """One per host."""
 
     core: Core

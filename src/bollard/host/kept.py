@@ -1,8 +1,9 @@
 """What people save at a host, put together: agents and bindings, plugins, what runs can do, runtimes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from bollard import __version__
 from bollard.host.abilities import Abilities, open_abilities
@@ -27,8 +28,7 @@ from bollard.protocol import AgentRunnerDiscovery
 __all__ = ["Kept", "open_kept"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Who keeps what."""
 
     agents: Keeper

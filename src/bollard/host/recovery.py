@@ -4,7 +4,6 @@ A lost run is replayed through the same machine that ran it, so that what its de
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import merge
 from typing import Final
 
@@ -44,8 +43,7 @@ def facts_of(row: RunRow) -> RunFacts:
     return _decode_facts(row.facts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A message that waits for a run."""
 
     workspace: str

@@ -2,9 +2,10 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from bollard.confine.order import DEMANDS, Demand
 from bollard.host.errors import SettingsError
@@ -45,8 +46,7 @@ _LISTS: Final = frozenset({"egress_allow", "origins", "allowed_hosts", "trusted_
 """Names, separated by `,` in the environment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Every setting with its default: SQLite in `./data`, loopback only."""
 
     data: Path = Path("data")
@@ -218,7 +218,7 @@ def read_settings(environment: Mapping[str, str], directory: Path, overrides: Ma
     values |= {key: value for key, value in overrides.items() if value is not None}
     if not values.get("otel_endpoint") and environment.get(_COLLECTOR):
         values["otel_endpoint"] = environment[_COLLECTOR]
-    known = {item.name for item in fields(Settings)}
+    known = set(Settings.__struct_fields__)
     if unknown := sorted(values.keys() - known):
         hint = f"the settings are {', '.join(sorted(known))}"
         raise SettingsError(f"there is no setting {unknown[0]!r}", hint=hint, field=unknown[0])
@@ -235,7 +235,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    known = {item.name for item in fields(Settings)}
+    known = set(Settings.__struct_fields__)
     found = {name[len(_PREFIX) :].lower(): value for name, value in environment.items() if name.startswith(_PREFIX)}
     return {name: value for name, value in found.items() if name in known}
 

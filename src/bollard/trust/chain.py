@@ -44,8 +44,7 @@ class ChainedRecord(msgspec.Struct, frozen=True, gc=False):
 FaultKind = Literal["edited", "data_edited", "missing", "order", "foreign", "head_mismatch", "truncated"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """The first thing that is wrong, and where."""
 
     kind: FaultKind
@@ -54,8 +53,7 @@ class Fault:
     detail: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What a verification found. Without a fault everything up to `position` is as it was written."""
 
     chain: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from bollard.trust.canonical import canonical_json
 
@@ -33,8 +34,7 @@ class HeadSigner(Protocol):
     def sign(self, text: bytes) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, kw_only=True):
     """The newest record of a chain at a moment."""
 
     workspace: str
@@ -56,8 +56,7 @@ class Head:
         return canonical_json(body)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedHead:
+class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
     """A head and the signature of the host that wrote the chain."""
 
     head: Head

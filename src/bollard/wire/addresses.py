@@ -5,16 +5,16 @@ refused is what nobody means: no http, plain http to others, addresses of one li
 """
 
 import ipaddress
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
+
+import msgspec
 
 __all__ = ["AddressKind", "is_loopback", "number_of", "url_problem"]
 
 Number = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddressKind:
+class AddressKind(msgspec.Struct, frozen=True, kw_only=True):
     """Whose address it is, in the words that are told of it."""
 
     of: str

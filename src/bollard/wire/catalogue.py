@@ -3,9 +3,9 @@
 Pure: the host's end feeds the decoded answers of `runners/list` and `tools/list`.
 """
 
-from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 from pydantic import ValidationError
 
 from bollard.protocol import (
@@ -21,8 +21,7 @@ from bollard.protocol import (
 __all__ = ["CatalogueProblem", "RunnerCatalogue", "ToolCatalogue", "read_runners", "read_tools"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueProblem:
+class CatalogueProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An entry that was skipped: which, which field of it, and what is wrong."""
 
     entry: str
@@ -30,16 +29,14 @@ class CatalogueProblem:
     problem: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerCatalogue:
+class RunnerCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     """The runners of a plugin that can be used, and the entries that cannot."""
 
     runners: tuple[AgentRunnerDiscovery, ...]
     problems: tuple[CatalogueProblem, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCatalogue:
+class ToolCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     """The tools of a plugin that can be used, and the entries that cannot."""
 
     tools: tuple[ToolDefinition, ...]

@@ -1,7 +1,8 @@
 """The JSON-RPC 2.0 envelope: what a decoded frame is, and the frames we write. Pure."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.protocol import JsonObject, JsonValue
 from bollard.wire.errors import FrameError
@@ -36,8 +37,7 @@ INTERNAL_ERROR: Final = -32603
 CallId = int | str
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A request that wants an answer."""
 
     id: CallId
@@ -45,24 +45,21 @@ class Call:
     params: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """A notification."""
 
     method: str
     params: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A response that went well."""
 
     id: CallId
     result: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """A response that did not. `id` is absent when the peer could not read which call it answers."""
 
     id: CallId | None

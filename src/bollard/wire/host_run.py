@@ -1,8 +1,9 @@
 """One run on the host's end of a channel: its results in order, its window, its calls. Knows no meaning of them."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+import msgspec
 
 from bollard.protocol import TERMINAL_TYPES, AgentAPIError, JsonObject, JsonValue, limits
 from bollard.wire.credit import Window
@@ -19,8 +20,7 @@ __all__ = ["HostRun", "RunEnd", "RunSink", "WorkerResult", "read_result"]
 _RESULT_FIELDS = frozenset({"run_id", "type", "data", "sequence", "timestamp"})
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerResult:
+class WorkerResult(msgspec.Struct, frozen=True):
     """One result, its envelope checked, its payload not: that depends on the type and is the run's business."""
 
     run_id: str
@@ -31,8 +31,7 @@ class WorkerResult:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnd:
+class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How the worker's part of a run ended: answered, refused, or lost with the channel."""
 
     how: Literal["answered", "refused", "lost"]

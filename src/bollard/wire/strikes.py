@@ -4,16 +4,16 @@ Pure counting: the host's end of a channel feeds it and carries out the verdict.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from bollard.protocol import limits
 
 __all__ = ["Strike", "StrikeBook"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strike:
+class Strike(msgspec.Struct, frozen=True, kw_only=True):
     """One violation. `run_id` is absent when it is the channel's."""
 
     fault: str

@@ -1,8 +1,9 @@
 """One book for the agents that runners bring and those that people save."""
 
 import asyncio
-import dataclasses
 from typing import Any
+
+from tests.changing import replace
 
 from bollard.host.agents.agent import Agent, AgentBook
 
@@ -22,9 +23,9 @@ def test_a_saved_agent_stands_over_the_runners_own_until_it_is_removed() -> None
     book.put(own)
     saved = agent(deadline_s=7, revision=1)
     book.save(saved)
-    assert book.get("parrot") == dataclasses.replace(saved, permissions=own.permissions)
+    assert book.get("parrot") == replace(saved, permissions=own.permissions)
     assert book.own("parrot") == own
-    assert book.all() == [dataclasses.replace(saved, permissions=own.permissions)]
+    assert book.all() == [replace(saved, permissions=own.permissions)]
     assert book.remove("parrot")
     assert book.get("parrot") == own
     assert not book.remove("parrot")

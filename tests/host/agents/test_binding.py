@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.changing import replace
 
 from bollard.host.agents.binding import LEVELS, Binding, BindingScope, Filter, check_new, clash, rank_of
 from bollard.host.agents.binding_book import BindingBook
@@ -153,7 +154,7 @@ def test_bindings_clash_only_where_nothing_tells_them_apart(one: Any, other: Any
 
 
 def test_bindings_of_two_workspaces_do_not_clash() -> None:
-    assert not clash(binding("a"), dataclasses.replace(binding("b"), workspace="north"))
+    assert not clash(binding("a"), replace(binding("b"), workspace="north"))
 
 
 @pytest.mark.requirement("P12-01")
@@ -245,8 +246,8 @@ def bindings(draw: st.DrawFn, binding_id: str | None = None) -> Binding:
 @given(bindings("a"), bindings("b"), st.booleans())
 def test_bindings_clash_exactly_when_some_event_matches_both_equally(one: Binding, other: Binding, alike: bool) -> None:
     if alike:  # two scopes are seldom equal by chance, and only equal ones can clash
-        other = dataclasses.replace(other, scope=one.scope, enabled=True)
-        one = dataclasses.replace(one, enabled=True)
+        other = replace(other, scope=one.scope, enabled=True)
+        one = replace(one, enabled=True)
         assume(all(_is_possible(bound) for bound in (one, other)))
     meet = rank_of(one) == rank_of(other) and any(matches(one, event) and matches(other, event) for event in EVENTS)
     assert clash(one, other) is meet

@@ -1,8 +1,7 @@
 """Who passes the front gates, who does not, and what they are told."""
 
-from dataclasses import replace
-
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import FrontGates, Passed, Refused, utc_day

@@ -1,11 +1,10 @@
 """Conversations against a naive book that keeps everything: order, one at a time, nothing lost or left behind."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.changing import replace
 
 from bollard.host.agents.admission import Interrupt, LaneRun, LaneView, Queue, Start, admit
 from bollard.host.agents.lanes import LaneKey, Lanes, lane_of

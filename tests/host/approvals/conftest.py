@@ -1,11 +1,11 @@
 """Runs that ask, people who answer, and an executor that only counts: over the host's own parts, without its rim."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudiencePolicy, ConcurrencyPolicy
 from bollard.host.approvals.approval import Approval
@@ -204,4 +204,4 @@ async def fast_desk(memory_store: Store, desks: Any) -> Desk:
 
 def changed(proposal: Proposal, **fields: JsonValue) -> Proposal:
     """The same call with something else in it."""
-    return dataclasses.replace(proposal, **fields)  # pyright: ignore[reportArgumentType]
+    return replace(proposal, **fields)  # pyright: ignore[reportArgumentType]

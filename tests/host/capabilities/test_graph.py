@@ -1,10 +1,11 @@
 """The graph: one frozen object for what is shown and what is called."""
 
 import json
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.capabilities.capability import NO_FLOW, CapabilityLimits
 from bollard.host.capabilities.graph import CALL, DETAIL, EMPTY_GRAPH, CapabilityGraph, Node, build_graph

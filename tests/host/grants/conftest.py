@@ -1,8 +1,9 @@
 """An agent that asks for everything, a workspace that offers it, and the grants made of the two."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import (

@@ -1,10 +1,10 @@
 """Compiling an access: the intersection of manifest, policy, configuration and offer, and why the rest is missing."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.policies import OPERATIONS, AccessPolicy, AgentPolicy, ConcurrencyPolicy, ResourceRule
 from bollard.host.grants.access import AccessCache, compile_access

@@ -1,10 +1,10 @@
 """A child run: its access is cut down to its parent's, and so are its scope, its limits and its depth."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.policies import AgentPolicy, StatePolicy
 from bollard.host.errors import InvalidRequest

@@ -1,11 +1,11 @@
 """Why: every yes and every no names who decided, in both languages."""
 
 import string
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.policies import OPERATIONS, ConcurrencyPolicy, ResourceRule, StatePolicy
 from bollard.host.grants.access import compile_access

@@ -1,10 +1,10 @@
 """Issuing a grant: its bytes, its digest, its state keys, and reading it back."""
 
-from dataclasses import replace
 from typing import Any, get_args
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.policies import BudgetPolicy, StatePolicy
 from bollard.host.errors import InvalidRequest

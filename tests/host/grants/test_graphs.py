@@ -1,12 +1,12 @@
 """The graph of a grant: what is shown, what is checked and what is called are the same."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.changing import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ResourceRule

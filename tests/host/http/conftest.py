@@ -11,12 +11,13 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from tests.changing import replace
 
 from bollard.cli.http_server import HttpServer
 from bollard.host.app import Host

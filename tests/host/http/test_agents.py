@@ -1,10 +1,10 @@
 """Agents over HTTP: listed, saved, shown without their secrets, deleted, and there again after a restart."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.form_values import KEPT
 from bollard.host.settings import Settings

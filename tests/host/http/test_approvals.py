@@ -5,11 +5,11 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.settings import Settings
 

@@ -4,12 +4,12 @@ import contextlib
 import json
 import os
 import time
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.clock import SystemClock
 from bollard.host.store.opening import choose_store

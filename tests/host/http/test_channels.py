@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.clock import SystemClock

@@ -1,11 +1,11 @@
 """Draining: nothing new is taken, with an error that says to try again; what runs goes on; who asks is told why."""
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.settings import Settings
 

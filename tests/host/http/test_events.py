@@ -8,11 +8,11 @@ import socket
 import string
 import textwrap
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.limits import EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH, KEY_BYTES
 

@@ -6,11 +6,11 @@ import os
 import socket
 import textwrap
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.clock import SystemClock
 from bollard.host.identity.rights import rights_of

@@ -1,9 +1,9 @@
 """People, programs and workspaces over HTTP: who comes in, as whom, and what they see."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 PASSWORD = "correct horse battery"
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
+from tests.changing import replace
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, StorageFull

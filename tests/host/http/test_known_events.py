@@ -1,11 +1,11 @@
 """An event that comes again is told its first outcome, also while the disk is full."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.errors import HostError, StorageFull
 from bollard.host.http.drafts import Draft, Json, Raw

@@ -1,10 +1,10 @@
 """`/metrics`: every number an operator needs, in a format that a scraper reads, and only for those who may."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.http.metrics import OpenMetrics
 from bollard.host.settings import Settings

@@ -4,12 +4,12 @@ import json
 import textwrap
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.settings import Settings
 

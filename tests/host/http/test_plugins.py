@@ -7,12 +7,12 @@ import socket
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import psutil
 import pytest
+from tests.changing import replace
 
 PLUGINS = "/api/v1/plugins"
 MANIFEST = """

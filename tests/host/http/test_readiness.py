@@ -6,11 +6,11 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageFull, StorageUnavailable
@@ -24,7 +24,7 @@ READY = Standing(started=True, broken=False, draining=False, recovered=True)
 
 
 def _codes(**known: Any) -> list[str]:
-    standing = {name: known.pop(name) for name in list(known) if name in Standing.__dataclass_fields__}
+    standing = {name: known.pop(name) for name in list(known) if name in Standing.__struct_fields__}
     return [reason.code for reason in reasons_of(replace(READY, **standing), Probed(**known))]
 
 

@@ -1,8 +1,9 @@
 """A host that stops and starts again over the same data: the same runs, the same streams, the same token."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from tests.changing import replace
 
 from bollard.host.settings import Settings
 

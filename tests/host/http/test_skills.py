@@ -2,10 +2,10 @@
 
 import base64
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 TEXT = "---\nname: {name}\ndescription: Writes reports.\nallowed-tools: http_fetch\n---\nBegin with {what}.\n"
 SKILL = "/api/v1/skills/report-writer"

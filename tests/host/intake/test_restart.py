@@ -1,10 +1,10 @@
 """After a restart every message that was accepted is where it was, or gets its one run, in its turn."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy

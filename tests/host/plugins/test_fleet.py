@@ -4,12 +4,12 @@ believed by their channel only."""
 import asyncio
 import io
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from tests.changing import replace
 from tests.host.plugins.conftest import files_of, zip_of
 
 from bollard.host.agents.agent import AgentBook

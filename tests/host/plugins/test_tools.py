@@ -5,11 +5,11 @@ import io
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 from tests.host.plugins.conftest import zip_of
 
 from bollard.host.actions.wrappers import Again, Bounded

@@ -3,13 +3,13 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import psycopg
 import pytest
+from tests.changing import replace
 
 from bollard.host.actions.executor import Executor
 from bollard.host.actions.outputs import BlobArtifacts

@@ -2,10 +2,10 @@
 can keep, a caller who gives up. Nothing is done twice, nothing for nothing, and every beginning has an end."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.actions.budgets import Budgets
 from bollard.host.actions.call import Call

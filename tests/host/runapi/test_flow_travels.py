@@ -2,11 +2,11 @@
 
 import base64
 import json
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.agents.policies import ResourceRule

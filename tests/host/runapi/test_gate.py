@@ -1,11 +1,11 @@
 """The gate in front of every call: how many, how fast, how large, how long, and what it leaves in the log."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.log.facts import RunFacts
 from bollard.host.runs.api_call import Lent

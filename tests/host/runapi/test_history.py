@@ -1,9 +1,9 @@
 """`history.page` and `history.search`: pages both ways, cursors that fit one place, and no row beyond the scope."""
 
-import dataclasses
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.protocol import limits
@@ -158,7 +158,7 @@ async def test_another_conversation_is_read_where_the_grant_names_it_until_that_
     run = await house.begin(make_agent(conversations=("elsewhere",)), text="here")
 
     page = await house.ask(run, "history.page", conversation_id="elsewhere")
-    run.revoked = dataclasses.replace(NOTHING_REVOKED, resources={"conversations": frozenset({"elsewhere"})})
+    run.revoked = replace(NOTHING_REVOKED, resources={"conversations": frozenset({"elsewhere"})})
     refused = await house.refusal(run, "history.page", conversation_id="elsewhere")
 
     assert contents(page) == ["there"]

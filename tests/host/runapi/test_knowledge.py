@@ -1,9 +1,9 @@
 """`knowledge.list` and `knowledge.retrieve`: for bases that the run was granted, with what they bring along."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.policies import ResourceRule
 from bollard.host.capabilities.registry import Sources

@@ -2,11 +2,11 @@
 are the workspace's."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 from tests.host.runapi.conftest import House
 from tests.host.runapi.test_knowledge import PRIVATE, library_of
 from tests.host.runapi.test_models import Shop, until

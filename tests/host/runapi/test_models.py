@@ -4,11 +4,11 @@ import asyncio
 import base64
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 from tests.host.runapi.conftest import House, Refused
 
 from bollard.host.actions.budgets import Budgets

@@ -1,10 +1,10 @@
 """`tools.call`: every call passes the executor, is written by the host before it happens, and happens once."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 from tests.host.runapi.conftest import Refused
 
 from bollard.host.agents.policies import ApprovalPolicy, BudgetPolicy, ResourceRule, Spending

@@ -1,9 +1,9 @@
 """`tools.detail`: how to call what the run holds, by either name."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.policies import ResourceRule
 from bollard.host.capabilities.capability import NO_FLOW, Capability

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.changing import replace
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import Draining, NotFound, Overloaded, StorageUnavailable, WorkerUnavailable

@@ -3,11 +3,11 @@
 import base64
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.changing import replace
 
 from bollard.host.capabilities.sources import CallContext, Order
 from bollard.host.clock import ManualClock

@@ -4,11 +4,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.changing import replace
 
 from bollard.host.errors import SchemaTooNew
 from bollard.host.store.action_rows import ApprovalRow, ToolCallRow

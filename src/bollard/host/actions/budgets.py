@@ -7,9 +7,10 @@ ended, so that many at once cannot spend the same rest. What is of a day outlive
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal
+
+import msgspec
 
 from bollard.host.agents.policies import BudgetPolicy, Spending
 from bollard.host.agents.rates import Rates
@@ -34,8 +35,7 @@ _WORDS: Final[dict[Whose, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
     """What something costs."""
 
     calls: int = 0

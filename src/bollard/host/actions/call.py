@@ -1,6 +1,5 @@
 """One call, and what came of it: frozen values, the second as its record has it."""
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -16,8 +15,7 @@ Status = Literal["completed", "failed", "rejected", "unknown"]
 """`failed`: it surely had no effect. `rejected`: it was not begun. `unknown`: it was, and nobody can say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What a run asks for."""
 
     name: str

@@ -5,8 +5,9 @@ person, who is told so, says yes. Answering in the conversation that the event c
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, Literal
+
+from msgspec.structs import replace
 
 from bollard.host.actions.flow_words import FLOW_WORDS, LANGUAGES
 from bollard.host.capabilities.capability import ALL_FLOW, Capability, Flow

@@ -5,7 +5,6 @@ What has an effect, or takes something out, is on disk before it happens (class 
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -26,8 +25,7 @@ _log = structlog.get_logger("bollard.actions")
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a call beside the order."""
 
     name: str

@@ -3,8 +3,9 @@
 import importlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from bollard.host.actions.schema_steps import NotCountable, has_references, too_many_steps
 from bollard.host.capabilities.capability import Capability
@@ -19,8 +20,7 @@ _SHOWN: Final = 300
 """Characters of a problem that are told: it may quote the arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(msgspec.Struct, frozen=True):
     problem: Callable[[JsonObject], tuple[str, str] | None]
     refers: bool
 

@@ -2,10 +2,10 @@
 no secrets, and an artifact for what is too large. Each is an adapter around an adapter."""
 
 import asyncio
-from dataclasses import replace
 from typing import Final, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from bollard.host.actions.ports import Artifacts, Ledger, Redactor
 from bollard.host.capabilities.sources import Adapter, Order, Returned

@@ -14,7 +14,7 @@ The order of a conversation is kept by three choices:
 - `interrupt` cancels what is active and drops nothing that waits: the new run goes behind the waiting ones.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from bollard.host.agents.policies import ConcurrencyPolicy
 from bollard.protocol.limits import STEERING_QUEUE
@@ -25,8 +25,7 @@ Actor = tuple[str, str]
 """Type and id of who speaks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneRun:
+class LaneRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run as its conversation sees it."""
 
     run_id: str
@@ -40,8 +39,7 @@ class LaneRun:
     """Whether a message started it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneView:
+class LaneView(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation at one moment."""
 
     active: tuple[LaneRun, ...] = ()
@@ -50,32 +48,27 @@ class LaneView:
     """First in, first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """A run of its own, at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steer:
+class Steer(msgspec.Struct, frozen=True):
     """No run of its own: the named one is given the message."""
 
     run_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(msgspec.Struct, frozen=True):
     """A run of its own, after everything that the conversation has before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(msgspec.Struct, frozen=True):
     """The named runs are cancelled, and a run of its own is queued."""
 
     run_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(msgspec.Struct, frozen=True):
     """No run; the sender is told."""
 
     sentence: str

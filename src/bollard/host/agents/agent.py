@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from bollard.host.agents.form_values import default_config
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy
@@ -24,8 +25,7 @@ _KNOWN_AS: Final = {"plugin:bollard/local-agent/default": "assistant"}
 """Runners that come with the host, whose own agents people know by another name than their plugin's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """What an event is run with. Validated when it is made: a time that cannot work is refused here."""
 
     agent_id: str
@@ -42,8 +42,8 @@ class Agent:
     """What the runner says it can do. Grants nothing."""
     form: tuple[FormItem, ...] = ()
     """The form that the configuration fills in."""
-    config: JsonObject = field(default_factory=dict[str, JsonValue])
-    policy: AgentPolicy = field(default_factory=AgentPolicy)
+    config: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    policy: AgentPolicy = msgspec.field(default_factory=AgentPolicy)
     deadline_s: float = limits.RUN_DEADLINE_S
     idle_s: float = limits.RUN_IDLE_S
     repeatable: bool = False
@@ -90,7 +90,7 @@ def agent_of(discovery: AgentRunnerDiscovery, workspace: str = "default") -> Age
 
 def agent_on(agent: Agent, own: Agent) -> Agent:
     """The agent with what is its runner's to say now, taken from the agent that the runner has by itself."""
-    return dataclasses.replace(
+    return replace(
         agent,
         runner_id=own.runner_id,
         runner_name=own.runner_name,

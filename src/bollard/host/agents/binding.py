@@ -13,8 +13,9 @@ when one of them is saved, and not guessed when the event comes.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, get_args
+
+import msgspec
 
 from bollard.host.errors import Conflict
 from bollard.protocol import JsonObject
@@ -77,8 +78,7 @@ class RoutedEvent(Protocol):
     def data(self) -> JsonObject: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BindingScope:
+class BindingScope(msgspec.Struct, frozen=True, kw_only=True):
     """Where a binding holds. A level that is `None` is not asked for."""
 
     bot: str | None = None
@@ -89,22 +89,20 @@ class BindingScope:
     """`type:id`; the type ends at the first colon."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """One field of the event, and the values that it may have."""
 
     field: str
     values: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """Which events go to which agent."""
 
     binding_id: str
     workspace: str = "default"
     agent_id: str
-    scope: BindingScope = field(default_factory=BindingScope)
+    scope: BindingScope = msgspec.field(default_factory=BindingScope)
     filters: tuple[Filter, ...] = ()
     """At most one for each field."""
     priority: int = 0

@@ -4,7 +4,7 @@ A field holds `secret:NAME` for a secret that people keep under a name, or a val
 alone and goes with it.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.form_values import secret_fields

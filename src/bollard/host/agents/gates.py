@@ -5,9 +5,10 @@ day looks at the wall clock, because a day is what it is about.
 """
 
 import math
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.names import ID_CHARACTERS, Names, own_names
@@ -30,13 +31,11 @@ class Spoken(Protocol):
     def actor_id(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(msgspec.Struct, frozen=True):
     """All gates are open; if the agent limits rates, a token was taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A gate is closed. The caller makes the error."""
 
     code: Literal["unauthorized", "rate_limited", "budget_exceeded"]

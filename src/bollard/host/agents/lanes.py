@@ -9,8 +9,11 @@ whose turn has come may therefore still be on its way to the disk; its owner sta
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from bollard.host.agents.admission import LaneRun, LaneView
 from bollard.host.errors import Conflict
@@ -18,8 +21,7 @@ from bollard.host.errors import Conflict
 __all__ = ["LaneKey", "Lanes", "Placed", "lane_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneKey:
+class LaneKey(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation of one agent. Threads are conversations of their own."""
 
     workspace: str

@@ -5,9 +5,10 @@ same answer with the reason for every binding, for people who ask what would hap
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Protocol
+
+import msgspec
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.binding import LEVELS, Binding, Level, RoutedEvent, event_value, filter_value, rank_of
@@ -28,16 +29,14 @@ class AgentFinder(Protocol):
     def get(self, agent_id: str, /) -> Agent | None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was found out; `words.sentence` says it in a language."""
 
     key: RoutingKey
     fields: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """Where an event goes. With a binding and no agent it goes nowhere: the agent that it is for is not there."""
 
     binding_id: str | None = None

@@ -8,8 +8,9 @@ any more is told so: nobody is left in the belief that a click did something.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.approvals.approval import Approval
 from bollard.host.approvals.approval_log import ApprovalLog
@@ -33,8 +34,7 @@ _SMALL_BYTES: Final = 4096
 """A question of so much takes no time to show."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody says about a question they saw. That they may is settled."""
 
     decision: Decision

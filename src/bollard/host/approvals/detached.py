@@ -7,7 +7,6 @@ between repeats neither; the record `approval.used` comes last and says that the
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -61,8 +60,7 @@ _LOOK_S: Final = 0.2
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it."""
 
     status: str

@@ -7,9 +7,10 @@ in which nothing is hidden (`visible`). The agent's own words stand apart. Pure.
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal
+
+import msgspec
 
 from bollard.host.agents.words import Locale
 from bollard.host.approvals.approval import Approval
@@ -39,8 +40,7 @@ Note = Literal["hidden", "right_to_left"]
 _BREAK: Final = re.compile(f"({MARK_START}U\\+000A(?: ×[0-9]+)?{MARK_END})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line. Its label is the host's own, its text is not."""
 
     part: Part
@@ -54,8 +54,7 @@ class Line:
         return {**body, "notes": [*self.notes]} if self.notes else body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class Attached(msgspec.Struct, frozen=True, kw_only=True):
     """Content that is too long for the lines."""
 
     number: int
@@ -84,8 +83,7 @@ class Attached:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Display:
+class Display(msgspec.Struct, frozen=True, kw_only=True):
     """A question as it is shown."""
 
     lines: tuple[Line, ...]

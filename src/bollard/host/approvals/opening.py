@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.approvals.approval_log import ApprovalLog
@@ -23,8 +24,7 @@ from bollard.host.store.boundary import Store
 __all__ = ["Approvals", "open_approvals"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approvals:
+class Approvals(msgspec.Struct, frozen=True, kw_only=True):
     """What the executor asks, and what people answer through."""
 
     book: Book

@@ -1,7 +1,8 @@
 """What a person is asked to allow: one call of one run, byte for byte, and the digest that stands for it. Pure."""
 
-from dataclasses import dataclass
 from typing import Final, Literal, get_args
+
+import msgspec
 
 from bollard.host.agents.policies import ApprovalPolicy
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
@@ -17,8 +18,7 @@ Why = Literal["risk", "always", "flow"]
 """Why somebody must be asked: the capability's risk, a policy that always asks, or what would flow together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """One call that was resolved and checked and may be done only if somebody says yes."""
 
     call_id: str
@@ -61,8 +61,7 @@ def requester_of(context: CallContext) -> JsonValue:
     return {"type": context.actor_type, "id": context.actor_id}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
     """A yes to one call. Whoever holds it makes that call once."""
 
     approval_id: str

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import structlog
 
 from bollard.host.audit.heads import HeadLine
@@ -27,8 +27,7 @@ _CHAINS: Final = 100_000
 """Chains that are looked at in one go."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archived:
+class Archived(msgspec.Struct, frozen=True, kw_only=True):
     """One segment that was written."""
 
     workspace: str

@@ -1,7 +1,6 @@
 """Checks a proof of a run: with the file and a public key, and nothing of the host that made it. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -18,8 +17,7 @@ PROOF_BYTES: Final = 1 << 30
 """The largest file that is looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProofReport:
+class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a proof shows."""
 
     run_id: str

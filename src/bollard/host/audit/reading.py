@@ -1,7 +1,8 @@
 """Reads the log for auditors: filtered, in bounded steps, from either end. Blocks: call it in a thread."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.audit.severity import Severity, types_of
 from bollard.host.limits import AUDIT_EXPORT_PAGE, AUDIT_WINDOW, AUDIT_WINDOWS
@@ -11,8 +12,7 @@ from bollard.host.store.rows import RecordRow
 __all__ = ["AuditFilter", "AuditPage", "all_of", "page_of_log"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What an auditor wants to see."""
 
     workspace: str
@@ -41,8 +41,7 @@ class AuditFilter:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditPage:
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     """Records, newest first. Where `before` is not `None` there may be more, with ids below it."""
 
     rows: list[RecordRow]

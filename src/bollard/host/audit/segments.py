@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -49,8 +48,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
     head: HeadLine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """A file of an archive, by its name."""
 
     path: Path

@@ -45,8 +45,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is not as it was written, and where."""
 
     kind: ProblemKind
@@ -57,8 +56,7 @@ class Problem:
     record_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogReport:
+class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a verification found. Without problems all is as it was written, up to what no head vouches for yet."""
 
     records: int

@@ -5,8 +5,9 @@ What people said and what tools returned is not shown, only its digest; argument
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from bollard.host.audit.severity import severity_of
 from bollard.host.log.records import data_of
@@ -48,8 +49,7 @@ _TEXT_CHARACTERS: Final = 512
 """Of one word of a record; what is longer is cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """What is fixed about the run of a record."""
 
     actor: str | None = None

@@ -5,7 +5,6 @@ expired meanwhile.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
@@ -31,16 +30,14 @@ _TOLD_EVERY: Final = 1000
 """Rows between two words about how far it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(msgspec.Struct, frozen=True, kw_only=True):
     """The store that is copied."""
 
     database: str
     data: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupReport:
+class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a new archive."""
 
     size: int

@@ -40,8 +40,7 @@ _decode: Final = msgspec.json.Decoder().decode
 _TOLD_EVERY: Final = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportReport:
+class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a new archive."""
 
     size: int

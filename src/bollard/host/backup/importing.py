@@ -4,11 +4,11 @@ No other name can be given to it: the name is in every link of its chain. Record
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from bollard.host.agents.saving import agent_from_store
@@ -47,8 +47,7 @@ _BY: Final = "import"
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportReport:
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What came in."""
 
     workspace: str

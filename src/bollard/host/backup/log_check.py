@@ -3,10 +3,11 @@ and archived segments. Reads one moment, and writes nothing."""
 
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from bollard.host.archive.manifest import Table
 from bollard.host.audit.heads import UnreadableHead, is_signed, read_heads_of
@@ -24,8 +25,7 @@ __all__ = ["CheckedLog", "check_log"]
 _TOLD_EVERY: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedLog:
+class CheckedLog(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and what it was held against."""
 
     report: LogReport

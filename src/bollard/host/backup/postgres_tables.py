@@ -2,10 +2,10 @@
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any, Final, cast
 
 import psycopg
+from msgspec.structs import replace
 from psycopg.errors import DiskFull, IntegrityError
 from psycopg.sql import SQL, Composed, Identifier, Literal
 

@@ -7,9 +7,10 @@ was unfinished in it is settled first (`settling`), and the log says that it was
 import secrets
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from bollard.host.archive.leftovers import remove_leftovers, unfinished_name
 from bollard.host.archive.manifest import Manifest, Table
@@ -37,8 +38,7 @@ _OF_THE_DISK: Final = "lost+found"
 _DATABASE: Final = "bollard.db"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
+class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """What came back, and what became of what was unfinished."""
 
     created_ms: int

@@ -7,9 +7,9 @@ in is not any more.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from bollard.host.agents.agent import AgentBook
@@ -39,8 +39,7 @@ def epoch_after(epoch: int, now_ms: int) -> int:
     return max(epoch + 1, (now_ms - _EPOCHS_FROM_MS) // _MINUTE_MS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """What became of what was unfinished."""
 
     runs: int

@@ -4,10 +4,11 @@ on beside it in its write-ahead log."""
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Final, cast
+
+from msgspec.structs import replace
 
 from bollard.host.archive.manifest import Column, ColumnKind, Table
 from bollard.host.backup.boundary import Row, condition_of

@@ -1,6 +1,6 @@
 """The end of a log, looked at without reading the rest: when it was written last, and whether its newest links hold."""
 
-from dataclasses import dataclass
+import msgspec
 
 from bollard.host.backup.boundary import Snapshot
 from bollard.host.limits import TAIL_RECORDS
@@ -11,8 +11,7 @@ from bollard.trust.keys import VerifyKey
 __all__ = ["Tail", "look_at_tail"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True, kw_only=True):
     """The newest records of the newest chain."""
 
     records: int

@@ -32,8 +32,7 @@ _AT_ONCE: Final = 1000
 _Chain = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """What was found sound."""
 
     records: int

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+import msgspec
+
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_json, sha256_of
 
@@ -30,8 +32,7 @@ Effects = Literal["none", "idempotent", "at_most_once"]
 Approval = Literal["never", "on_risk", "always"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class Flow(msgspec.Struct, frozen=True, kw_only=True):
     """What a capability, or a piece of data, is for the flow of information. What nobody knows is all three."""
 
     reads_private: bool
@@ -59,8 +60,7 @@ ALL_FLOW: Final = Flow(reads_private=True, brings_untrusted=True, sends_out=True
 NO_FLOW: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapabilityLimits:
+class CapabilityLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How far one call may go."""
 
     timeout_s: float = 60.0

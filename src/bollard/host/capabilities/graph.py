@@ -34,8 +34,7 @@ Why = Literal["granted", "manifest", "policy", "workspace", "unfit", "parent", "
 offer it now, its own kind, the calling run, the depth of calls; or nobody asked for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One capability in a graph."""
 
     capability: Capability
@@ -45,8 +44,7 @@ class Node:
     """What may be done with it, by the names of the run API: `tools.call`, `agents.call`, `platform.request` …"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a capability is in a graph, and who decided."""
 
     capability_id: str

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Adapter, Source
@@ -11,8 +12,7 @@ from bollard.host.capabilities.sources import Adapter, Source
 __all__ = ["Sources", "why_absent"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     """What all sources said of one workspace at one time."""
 
     revision: int

@@ -2,8 +2,9 @@
 either: what reaches an adapter was decided."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
 from bollard.protocol import JsonObject, JsonValue
@@ -11,8 +12,7 @@ from bollard.protocol import JsonObject, JsonValue
 __all__ = ["Adapter", "CallContext", "Order", "Progress", "Returned", "Source"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallContext:
+class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """For whom something is done."""
 
     run_id: str
@@ -30,8 +30,7 @@ Progress = Callable[[float, float | None, str | None], None]
 """How far a call is: done, of how much, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class Order(msgspec.Struct, frozen=True, kw_only=True):
     """One call that was resolved, checked, allowed and written down."""
 
     call_id: str
@@ -42,15 +41,14 @@ class Order:
     progress: Progress | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Returned:
+class Returned(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it. Content elements are those of the protocol (§4)."""
 
     content: tuple[JsonObject, ...] = ()
     structured: JsonValue = None
     is_error: bool = False
     artifact_refs: tuple[JsonObject, ...] = ()
-    flow: Flow = field(default=NO_FLOW)
+    flow: Flow = NO_FLOW
     """What the data brought along beside the capability's own bits."""
 
 

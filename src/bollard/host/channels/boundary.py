@@ -3,14 +3,14 @@
 A channel sends; it keeps nothing, decides no order and tries nothing twice. All of that is the outbox's.
 """
 
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+import msgspec
 
 __all__ = ["Abilities", "Channel", "Delivered", "Failed", "Outgoing", "SendOutcome", "Unknown"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
+class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a channel promises of itself. The least, unless it says more."""
 
     dedupe: Literal["native", "none"] = "none"
@@ -26,8 +26,7 @@ class Abilities:
     """Edits that one message may have in a second."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """One message, or one part of a long one, or a new text for one that is there."""
 
     key: str
@@ -44,19 +43,17 @@ class Outgoing:
     """Whether the text is whole; if not, it will be edited."""
     failed: str | None = None
     """Why the run ended without a further word, as a failure code. Then there is no text: the channel has its own."""
-    artifacts: tuple[str, ...] = field(default=())
+    artifacts: tuple[str, ...] = ()
     """Ids of artifacts that belong to the message; they come with its last part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(msgspec.Struct, frozen=True):
     """It is there. `message` is the channel's own id of it, where it has one."""
 
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """It is not there, and the channel knows."""
 
     reason: str
@@ -64,8 +61,7 @@ class Failed:
     retry_after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """It left, and no answer came: it may be there or not."""
 
     reason: str

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from bollard.host.channels.boundary import Abilities, Delivered, Failed, Outgoing, SendOutcome, Unknown
 

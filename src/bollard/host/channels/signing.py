@@ -9,9 +9,10 @@ import hmac
 import math
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal
+
+import msgspec
 
 from bollard.host.limits import WEBHOOK_SKEW_S
 
@@ -56,8 +57,7 @@ def sign(key: bytes, message_id: str, seconds: int, body: bytes) -> dict[str, st
     return {ID_HEADER: message_id, _TIME_HEADER: str(seconds), _SIGNATURE_HEADER: signature}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seal:
+class Seal(msgspec.Struct, frozen=True, kw_only=True):
     """What the headers of a request claim. `checker` judges it by the body."""
 
     message_id: str

@@ -90,8 +90,7 @@ _completed: Final = msgspec.json.Decoder(_Completed).decode
 _ended: Final = msgspec.json.Decoder(_Ended).decode
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(msgspec.Struct, frozen=True):
     text: str = ""
     artifacts: tuple[str, ...] = ()
     failed: str | None = None

@@ -7,9 +7,10 @@ judged by that one too, so that no spelling leads inside.
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
+
+import msgspec
 
 __all__ = ["Address", "AllowList", "address_problem", "host_problem", "literal", "parse_allow"]
 
@@ -89,8 +90,7 @@ def literal(host: str) -> Address | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllowList:
+class AllowList(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator opened although it is inside. Empty opens nothing."""
 
     names: frozenset[tuple[str, int | None]] = frozenset()

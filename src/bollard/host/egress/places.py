@@ -1,9 +1,10 @@
 """Where a request outside goes, and what it may carry. Pure values, checked once."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit
+
+import msgspec
 
 from bollard.host.errors import EgressDenied
 from bollard.host.limits import (
@@ -51,8 +52,7 @@ _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """One URL, taken apart."""
 
     scheme: str
@@ -87,8 +87,7 @@ class Place:
         return self.origin + self.path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EgressRequest:
+class EgressRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants from outside."""
 
     url: str
@@ -102,8 +101,7 @@ class EgressRequest:
     """How often it may be sent on; 0 gives back the redirect itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EgressResponse:
+class EgressResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What came back. The body is as it was sent: nothing is unpacked."""
 
     url: str
@@ -151,8 +149,7 @@ def _check_header(name: str, value: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentOn:
+class SentOn(msgspec.Struct, frozen=True, kw_only=True):
     """Where an answer sends a request, and what of it goes there."""
 
     place: Place

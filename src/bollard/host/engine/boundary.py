@@ -5,16 +5,16 @@ beside that is a hint.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from bollard.host.log.records import NewRecord
 
 __all__ = ["Cancel", "Engine", "HostPresence", "Offered", "Signal", "Signalled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(msgspec.Struct, frozen=True):
     """Stop the run for a reason that is a failure code."""
 
     reason: str
@@ -30,8 +30,7 @@ Signalled = Callable[[str, Signal], bool]
 """Called with a run and a signal; true when this host owns the run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostPresence:
+class HostPresence(msgspec.Struct, frozen=True, kw_only=True):
     """A host that is alive."""
 
     incarnation: str

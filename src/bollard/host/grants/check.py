@@ -5,8 +5,9 @@ answer, the same bytes for each, without its id (§7).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.grants.grant import Grant
@@ -18,13 +19,11 @@ from bollard.protocol import ErrorCode, Strict
 __all__ = ["Allowed", "Denied", "check", "check_call", "whole_conversation"]
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(msgspec.Struct, frozen=True):
     """It may."""
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(msgspec.Struct, frozen=True):
     """It may not; the code says which kind of no, the sentence is for people."""
 
     code: ErrorCode

@@ -5,8 +5,9 @@ Whether it may is `check`'s answer; this module only finds the reasons for that 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, cast, get_args
+
+import msgspec
 
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.grants.access import ABLE_TO, Held, Rights
@@ -24,8 +25,7 @@ Layer = Literal["protocol", "manifest", "policy", "configuration", "workspace", 
 _STATE_SCOPES = get_args(StateScope)
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """One thing that was decided, by its stable key; the part before the dot says who decided."""
 
     key: str
@@ -41,8 +41,7 @@ class Reason:
         return WORDS[language][self.key].format(**self.fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """An answer with its reasons: for a yes all that had to agree, for a no those that said no."""
 
     action: str

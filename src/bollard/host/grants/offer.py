@@ -1,9 +1,11 @@
 """What a workspace offers: the resources that exist, whoever may use them. Offering grants nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, get_args
+
+import msgspec
 
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.capabilities.capability import Capability
@@ -38,8 +40,7 @@ _MODEL_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedModel:
+class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model of a connected provider."""
 
     kind: ClassVar[Kind] = "models"
@@ -53,8 +54,7 @@ class OfferedModel:
     """Whether it looks at images; nothing where it does not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedTool:
+class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
     """Something that can be called, by its qualified id, with the digest of the definition that was consented to."""
 
     kind: ClassVar[Kind] = "tools"
@@ -67,8 +67,7 @@ class OfferedTool:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedKnowledgeBase:
+class OfferedKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
     """A knowledge base."""
 
     kind: ClassVar[Kind] = "knowledge_bases"
@@ -79,8 +78,7 @@ class OfferedKnowledgeBase:
     kb_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedFile:
+class OfferedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file; its source, `config` or `knowledge`, is the operation that reads it."""
 
     kind: ClassVar[Kind] = "files"
@@ -92,8 +90,7 @@ class OfferedFile:
     mime_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedAgent:
+class OfferedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Another agent of the workspace."""
 
     kind: ClassVar[Kind] = "agents"
@@ -104,8 +101,7 @@ class OfferedAgent:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedSkill:
+class OfferedSkill(msgspec.Struct, frozen=True, kw_only=True):
     """A skill."""
 
     kind: ClassVar[Kind] = "skills"
@@ -116,8 +112,7 @@ class OfferedSkill:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedAction:
+class OfferedAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action of a platform, such as `message.edit`."""
 
     kind: ClassVar[Kind] = "platform"
@@ -132,7 +127,7 @@ OfferedThing = (
 NAMED: Final[Mapping[Kind, str]] = {thing.kind: thing.named for thing in get_args(OfferedThing)}
 """By kind, the field that holds the id."""
 _ABOUT: Final[Mapping[type[OfferedThing], tuple[str, ...]]] = {
-    thing: tuple(item.name for item in fields(thing) if item.name != thing.named) for thing in get_args(OfferedThing)
+    thing: tuple(name for name in thing.__struct_fields__ if name != thing.named) for thing in get_args(OfferedThing)
 }
 
 

@@ -1,7 +1,6 @@
 """What an operator took away from a live run. It only grows: nothing gives a right back to a run."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -21,12 +20,11 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True):
     all: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revocation:
+class Revocation(msgspec.Struct, frozen=True, kw_only=True):
     """Operations as `family.operation`, things by kind, or everything. `revoke` makes one."""
 
     operations: frozenset[str] = frozenset()
-    resources: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    resources: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
     all: bool = False
 
     def takes(self, operation: str, kind: str, thing: str | None) -> bool:

@@ -1,9 +1,10 @@
 """What each action of the run API needs of a grant: a family, an operation, and the thing its parameters name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from bollard.protocol import ACTIONS, Strict
 
@@ -42,8 +43,7 @@ _NAMED_IN_GRANT: Final = frozenset({"models", "tools", "knowledge_bases", "files
 looks them up within the run's scope, and what is outside looks absent there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One row: what an action needs."""
 
     action: str

@@ -4,8 +4,9 @@ A configuration holds no value of a field that its form hides, so nothing hidden
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.agents.agent import Agent
 from bollard.host.grants.offer import KINDS, Kind
@@ -26,8 +27,7 @@ _KIND_OF: Final[dict[str, Kind]] = {
 """The selector types by what they select. `outpost-selector` selects a machine, which is no resource of a grant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """Who asks for one thing: fields of the configuration, the policy, or both."""
 
     fields: tuple[str, ...] = ()

@@ -1,8 +1,9 @@
 """What one run acts under: its grant, its graph, for whom, and the rules about asking and spending. Made once with the
 grant, and never changed; what is taken away later stands beside it as a revocation."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudienceRule, BudgetPolicy
 from bollard.host.capabilities.graph import EMPTY_GRAPH, CapabilityGraph
@@ -12,8 +13,7 @@ from bollard.host.grants.grant import Grant
 __all__ = ["RunSession", "SessionPolicy", "open_session", "policy_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPolicy:
+class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What the executor goes by beside the graph."""
 
     approval: ApprovalPolicy
@@ -27,8 +27,7 @@ class SessionPolicy:
 _NOTHING_SAID: Final = AgentPolicy()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSession:
+class RunSession(msgspec.Struct, frozen=True, kw_only=True):
     """The planner's view and the executor's are this one object."""
 
     run_id: str

@@ -6,8 +6,9 @@ where its grant allows reading. What the message says of them is looked up, neve
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import ATTACHMENTS
@@ -21,8 +22,7 @@ __all__ = ["Attachments", "Here"]
 _FIELD: Final = "input.attachments"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
+class Here(msgspec.Struct, frozen=True, kw_only=True):
     """Where a message is said that has no run yet. Implements `Placed`."""
 
     workspace: str

@@ -1,16 +1,16 @@
 """`Range` of a request for content: one range of bytes, or the whole. Pure."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["Span", "Unsatisfiable", "span_of"]
 
 _RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """Bytes from `first` up to, and without, `end`."""
 
     first: int

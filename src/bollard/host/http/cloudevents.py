@@ -8,7 +8,6 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, cast
 from urllib.parse import unquote
@@ -39,12 +38,11 @@ _NOT_EXTRA: Final = frozenset({"id", "source", "data", "data_base64"})
 _HINT: Final = "see docs/reference/http.md#cloudevents"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloudEvent:
+class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One CloudEvent, checked: its attributes, and its data where it is known what that is."""
 
     attributes: Mapping[str, JsonValue]
-    content: Content = field(default_factory=Nothing)
+    content: Content = msgspec.field(default_factory=Nothing)
 
     def text(self, name: str) -> str | None:
         value = self.attributes.get(name)

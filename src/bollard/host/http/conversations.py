@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -40,8 +41,7 @@ _LISTED: Final = named(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _MessagePage:
+class _MessagePage(msgspec.Struct, frozen=True):
     items: list[TranscriptItem]
     behind: int | None
     """Where the next page begins, if there is one."""

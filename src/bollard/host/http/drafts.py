@@ -1,9 +1,9 @@
 """An event as it came in, before it is decided what is kept of it: small data, or an artifact and a summary. Pure."""
 
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.answers import BODY_BYTES
@@ -25,33 +25,29 @@ _TOO_MUCH: Final = frozenset({"nodes", "depth"})
 _SCALARS: Final = frozenset(b'"-0123456789tfn')
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(msgspec.Struct, frozen=True):
     """An event without data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Json:
+class Json(msgspec.Struct, frozen=True):
     """Data that a run can be given as it is."""
 
     data: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(msgspec.Struct, frozen=True):
     """What becomes an artifact. `summary` is what is known of it without reading it."""
 
     body: bytes | None
     """Nothing: the body of the request as it was received."""
     mime_type: str
-    summary: JsonObject = field(default_factory=dict[str, JsonValue])
+    summary: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
 
 Content = Nothing | Json | Raw
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about an event but what its payload became."""
 
     source: str
@@ -72,7 +68,7 @@ class Draft:
     expires_ms: int | None = None
     traceparent: str | None = None
     extra: JsonObject | None = None
-    content: Content = field(default_factory=Nothing)
+    content: Content = msgspec.field(default_factory=Nothing)
 
     def under(self, traceparent: str | None) -> "Draft":
         """The same as part of the request's trace, unless the event brings one of its own."""

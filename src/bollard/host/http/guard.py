@@ -2,9 +2,9 @@
 wrong behind it becomes a typed answer. Cheap: it is on the hot path."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol, cast
 
+import msgspec
 import structlog
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -55,8 +55,7 @@ RunTokens = Callable[[str, str], Caller | HostError]
 """Who holds this token for this run, or what to tell whoever does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """An operation with the methods of its resource bound."""
 
     operation: Operation

@@ -60,8 +60,7 @@ _INPUT: Final[JsonObject] = {
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Talking:
+class Talking(msgspec.Struct, frozen=True, kw_only=True):
     """The parts that a message passes."""
 
     core: Core

@@ -5,8 +5,9 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeGuard
+
+import msgspec
 
 from bollard import __version__
 from bollard.protocol import JsonObject, JsonValue
@@ -76,8 +77,7 @@ class RpcRefused(Exception):
         return 400 if self.code in _ENVELOPE else 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A request."""
 
     id: int | str
@@ -97,8 +97,7 @@ class Asked:
         return token if isinstance(token, str) or (isinstance(token, int) and not isinstance(token, bool)) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """A notification: nobody waits for an answer."""
 
     method: str

@@ -1,8 +1,9 @@
 """Errors of operations: what each code means, and with which an operation may answer. Values and pure functions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from bollard.host.http.answers import STATUS
 from bollard.host.http.operations import Operation
@@ -11,15 +12,14 @@ from bollard.protocol import JsonObject, JsonValue
 __all__ = ["ERROR_WORDS", "ErrorWords", "errors_by_status", "errors_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorWords:
+class ErrorWords(msgspec.Struct, frozen=True, kw_only=True):
     """One code: what it means, and an answer that has it."""
 
     summary: str
     message: str
     hint: str
     retryable: bool = False
-    details: JsonObject = field(default_factory=dict[str, JsonValue])
+    details: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
     def example(self, code: str) -> JsonObject:
         """The whole body of such an answer."""

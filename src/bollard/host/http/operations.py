@@ -6,9 +6,9 @@ can be read without a host.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
+import msgspec
 from starlette.requests import Request
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
@@ -42,8 +42,7 @@ Repeat = Literal["kept", "head", "own"]
 `head` is compared; or the operation knows its repeats on its `own`, by the event that it leads to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryField:
+class QueryField(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of a query. What is not listed is refused."""
 
     name: str
@@ -70,19 +69,17 @@ class QueryField:
         return said if self.default is None else {**said, "default": self.default}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderField:
+class HeaderField(msgspec.Struct, frozen=True, kw_only=True):
     """One header of a request that an operation reads, beside those that every operation of its kind has."""
 
     name: str
     summary: str
     example: str
-    schema: JsonObject = field(default_factory=lambda: {"type": "string"})
+    schema: JsonObject = msgspec.field(default_factory=lambda: {"type": "string"})
     required: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(msgspec.Struct, frozen=True, kw_only=True):
     """What can be asked next with something of an answer."""
 
     operation: str
@@ -103,16 +100,14 @@ PAGE: Final = (LIMIT, CURSOR)
 """What every list takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherBody:
+class OtherBody(msgspec.Struct, frozen=True, kw_only=True):
     """A body of another media type than the first."""
 
     schema: JsonObject
     example: JsonValue = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer that is no error."""
 
     summary: str
@@ -124,13 +119,12 @@ class Answer:
     media_type: str = "application/json"
     stream_example: str = ""
     """Where the same may be asked for as server-sent events, with `Accept`."""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Name and meaning."""
     links: Sequence[Link] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that can be asked. Needs a token unless `open`, and `right` where one is named."""
 
     method: str
@@ -156,9 +150,9 @@ class Operation:
     body: type[Shape] | JsonObject | None = None
     body_example: JsonValue = None
     body_media: tuple[str, ...] = ("application/json",)
-    other_bodies: Mapping[str, OtherBody] = field(default_factory=dict[str, OtherBody])
+    other_bodies: Mapping[str, OtherBody] = msgspec.field(default_factory=dict[str, OtherBody])
     """Of those of `body_media` that hold something else than `body`."""
-    answers: Mapping[int, Answer] = field(default_factory=dict[int, Answer])
+    answers: Mapping[int, Answer] = msgspec.field(default_factory=dict[int, Answer])
     errors: Sequence[str] = ()
     """Codes that this operation has beside those that every operation has."""
     repeat: Repeat = "kept"

@@ -9,9 +9,9 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from bollard.host.errors import Overloaded, PayloadTooLarge
@@ -29,8 +29,7 @@ _DEALT_WITH_AT_ONCE: Final = 2
 _MIME_CHARACTERS: Final = 255
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
     """A body that has come in. Either it is held, or the store has it."""
 
     size: int

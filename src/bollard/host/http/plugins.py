@@ -6,9 +6,9 @@ host's environment has. Without consent it is refused with what to consent to.
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -55,8 +55,7 @@ _REVISION: Final = QueryField(name="revision", summary="The revision that is cha
 _TAKEN: Final = ("consent_needed", "plugin_unusable", "conflict", "payload_too_large", "storage_full")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arrival:
+class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that lies on the shelf, and what was said with it."""
 
     shelved: Shelved

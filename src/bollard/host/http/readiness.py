@@ -5,7 +5,8 @@ Everybody may ask, so an answer of the journal and the store is used for a momen
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.audit.witness import WitnessNumbers
 from bollard.host.clock import Clock
@@ -19,8 +20,7 @@ from bollard.host.store.migrations import REVISIONS
 __all__ = ["Probed", "Readiness", "Reason", "Standing", "reasons_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """Why the host is not ready: for programs, and for people."""
 
     code: str
@@ -28,8 +28,7 @@ class Reason:
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class Probed(msgspec.Struct, frozen=True, kw_only=True):
     """What the journal and the store said. Nothing is wrong where there is nothing."""
 
     journal: str | None = None
@@ -38,8 +37,7 @@ class Probed:
     revision: str | None = REVISIONS.known[-1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """What the host knows of itself."""
 
     started: bool

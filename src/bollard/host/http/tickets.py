@@ -6,8 +6,9 @@ In memory: a ticket lives for seconds, and a host that starts again has forgotte
 import hashlib
 import secrets
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Overloaded
@@ -19,8 +20,7 @@ __all__ = ["TicketBook"]
 _START: Final = "tkt_"
 
 
-@dataclass(frozen=True, slots=True)
-class _Ticket:
+class _Ticket(msgspec.Struct, frozen=True):
     caller: Caller
     path: str
     until: float

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.audit.witness import WitnessNumbers
 from bollard.host.clock import Clock
@@ -19,8 +20,7 @@ from bollard.protocol import JsonObject
 __all__ = ["PoolVitals", "Vitals", "process_families"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolVitals:
+class PoolVitals(msgspec.Struct, frozen=True, kw_only=True):
     """What is told of the workers of one plugin in one workspace."""
 
     name: str

@@ -6,7 +6,6 @@ A caller takes part in a run when it is in their name, or when they spoke in its
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
@@ -33,8 +32,7 @@ _AGENTS_OF_CONVERSATION: Final = 50
 """Newest runs of a conversation whose agents decide who may read it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, or one of its threads."""
 
     bot: str | None

@@ -1,7 +1,8 @@
 """Everything about who is who, put together: filled from the store at start, changed after each commit."""
 
 import asyncio
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import InvalidRequest
@@ -24,8 +25,7 @@ from bollard.protocol import JsonObject
 __all__ = ["IdentityBook", "open_identity"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityBook:
+class IdentityBook(msgspec.Struct, frozen=True, kw_only=True):
     """What the surface asks about people, programs and workspaces."""
 
     workspaces: Workspaces

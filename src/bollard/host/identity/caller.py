@@ -1,7 +1,8 @@
 """Who makes a request. A frozen value, made once when its token is issued or read: a request only finds it."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from bollard.host.identity.rights import RIGHTS, Right, Role
 
@@ -12,8 +13,7 @@ DEFAULT_WORKSPACE = "default"
 """The workspace that is there from the first start on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """One identity in one workspace."""
 
     workspace: str

@@ -4,8 +4,9 @@ A caller is made anew when its user or workspace changes. What was made is never
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from bollard.host.identity.caller import Caller
 from bollard.host.identity.rights import Right, rights_of
@@ -14,8 +15,7 @@ from bollard.host.identity.things import User
 __all__ = ["CallerBook", "Credential"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """A token that was issued, by its digest."""
 
     digest: str
@@ -28,8 +28,7 @@ class Credential:
     expires_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(msgspec.Struct, frozen=True):
     caller: Caller
     expires_ms: int | None
     key_id: str | None

@@ -6,7 +6,8 @@ what a key made ends when the key would have.
 
 import asyncio
 import secrets
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound, Overloaded
@@ -26,8 +27,7 @@ from bollard.protocol import JsonObject
 __all__ = ["Keys", "MadeKey", "WantedKey"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedKey:
+class WantedKey(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody asks for."""
 
     name: str
@@ -35,8 +35,7 @@ class WantedKey:
     expires_in_s: float = KEY_LIFE_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeKey:
+class MadeKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key that was made, and its token: the only time that it is known."""
 
     saved: Saved[ApiKey]

@@ -5,7 +5,6 @@ import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -49,8 +48,7 @@ class _Body(msgspec.Struct, frozen=True):
     created_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(msgspec.Struct, frozen=True, kw_only=True):
     """A session that began just now: the only time that its token is known."""
 
     token: str

@@ -1,6 +1,6 @@
 """What the sender of an event is told, and what it would be told."""
 
-from dataclasses import dataclass
+import msgspec
 
 from bollard.host.agents.admission import Admission
 from bollard.host.agents.gates import Refused
@@ -16,8 +16,7 @@ from bollard.protocol import JsonObject, JsonValue
 __all__ = ["Accepted", "NotTaken", "Preview", "error_of", "first_outcome", "not_taken"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotTaken:
+class NotTaken(msgspec.Struct, frozen=True, kw_only=True):
     """Why an event led to no run, for good. It is on disk with its event: whoever sends it again is told the same."""
 
     code: str
@@ -28,8 +27,7 @@ class NotTaken:
         return {"code": self.code, "message": self.message, "hint": self.hint}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """An event is on disk. `first` is false when it was accepted before."""
 
     event_id: str
@@ -71,8 +69,7 @@ def _later(agent_id: JsonValue) -> NotTaken:
     return NotTaken(code="not_taken", message=message, hint="`bollard audit show --type event.dropped` says why")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What would become of an event. The rest is absent where no agent was found."""
 
     resolution: Resolution

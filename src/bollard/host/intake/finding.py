@@ -2,7 +2,8 @@
 nobody gets it, for now or for good."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding_book import BindingBook
@@ -15,8 +16,7 @@ from bollard.host.runs.event import NewEvent
 __all__ = ["AgentFinding", "Nowhere"]
 
 
-@dataclass(frozen=True, slots=True)
-class Nowhere:
+class Nowhere(msgspec.Struct, frozen=True):
     """Nobody gets the event: why, for programs, and what its sender is told."""
 
     code: str

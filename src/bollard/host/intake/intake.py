@@ -5,9 +5,9 @@ written, and only what is on disk is begun. A sender who goes away meanwhile cha
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import structlog
+from msgspec.structs import replace
 
 from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
 from bollard.host.agents.agent import Agent, AgentBook

@@ -1,7 +1,8 @@
 """Where each run stands: in its conversation, and among the runs of its agent. In memory; no decisions."""
 
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.agents.admission import Actor, Interrupt, LaneRun, LaneView, Queue, Start
 from bollard.host.agents.agent import Agent
@@ -14,8 +15,7 @@ from bollard.host.runs.live import LiveRun
 __all__ = ["Places", "Way", "actor_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Way(msgspec.Struct, frozen=True, kw_only=True):
     """Where an event goes: decided, and its place not taken yet."""
 
     agent: Agent

@@ -5,9 +5,10 @@ has not ended: claim and end are decided by the same commits, so a message is in
 """
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from bollard.host.log.entries import Judgement
 from bollard.host.log.records import encode_data
@@ -23,8 +24,7 @@ _ENVELOPE_BYTES: Final = 4096
 """What stands around the messages of one answer, and around each message, at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SteeringItem:
+class SteeringItem(msgspec.Struct, frozen=True, kw_only=True):
     """One message that was given to a run."""
 
     event_id: str

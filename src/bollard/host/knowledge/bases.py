@@ -1,8 +1,8 @@
 """A knowledge base as a person saves it, and as it is shown. Reading and writing only."""
 
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
+import msgspec
 from pydantic import Field, ValidationError
 
 from bollard.host.agents.names import ChosenName, ForeignId
@@ -26,8 +26,7 @@ _PLAIN: Final = BaseSpec(workspace="", kb_id="")
 """What a base is unless somebody says otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnowledgeBase:
+class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
     """What a base is called, how its documents are cut up, and what a run takes in that reads of it."""
 
     kb_id: str

@@ -1,8 +1,9 @@
 """What the rest of the host knows of knowledge: bases that people edit, documents in them, and questions to them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+import msgspec
 
 from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
 
@@ -11,8 +12,7 @@ __all__ = ["BaseSpec", "Document", "DocumentStatus", "KnowledgeEngine", "NewDocu
 DocumentStatus = Literal["waiting", "indexing", "ready", "failed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaseSpec:
+class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One knowledge base as an operator described it. A change of what shapes its chunks re-indexes its documents."""
 
     workspace: str
@@ -27,8 +27,7 @@ class BaseSpec:
     """The flow bits that a run takes in when it reads from it (`private`, `untrusted`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDocument:
+class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A document as it was given. The same id again replaces it."""
 
     document_id: str
@@ -37,11 +36,10 @@ class NewDocument:
     content: bytes
     source: str = ""
     """Where it comes from, as people should cite it; its name where empty."""
-    metadata: JsonObject = field(default_factory=dict[str, JsonValue])
+    metadata: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, kw_only=True):
     """A document as it stands."""
 
     document_id: str
@@ -60,13 +58,12 @@ class Document:
     updated_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for. `filters` compares metadata of documents: by key a value, or a list of allowed values."""
 
     query: str
     top_k: int = 5
-    filters: JsonObject = field(default_factory=dict[str, JsonValue])
+    filters: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
 
 class KnowledgeEngine(Protocol):

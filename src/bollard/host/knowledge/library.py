@@ -3,9 +3,9 @@ base is made in it when it is first used, as it was saved last."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 
 import structlog
+from msgspec.structs import replace
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, KnowledgeUnavailable

@@ -1,8 +1,8 @@
 """Which entries of a batch may be written: decided inside the commit, by what is on disk."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from bollard.host.log.entries import (
@@ -98,8 +98,7 @@ class Admission:
                 return self._transaction.drop_expired(chore.before_ms, chore.limit)
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(msgspec.Struct, frozen=True):
     """A state value as it will be: `size` counts its key too, and is 0 where there is none."""
 
     version: int = 0

@@ -4,8 +4,9 @@ The first commit of a chain is signed at once: a chain that no head vouches for 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.log.records import NewRecord
@@ -15,8 +16,7 @@ from bollard.trust import ChainedRecord, Head, Header, HeadSigner, SignedHead, g
 __all__ = ["Chains", "Grown", "chained", "new_head", "signed_head"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Tip:
+class _Tip(msgspec.Struct, frozen=True):
     position: int
     hash: str
     signed_position: int

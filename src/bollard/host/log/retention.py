@@ -4,9 +4,10 @@ Headers and hashes stay, so that the chain still verifies. What was made of the 
 was sent in full, what is in the transcript, and the delivery. Nothing is taken from what is under way.
 """
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import SettingsError
@@ -58,8 +59,7 @@ _STEP: Final = 1000
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """Days by kind of record; a kind that is not named is kept. `deltas_days` is for the deltas of ended runs."""
 
     days: tuple[tuple[str, float], ...] = ()

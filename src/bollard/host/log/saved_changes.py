@@ -6,8 +6,9 @@ Whether a change may be made is for whoever keeps the kind of thing; here it bec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, SettingsError, StorageFull
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SavedChange", "SavedChanges", "check_revision", "unreadable"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedChange:
+class SavedChange(msgspec.Struct, frozen=True, kw_only=True):
     """One thing as it will be; without a body it is deleted."""
 
     kind: PolicyKind

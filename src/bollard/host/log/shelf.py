@@ -51,8 +51,7 @@ def _done() -> None:
     """Nobody else hears of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Along:
+class Along(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with a thing that is deleted, in the same commit."""
 
     records: Sequence[tuple[str, JsonObject]] = ()

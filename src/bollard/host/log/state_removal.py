@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
+import msgspec
+
 from bollard.host.clock import Clock
 from bollard.host.limits import PURGED_STATE_LISTED
 from bollard.host.log.entries import Committed, Entry, StateExpectation
@@ -27,8 +29,7 @@ _PAGE: Final = 100
 _START: Final = ("", "")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundState:
+class FoundState(msgspec.Struct, frozen=True):
     """A value that is meant, and the run that wrote it."""
 
     value: WrittenState

@@ -4,7 +4,6 @@ and the run its agent, its event and whoever spoke.
 A run that another run called is counted as that one's too: what somebody had others write, they wrote.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -20,8 +19,7 @@ _RUNS: Final = 4096
 """Runs that are remembered while values are looked through: one run often wrote many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterQuery:
+class WriterQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Whose values are meant: what is named must all be true."""
 
     run_id: str | None = None
@@ -32,8 +30,7 @@ class WriterQuery:
     """Of the event that a run began with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(msgspec.Struct, frozen=True):
     """The run that wrote a value, and those that called it, the nearest first; with the sources of their events,
     `None` for one that is not known any more."""
 

@@ -4,7 +4,6 @@ A start looks at no more than it has time for. `bollard audit verify` looks at e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,8 +21,7 @@ __all__ = ["BrokenTail", "broken_tail", "chain_fault", "go_on_behind"]
 _EVER_MS = 1 << 53
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenTail:
+class BrokenTail(msgspec.Struct, frozen=True, kw_only=True):
     """The first thing that is wrong with the newest chains, and where."""
 
     workspace: str

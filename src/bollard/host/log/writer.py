@@ -4,7 +4,8 @@ It blocks, and knows neither loop nor thread: the journal's thread, its process 
 """
 
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable, StoreTaken
@@ -38,8 +39,7 @@ _Filled = tuple[list[Outcome], list[str], list[HeadRow]]
 """Fates, the runs that ended, and the heads that were signed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubt:
+class _Doubt(msgspec.Struct, frozen=True):
     """A commit that may be on disk, although the store said that it failed, or that its place was taken: nobody else
     writes there."""
 

@@ -4,11 +4,11 @@ slow or lying costs nobody but those who call it."""
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
 import structlog
+from msgspec.structs import replace
 
 from bollard.host.capabilities.sources import Order
 from bollard.host.errors import HostError, ToolFailed

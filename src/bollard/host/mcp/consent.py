@@ -5,8 +5,9 @@ A yes is to one definition, by its digest. A tool whose definition is another on
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+import msgspec
 
 from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability, CapabilityLimits, Effects, Flow, Risk
 from bollard.host.mcp.limits import DIFF_LINES
@@ -31,8 +32,7 @@ ToolState = Literal["offered", "new", "changed", "missing", "refused", "unusable
 """`refused`: the list of allowed tools of the server does not have it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool is taken to be. What nobody said is the worst."""
 
     risk: Risk = "high"
@@ -44,8 +44,7 @@ class Terms:
 NO_TERMS: Final = Terms()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreed:
+class Agreed(msgspec.Struct, frozen=True, kw_only=True):
     """One yes: to which definition, on which terms, and whose."""
 
     definition_sha256: str
@@ -56,8 +55,7 @@ class Agreed:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedTool:
+class JudgedTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of a server as people see it."""
 
     name: str
@@ -67,7 +65,7 @@ class JudgedTool:
     agreed: Agreed | None = None
     problem: str = ""
     """Why it is not offered, in a sentence."""
-    diff: tuple[str, ...] = field(default=())
+    diff: tuple[str, ...] = ()
 
 
 def suggested(seen: ToolSeen) -> Terms:

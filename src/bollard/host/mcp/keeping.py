@@ -1,10 +1,10 @@
 """The MCP servers that people saved, of every workspace, with what was agreed to of each. On disk first, then true."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.log.saved_changes import SavedChanges
@@ -21,8 +21,7 @@ __all__ = ["KeptServer", "McpKeeper"]
 _AGREED = "agreed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptServer:
+class KeptServer(msgspec.Struct, frozen=True, kw_only=True):
     """One server, and the tools of it that somebody said yes to."""
 
     server: McpServer

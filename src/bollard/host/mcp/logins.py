@@ -5,10 +5,10 @@ Where a person goes and what comes of it is found out by the bridge.
 
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import Field
 
 from bollard.host.clock import Clock
@@ -42,8 +42,7 @@ class CompleteMcpLogin(Strict):
     iss: _Word | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BegunLogin:
+class BegunLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Where a person goes now."""
 
     url: str
@@ -51,8 +50,7 @@ class BegunLogin:
     expires_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pending:
+class _Pending(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     server: McpServer
     by: str

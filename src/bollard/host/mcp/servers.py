@@ -6,10 +6,10 @@ as a value in the query of a url.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
+import msgspec
 from pydantic import Field, ValidationError
 
 from bollard.host.agents.names import ChosenName
@@ -58,8 +58,7 @@ _TELLTALE: Final = re.compile(
 _REFERENCE: Final = re.compile(r"(?:^|\s)secret:[A-Za-z0-9._-]+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OAuthClient:
+class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
     """How people log in for a server: as which client, and for what. What is left out is found out."""
 
     client_id: str | None = None
@@ -68,17 +67,16 @@ class OAuthClient:
     scopes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """How one server is reached. Either `command` or `url` is there."""
 
     name: str
     enabled: bool = True
     command: str | None = None
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     url: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     oauth: OAuthClient | None = None
     protocol: Protocol = "auto"
     timeout_s: float = CALL_DEFAULT_S

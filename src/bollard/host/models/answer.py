@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httptools
+import msgspec
 
 from bollard.host.models.backend_limits import ANSWER_BYTES, FRAMING, HEAD_BYTES, SETTLE_S
 from bollard.host.models.failures import failed
@@ -15,8 +16,7 @@ __all__ = ["Answer", "Line", "Request", "Stale"]
 _PIECE_BYTES: Final = 65536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One POST to the provider, and how long the answer may take."""
 
     path: str

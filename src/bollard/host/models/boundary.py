@@ -5,8 +5,9 @@ yields what the vendor said, and it raises `ModelFailed` with what a caller can 
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+import msgspec
 
 from bollard.protocol import FunctionTool, JsonObject, JsonValue, Message, MessageChunk, RerankScore
 
@@ -17,8 +18,7 @@ Style = Literal["openai-chat", "openai-responses", "anthropic", "openai-embeddin
 """The format that an endpoint speaks. `rerank` is what Cohere, Jina and OpenAI-compatible servers share."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of a million tokens, in one currency."""
 
     input: float = 0.0
@@ -27,8 +27,7 @@ class Price:
     currency: str = "USD"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
+class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One model as an operator described it. Everything a call needs but the key itself."""
 
     model_id: str
@@ -44,7 +43,7 @@ class ModelSpec:
     context_window: int | None = None
     max_output_tokens: int | None = None
     vision: bool = False
-    extra_args: JsonObject = field(default_factory=dict[str, JsonValue])
+    extra_args: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     """Arguments of every call; those of the call itself win."""
     price: Price | None = None
     connect_s: float = 10.0
@@ -58,20 +57,18 @@ class ModelSpec:
     tokens_per_minute: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCall:
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """One question to a model that talks. Content is text, image_base64, image_url, file_*: artifacts are resolved."""
 
     messages: tuple[Message, ...]
     tools: tuple[FunctionTool, ...] = ()
-    extra_args: JsonObject = field(default_factory=dict[str, JsonValue])
+    extra_args: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     """`temperature`, `max_tokens`, `tool_choice`, `response_format`, `reasoning_effort`, …: a backend passes them on by
     the name that its format has for them. An argument that is not known must be opened by an operator, who names it in
     the model's own `extra_args`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vectors:
+class Vectors(msgspec.Struct, frozen=True):
     """Embeddings: little-endian float32, one after the other."""
 
     dimensions: int

@@ -6,8 +6,10 @@ import importlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from typing import Final, Protocol, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, ModelFailed, NotFound
@@ -40,8 +42,7 @@ class ModelKeys(Protocol):
     async def use(self, workspace: str, name: str, *, purpose: str, by: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True, kw_only=True):
     """For whom a model is asked."""
 
     workspace: str
@@ -53,8 +54,7 @@ def _nobody_counts(chunk: MessageChunk) -> None:
     del chunk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """What one call is made with."""
 
     known: KnownModel

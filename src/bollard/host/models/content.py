@@ -6,8 +6,9 @@ Content is what somebody sent: it is labelled, encoded and passed on, never inte
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.models.failures import failed
 from bollard.protocol import ContentElement, FileBase64Content, ImageBase64Content, Message, TextContent
@@ -44,8 +45,7 @@ _UNKNOWN: Final = "application/octet-stream"
 _READABLE: Final = frozenset({"application/json", "application/xml", "application/yaml"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inline:
+class Inline(msgspec.Struct, frozen=True, kw_only=True):
     """Content as it stands in a request."""
 
     mime: str

@@ -6,8 +6,9 @@ Text of sources, tools and earlier messages is never read for commands: only wha
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from bollard.protocol import ImageBase64Content, ImageUrlContent, JsonObject, Message, TextContent
 from bollard.segments import segment, terms
@@ -88,8 +89,7 @@ _STOP_WORDS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolAsk:
+class ToolAsk(msgspec.Struct, frozen=True, kw_only=True):
     """One `call NAME {json}`. `arguments` is None where what follows the name is no JSON object."""
 
     name: str
@@ -98,8 +98,7 @@ class ToolAsk:
     """How many batches of tools come before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of a document that was put before the model."""
 
     source_id: str
@@ -107,8 +106,7 @@ class Source:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A question as the demo model understands it."""
 
     text: str

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
+
+import msgspec
 
 from bollard.host.models.demo_reading import Ask, Language, ToolAsk, best_sentence
 from bollard.protocol import FunctionTool, JsonObject, JsonValue
@@ -50,8 +51,7 @@ _SAID: Final[dict[str, dict[Language, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What is said, thought and asked for."""
 
     content: str = ""

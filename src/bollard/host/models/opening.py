@@ -1,7 +1,8 @@
 """The models of a host, put together: what is saved, what the environment names, and who asks them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.log.journal import Journal
@@ -17,8 +18,7 @@ from bollard.host.secrets.vault import Vault
 __all__ = ["OpenedModels", "open_models"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedModels:
+class OpenedModels(msgspec.Struct, frozen=True, kw_only=True):
     """What has a life of its own among them."""
 
     book: ModelBook

@@ -1,7 +1,6 @@
 """What a model call came to: tokens as the provider told them or as they are guessed, and what they cost. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -21,8 +20,7 @@ _WIDE: Final = "\u2e80"
 """From here on a character is about a token of its own: Chinese, Japanese, Korean."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """Of one call."""
 
     prompt_tokens: int

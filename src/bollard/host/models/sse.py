@@ -3,8 +3,9 @@
 Data stays bytes: whoever reads it checks the encoding, and a character that came in two pieces is whole by then.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.models.backend_limits import EVENT_BYTES
 from bollard.host.models.failures import failed
@@ -16,8 +17,7 @@ DONE: Final = b"[DONE]"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(msgspec.Struct, frozen=True):
     """One event: its name, which may be empty, and its data."""
 
     name: str

@@ -8,9 +8,10 @@ really becomes is counted when it is unpacked (`unpacking`).
 import os
 import stat
 import struct
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO, Final
+
+import msgspec
 
 from bollard.host.limits import PLUGIN_BYTES, PLUGIN_DIRECTORY_BYTES, PLUGIN_ENTRIES
 from bollard.host.plugins.archive_names import bad_archive, check_collisions, parts_of
@@ -33,8 +34,7 @@ _DEFLATED: Final = 8
 _UNIX: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveEntry:
+class ArchiveEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One file or folder, as the table says."""
 
     parts: tuple[str, ...]

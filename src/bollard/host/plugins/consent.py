@@ -4,7 +4,8 @@ The name of a consent is a digest over the code and what it asks for, so that no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.errors import ConsentNeeded
 from bollard.host.plugins.description import Asked, Description
@@ -14,8 +15,7 @@ from bollard.trust import canonical_sha256
 __all__ = ["AskedChange", "check_consent", "compare", "consent_for", "consent_needed", "redefined"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedChange:
+class AskedChange(msgspec.Struct, frozen=True, kw_only=True):
     """What a version asks for beside another, in words that people know: `runner default: history.page`."""
 
     added: tuple[str, ...] = ()

@@ -5,10 +5,10 @@ values; whatever else its worker declares later was not consented to and is not 
 """
 
 import ast
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
 from pydantic import ValidationError
 
 from bollard.host.errors import InvalidRequest
@@ -40,8 +40,7 @@ _FILE_VERSION: Final = "0"
 _HINT: Final = "`bollard plugin check` names everything that is wrong with a plugin"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin wants: what somebody consents to. Every list is sorted, so that equal wishes are equal."""
 
     runners: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -72,8 +71,7 @@ class Asked:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(msgspec.Struct, frozen=True, kw_only=True):
     """Who a plugin says it is, and what it asks for."""
 
     author: str

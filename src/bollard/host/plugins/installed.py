@@ -1,7 +1,9 @@
 """A plugin that a workspace has installed: which code, consented to what, and the versions before it. Values only."""
 
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from bollard.host.limits import PLUGIN_VERSIONS
 from bollard.host.plugins.description import Asked
@@ -13,8 +15,7 @@ __all__ = ["Installed", "SourceKind", "Version"]
 SourceKind = Literal["upload", "package"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(msgspec.Struct, frozen=True, kw_only=True):
     """Code that was consented to."""
 
     digest: str
@@ -60,8 +61,7 @@ class Version:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class Installed(msgspec.Struct, frozen=True, kw_only=True):
     """One plugin of one workspace, as it is saved."""
 
     workspace: str

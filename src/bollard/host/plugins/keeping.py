@@ -6,10 +6,10 @@ place. Code that cannot work changes nothing.
 
 import asyncio
 from collections import defaultdict
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.agents.binding_book import BindingBook

@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Overloaded
@@ -21,8 +22,7 @@ from bollard.protocol import JsonObject
 __all__ = ["LogLine", "PluginLog"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was said."""
 
     number: int

@@ -1,6 +1,6 @@
 """Pins the definitions of a plugin's tools to what its first worker said."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from bollard.host.plugins.consent import consent_needed, redefined
 from bollard.host.plugins.fitting import Fitting

@@ -10,9 +10,10 @@ import secrets
 import shutil
 import stat
 from collections.abc import Generator, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
+
+import msgspec
 
 from bollard.host.errors import HostError, InvalidRequest, NotFound, StorageFull
 from bollard.host.limits import PLUGIN_BYTES, PLUGIN_ENTRIES
@@ -30,8 +31,7 @@ _PIECE: Final = 1 << 16
 _AGAIN: Final = "remove the plugin and install it again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shelved:
+class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that lies on the shelf: what pins it, where it is, and what it says of itself."""
 
     digest: str

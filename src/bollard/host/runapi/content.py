@@ -1,7 +1,8 @@
 """One range of a stored content, as runners get bytes: artifacts, storage and files read the same way."""
 
 import base64
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.errors import NotFound
 from bollard.host.store.blobs import BlobStore
@@ -9,8 +10,7 @@ from bollard.host.store.blobs import BlobStore
 __all__ = ["Piece", "read_piece"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """Some bytes and where they stand."""
 
     content: bytes

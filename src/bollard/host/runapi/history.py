@@ -3,10 +3,11 @@ the grant names, also the whole. What a user looks for is only ever data."""
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from heapq import merge
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from bollard.host.grants.check import NOT_FOUND, whole_conversation
@@ -55,8 +56,7 @@ class _Filters(Strict):
     after: Timestamp | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(msgspec.Struct, frozen=True):
     """What is read: one thread, or the whole conversation whatever the query says of a thread."""
 
     query: TranscriptQuery

@@ -6,8 +6,9 @@ import asyncio
 import base64
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from bollard.host.actions.budgets import Amount
 from bollard.host.errors import HostError

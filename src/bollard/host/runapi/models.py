@@ -4,8 +4,9 @@ their memory is measured."""
 
 import importlib
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from bollard.host.actions.budgets import Budgets
 from bollard.host.clock import Clock
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ModelPorts", "Models"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPorts:
+class ModelPorts(msgspec.Struct, frozen=True, kw_only=True):
     """What calls of models are connected to."""
 
     desk: ModelDesk

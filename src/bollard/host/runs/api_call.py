@@ -1,16 +1,16 @@
 """One call of the run API as whoever answers it sees it: from a worker's channel, or from a harness beside it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from bollard.protocol import AgentAPIError, JsonObject, JsonValue, Shape
 
 __all__ = ["ApiCall", "Lent", "StreamedCall"]
 
 
-@dataclass(frozen=True, slots=True)
-class Lent:
+class Lent(msgspec.Struct, frozen=True):
     """An answer that counts only if its caller gets it."""
 
     answer: Shape

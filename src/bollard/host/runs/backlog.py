@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from bollard.host.clock import Clock
@@ -63,16 +64,14 @@ class _Claiming:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-@dataclass(frozen=True, slots=True)
-class _Away:
+class _Away(msgspec.Struct, frozen=True):
     """A run of an earlier incarnation whose agent has not come back yet."""
 
     workspace: str
     stop: Callable[[str], Coroutine[Any, Any, None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacklogPorts:
+class BacklogPorts(msgspec.Struct, frozen=True, kw_only=True):
     """What waiting runs are connected to."""
 
     engine: Engine

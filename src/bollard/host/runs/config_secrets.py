@@ -1,6 +1,6 @@
 """The secrets in an agent's configuration, filled in when a run begins and not before."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.form_values import secret_fields

@@ -1,8 +1,9 @@
 """The `run/start` request of a run, as JSON. Written by hand because it is made for every run; a test holds it to the
 protocol's `AgentRunRequest`."""
 
-from dataclasses import dataclass, field
 from typing import cast
+
+import msgspec
 
 from bollard.host.agents.agent import Agent
 from bollard.host.grants.grant import Grant
@@ -16,12 +17,11 @@ from bollard.protocol import JsonObject, JsonValue
 __all__ = ["Surroundings", "as_given", "run_request"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What the store knows of a run's conversation when it begins."""
 
-    state: JsonObject = field(default_factory=dict[str, JsonValue])
-    shortened: JsonObject = field(default_factory=dict[str, JsonValue])
+    state: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    shortened: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     """The scopes whose values are not in `state`, and whether it has all of their keys."""
     transcript_seq: int | None = None
     has_history_before: bool = False

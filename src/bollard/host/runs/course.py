@@ -5,8 +5,9 @@ owns the run does the writing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.log.facts import RunFacts
 from bollard.host.runs.machine import (
@@ -38,8 +39,7 @@ _ANSWER_WAIT_S: Final = 1.0
 _GRACE_MARGIN_S: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class CoursePorts:
+class CoursePorts(msgspec.Struct, frozen=True):
     """What a run's course asks of its owner."""
 
     act: Callable[[RequestedAction], None]

@@ -1,9 +1,9 @@
 """A run before its first commit: its facts, its grant, its first records. Whether it may be is decided before."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.clock import Clock
@@ -24,8 +24,7 @@ from bollard.host.runs.reply import deliver_to
 __all__ = ["QueuedRun", "RunMaker", "claimed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRun:
+class QueuedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is on disk, or about to be, and has not begun."""
 
     facts: RunFacts

@@ -6,9 +6,9 @@ Which runs there are, and whose turn it is in a conversation, is decided before 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
 from bollard.host.background import Background
@@ -48,8 +48,7 @@ EndOnDisk = Callable[[str], Awaitable[RunState | None]]
 """Ends this run, and says how it stands then; `None` where that cannot be done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """A run that can be begun."""
 
     queued: QueuedRun

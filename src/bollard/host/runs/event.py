@@ -34,8 +34,7 @@ _WHERE_AND_WHO: Final = ("bot", "conversation", "thread", "actor_id", "subject_i
 _SHOWN: Final = ("actor_type", "actor_name", "subject_type")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawPayload:
+class RawPayload(msgspec.Struct, frozen=True, kw_only=True):
     """What the sender sent, where it is too large to be data, or no JSON: an artifact whose content is a blob."""
 
     artifact_id: str

@@ -7,6 +7,8 @@ nothing; appending something else under the same number is refused.
 import hashlib
 from dataclasses import dataclass, field
 
+import msgspec
+
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest
 from bollard.host.runs.live import LiveRun
@@ -21,8 +23,7 @@ _MARGIN_S = 60.0
 """Time beyond the run's deadline for which its token is still read, so that a late answer is told why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalResult:
+class ExternalResult(msgspec.Struct, frozen=True, kw_only=True):
     """One result as the program sends it."""
 
     sequence: int

@@ -7,8 +7,9 @@ Deltas are shown before their commit; everything else is on disk before anyone i
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
@@ -54,8 +55,7 @@ class ApiOfRuns(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPorts:
+class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
     """What a live run is connected to."""
 
     journal: Journal
@@ -72,8 +72,8 @@ class RunPorts:
     unwritable: Callable[["LiveRun", HostError], None]
     """The store does not take what came last, now or later: somebody ends the run as far as it is on disk, and says
     `replaced` then."""
-    counts: RunCounts = field(default_factory=RunCounts)
-    redactor: Redactor = field(default_factory=Redactor)
+    counts: RunCounts = msgspec.field(default_factory=RunCounts)
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
     terms: ArtifactTerms = ANY_TERMS
 
 

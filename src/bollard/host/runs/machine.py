@@ -5,7 +5,6 @@ effects are data. Nothing here waits, writes or knows the time.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
@@ -128,35 +127,29 @@ class Fact(msgspec.Struct, frozen=True):
 # --- effects: what must be done, as data ---
 
 
-@dataclass(frozen=True, slots=True)
-class StartWorker:
+class StartWorker(msgspec.Struct, frozen=True):
     """Send `run/start`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """Watch the deadline and the idle limit from now on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(msgspec.Struct, frozen=True):
     """The run waits for a person: its clock stands still until it is watched again."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopWorker:
+class StopWorker(msgspec.Struct, frozen=True):
     """Send `run/cancel` with this reason, and end the run when the grace is over."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """The worker said its last word: end the run as soon as it has answered `run/start`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """The run is over: free its slot, tell its readers, forget it."""
 
 
@@ -295,8 +288,7 @@ EndCause = Literal["answered", "refused", "lost", "grace", "broken", "no_worker"
 times, or there was no worker for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """The data of `run.ended`."""
 
     status: Literal["completed", "failed", "cancelled", "timeout"]

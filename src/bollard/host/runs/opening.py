@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -21,8 +20,7 @@ __all__ = ["Opened", "Opening"]
 _decode: Final[Any] = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """What a runner is told, and what that brings along: bits of `Flow`."""
 
     request: JsonObject

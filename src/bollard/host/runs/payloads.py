@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -36,8 +35,7 @@ _OF_CONTENT: Final = frozenset({"content_base64", "sha256", "size_bytes"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """The record a result becomes. `fact` is what the state machine sees of its data."""
 
     type: str

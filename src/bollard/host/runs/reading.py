@@ -5,8 +5,9 @@ Every reader gets exactly the records behind its cursor, or one explicit `gap` t
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
 from heapq import merge
+
+import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import KEEP_ALIVE_S, RECORDS_PAGE_BYTES, REPLAY_PAGE, REPLAY_PAGE_BYTES
@@ -20,8 +21,7 @@ from bollard.protocol import TERMINAL_STATUSES
 __all__ = ["Place", "RunReader", "parse_place"]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a reader stands: `epoch.seq`, exclusive."""
 
     epoch: int

@@ -4,10 +4,10 @@ It decides nothing: each record is told as a fact once it has its number, and tu
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from bollard.host.clock import Clock
 from bollard.host.log.entries import StateExpectation
@@ -28,8 +28,7 @@ __all__ = ["Recording", "RecordingPorts"]
 _encode: Final = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingPorts:
+class RecordingPorts(msgspec.Struct, frozen=True):
     """What a recording asks and tells."""
 
     clock: Clock

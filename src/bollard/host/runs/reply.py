@@ -1,8 +1,9 @@
 """Where an answer goes: what a channel says of itself when an event comes through it, and what the agent's policy makes
 of that. Pure; sending is not done here."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.agents.policies import DeliveryPolicy
 from bollard.host.log.facts import DeliverTo
@@ -14,8 +15,7 @@ _READ_ELSEWHERE: Final[frozenset[TriggerSource]] = frozenset({"api", "webui"})
 """Whoever triggers a run in this way reads its stream: the agent's own target is not for them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyRoute:
+class ReplyRoute(msgspec.Struct, frozen=True, kw_only=True):
     """The channel that an event came through, as it was then. Kept with the event: a run never looks a channel up."""
 
     channel: str

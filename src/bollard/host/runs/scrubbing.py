@@ -4,8 +4,9 @@ An end of a text that may be the beginning of a secret waits for the next piece;
 is complete, or the run is over.
 """
 
-from dataclasses import replace
 from typing import Final, Literal, get_args, get_origin
+
+from msgspec.structs import replace
 
 from bollard.host.capabilities.capability import KINDS, RISKS, Effects
 from bollard.host.log.records import encode_data

@@ -6,8 +6,9 @@ It knows the journal and the readers, and nothing of what a run is.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.errors import HostError
 from bollard.host.log.entries import Committed, Judgement, Outcome
@@ -29,8 +30,7 @@ _RETRY_S: Final = 1.0
 """Time between two tries to write what the store refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hearing:
+class Hearing(msgspec.Struct, frozen=True):
     """What the run is told of its turns."""
 
     landed: Callable[[Turn], None]

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
 from bollard.host.agents.rates import Rates
@@ -37,8 +38,7 @@ _REASON_CHARACTERS: Final = 300
 """What is written down of a reason that the other side gave."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Introduced:
+class Introduced(msgspec.Struct, frozen=True, kw_only=True):
     """What a runtime said of itself."""
 
     said: InitializeResult

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import secrets
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -30,8 +29,7 @@ class _Body(msgspec.Struct, frozen=True):
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invitation:
+class Invitation(msgspec.Struct, frozen=True, kw_only=True):
     """What a code stands for."""
 
     digest: str

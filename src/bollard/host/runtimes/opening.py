@@ -1,7 +1,8 @@
 """Everything about runtimes of other machines, put together."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.log.journal import Journal
@@ -16,8 +17,7 @@ from bollard.host.store.boundary import Store
 __all__ = ["RemoteRuntimes", "open_runtimes"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteRuntimes:
+class RemoteRuntimes(msgspec.Struct, frozen=True, kw_only=True):
     """What the surface asks about them."""
 
     keeper: RuntimeKeeper

@@ -6,9 +6,9 @@ from the moment it is here.
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
 from bollard.host.clock import Clock
@@ -40,8 +40,7 @@ _SECRET: Final = "secret"  # noqa: S105 -- the kind of row that holds one
 _USE: Final = "secret_use"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretNote:
+class SecretNote(msgspec.Struct, frozen=True, kw_only=True):
     """What may be known of a secret."""
 
     created_ms: int

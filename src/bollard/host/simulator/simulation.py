@@ -7,9 +7,10 @@ channel are the product's own; time, threads, disk and workers are simulated. Th
 import asyncio
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, field
 from random import Random
 from typing import Final
+
+import msgspec
 
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import data_of
@@ -46,15 +47,14 @@ _TRAPS: Final = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What a history was, and what is wrong with it."""
 
     seed: int
     problems: tuple[str, ...]
     digest: str
     runs: int
-    kinds: Counter[str] = field(default_factory=Counter[str])
+    kinds: Counter[str] = msgspec.field(default_factory=Counter[str])
     """How often each kind of thing happened."""
 
 

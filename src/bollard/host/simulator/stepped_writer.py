@@ -8,7 +8,6 @@ right before or right after the commit of a record of one kind.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -28,8 +27,7 @@ _COMMIT_S: Final = 0.01
 _TELL_S: Final = 0.002
 
 
-@dataclass(frozen=True, slots=True)
-class Trap:
+class Trap(msgspec.Struct, frozen=True):
     """Where the host dies: at the n-th commit with such a record, before it is made or after."""
 
     kind: str

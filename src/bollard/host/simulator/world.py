@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+import msgspec
+
 from bollard.host.errors import StorageFull
 from bollard.host.simulator.history import History
 from bollard.host.simulator.plans import Plan, draw_plan
@@ -23,8 +25,7 @@ _CONVERSATIONS: Final = ["room", "room", "room", "hall"]
 _ACTORS: Final = ["ann", "ann", "bob", ""]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentEvent:
+class SentEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that some client has; every client may send it, again and again."""
 
     source_id: str

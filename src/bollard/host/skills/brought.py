@@ -6,9 +6,10 @@ All calls block. Files are reached through a confined folder: a link is no file 
 import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from bollard.confine.errors import ConfineError
 from bollard.confine.folder import Folder
@@ -24,8 +25,7 @@ _ENTRIES: Final = 4 * SKILL_FILES
 """What is looked at of one skill, folders included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BroughtFolder:
+class BroughtFolder(msgspec.Struct, frozen=True, kw_only=True):
     """The skills of one plugin in one workspace."""
 
     plugin_id: str
@@ -38,8 +38,7 @@ PluginSkills = Callable[[str], Sequence[BroughtFolder]]
 """What the plugins of a workspace bring now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class Brought(msgspec.Struct, frozen=True, kw_only=True):
     """What one plugin's folder holds."""
 
     skills: tuple[OfferedSkill, ...] = ()

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 import structlog
 
 from bollard.host.skills.brought import Brought, BroughtFolder, PluginSkills, read_brought, read_file
@@ -26,8 +26,7 @@ class Revised(Protocol):
     def __call__(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True):
     revision: int
     skills: dict[str, tuple[OfferedSkill, BroughtFolder | None]]
     unusable: tuple[Unusable, ...]

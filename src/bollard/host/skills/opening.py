@@ -1,7 +1,8 @@
 """Everything about skills, put together."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.log.journal import Journal
@@ -15,8 +16,7 @@ from bollard.host.skills.skill_source import SkillReach, Skills
 __all__ = ["OpenedSkills", "open_skills"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedSkills:
+class OpenedSkills(msgspec.Struct, frozen=True, kw_only=True):
     """What the surface and the runs ask about skills."""
 
     book: SkillBook

@@ -1,8 +1,8 @@
 """A skill as it is offered and as it is saved. Values only."""
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
+import msgspec
 from pydantic import Field, ValidationError
 
 from bollard.host.errors import HostError, InvalidRequest
@@ -15,8 +15,7 @@ Origin = Literal["workspace", "plugin"]
 _MINE: Final = "workspace"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedSkill:
+class OfferedSkill(msgspec.Struct, frozen=True, kw_only=True):
     """One skill that a workspace has now."""
 
     skill_id: str
@@ -35,8 +34,7 @@ class OfferedSkill:
         return next((each for each in self.files if each.path == path), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unusable:
+class Unusable(msgspec.Struct, frozen=True, kw_only=True):
     """A skill that is there and cannot be used, and why."""
 
     skill_id: str

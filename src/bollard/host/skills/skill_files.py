@@ -3,8 +3,9 @@
 import hashlib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_PATH_CHARACTERS
@@ -18,8 +19,7 @@ _FORBIDDEN: Final = frozenset('\\:*?"<>|')
 """What some file system would take for something else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileEntry:
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One file: how large, and of which content."""
 
     path: str
@@ -27,8 +27,7 @@ class FileEntry:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillContent:
+class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
     """A skill as its files say it."""
 
     text: SkillText

@@ -7,8 +7,9 @@ Text of a skill grants nothing, whatever it says.
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
 from bollard.host.capabilities.sources import Order, Returned
@@ -35,12 +36,11 @@ _BY_A_RUN: Final = Flow(reads_private=True, brings_untrusted=True, sends_out=Fal
 """A skill that a run wrote may hold whatever that run had seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSkills:
+class RunSkills(msgspec.Struct, frozen=True, kw_only=True):
     """What one run may do with skills."""
 
     granted: frozenset[str] = frozenset()
-    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """The version of each when the run began: another one is not what was granted."""
     authoring: bool = False
     """Whether its runner says that it writes skills."""

@@ -4,8 +4,9 @@ Pure. What it says about tools that it wants is a wish that people are shown, an
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final, cast
+
+import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import SKILL_TEXT_BYTES
@@ -32,8 +33,7 @@ _FRONT: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*(?
 _HINT: Final = "a skill begins with `---`, `name: …`, `description: …`, `---`; see docs/guides/skills.md"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillText:
+class SkillText(msgspec.Struct, frozen=True, kw_only=True):
     """What `SKILL.md` says."""
 
     name: str

@@ -3,8 +3,9 @@ Pure. Files of workspaces are kept until somebody deletes them, whatever is said
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from bollard.host.errors import SettingsError
 from bollard.host.store.mime_types import ANY_MIME_TYPE, MimeTypes, is_pattern
@@ -19,8 +20,7 @@ _DAY_MS: Final = 24 * 3600 * 1000
 _BYTES: Final = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactTerms:
+class ArtifactTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The same for all artifacts of a host that people did not bring themselves."""
 
     life_ms: int | None = None

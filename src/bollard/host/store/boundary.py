@@ -6,8 +6,9 @@ Implementations: memory, and SQL for SQLite and PostgreSQL.
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from bollard.host.limits import RECORDS_PAGE_BYTES
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
@@ -34,8 +35,7 @@ from bollard.host.store.rows import (
 __all__ = ["Lease", "RecordQuery", "RunQuery", "Store", "TranscriptQuery", "WriteTransaction"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Who owns a run, and until when on the store's own clock."""
 
     owner: str
@@ -43,8 +43,7 @@ class Lease:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuery:
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A page of runs, newest first: those before `before` (created_ms, run_id)."""
 
     workspace: str
@@ -55,8 +54,7 @@ class RunQuery:
     conversation: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordQuery:
+class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Records of one workspace with ids between two others, both exclusive: so many ids as may be looked at."""
 
     workspace: str
@@ -73,8 +71,7 @@ class RecordQuery:
     """Exclusive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranscriptQuery:
+class TranscriptQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A page of one conversation and thread. `before` and `after` are transcript seqs, both exclusive, and so are the
     times."""
 

@@ -1,8 +1,9 @@
 """Which kinds of content are taken. Pure. Nothing is, unless the list says so; `*/*` says everything."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["ANY_MIME_TYPE", "MimeTypes", "is_pattern"]
 
@@ -11,8 +12,7 @@ _CHARACTERS: Final = 127
 _TOKEN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MimeTypes:
+class MimeTypes(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns such as `image/png`, `image/*` and `*/*`. A denied type is not taken even when it is allowed."""
 
     allow: frozenset[str]

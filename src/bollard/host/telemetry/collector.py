@@ -7,9 +7,10 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from bollard.host.errors import SettingsError
 from bollard.host.limits import SPAN_RETRY_S, SPAN_SEND_S
@@ -23,8 +24,7 @@ _OK: Final = range(200, 300)
 _BROKEN: Final = (OSError, http.client.HTTPException)
 
 
-@dataclass(frozen=True)
-class Collector:
+class Collector(msgspec.Struct, frozen=True):
     """One that takes OTLP over HTTP."""
 
     host: str
@@ -32,8 +32,8 @@ class Collector:
     path: str
     tls: ssl.SSLContext | None
     compressed: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    resource: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    resource: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """What the operator says of this service."""
 
 

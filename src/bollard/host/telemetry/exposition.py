@@ -1,9 +1,10 @@
 """The Prometheus text format, version 0.0.4. Pure: families in, text out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Literal
+
+import msgspec
 
 from bollard.host.telemetry.histogram import Histogram
 
@@ -13,17 +14,15 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Labels = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """One line. `suffix` is what a histogram puts behind its name."""
 
     value: float
-    labels: Labels = field(default_factory=dict[str, str])
+    labels: Labels = msgspec.field(default_factory=dict[str, str])
     suffix: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(msgspec.Struct, frozen=True, kw_only=True):
     """One metric with everything that is known of it."""
 
     name: str

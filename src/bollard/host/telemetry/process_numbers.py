@@ -3,9 +3,10 @@
 import os
 import resource
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 __all__ = ["ProcessNumbers", "process_numbers"]
 
@@ -13,8 +14,7 @@ _STATM: Final = Path("/proc/self/statm")
 _DESCRIPTORS: Final = Path("/proc/self/fd") if sys.platform == "linux" else Path("/dev/fd")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessNumbers:
+class ProcessNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """What cannot be known on a system is `None`."""
 
     cpu_s: float

@@ -1,7 +1,8 @@
 """Sends spans to one collector: the encoder and the link, put together."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from bollard.host.telemetry.collector import CollectorLink, collector_of
 from bollard.host.telemetry.otlp import SpanEncoder
@@ -10,8 +11,7 @@ from bollard.host.telemetry.tracer import Span
 __all__ = ["SpanSender", "open_sender"]
 
 
-@dataclass(frozen=True, slots=True)
-class SpanSender:
+class SpanSender(msgspec.Struct, frozen=True):
     """Used by one thread."""
 
     encode: SpanEncoder

@@ -1,7 +1,8 @@
 """What the built-in tools need of the rest of the host. Tests have small ones."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from bollard.host.capabilities.capability import Flow
 from bollard.host.capabilities.sources import CallContext, Order
@@ -11,8 +12,7 @@ from bollard.protocol import JsonObject
 __all__ = ["ArtifactPiece", "Fetcher", "Questions", "ToolArtifacts"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactPiece:
+class ArtifactPiece(msgspec.Struct, frozen=True, kw_only=True):
     """A part of an artifact, and what is known of all of it."""
 
     name: str | None

@@ -8,10 +8,10 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+import msgspec
 import structlog
 
 from bollard.confine.errors import OverLimit
@@ -27,8 +27,7 @@ __all__ = ["RunPlace", "Workspaces", "check_room"]
 _log = structlog.get_logger("bollard.host.tools")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlace:
+class RunPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Where one run has its files."""
 
     whole: Path

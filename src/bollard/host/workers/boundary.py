@@ -5,8 +5,9 @@ Implementations: `PluginPool` (processes), the simulator's, the tests', and what
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+import msgspec
 
 from bollard.host.workers.plugin import PluginSource
 from bollard.protocol import JsonObject, PluginIdentity, ToolAnswer, ToolCallParams
@@ -56,8 +57,7 @@ class ToolSlot(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerView:
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """One worker as an operator sees it."""
 
     pid: int | None

@@ -1,13 +1,13 @@
 """One plugin as the host knows it before any worker runs: where it is, and what pins it."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 __all__ = ["PluginSource"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginSource:
+class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin folder or file, and how its workers are started."""
 
     name: str

@@ -6,9 +6,10 @@ what is killed leaves what was there before and the next start does it again. Al
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from bollard.host.errors import SchemaTooNew
 from bollard.host.store.migrations import first_schema, fourth_schema, second_schema, third_schema
@@ -19,8 +20,7 @@ UPGRADE_LOCK: Final = 0x626F_6C6C
 """One program at a time makes or upgrades the schema of a PostgreSQL database."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revisions:
+class Revisions(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions that a program knows, oldest first, and the folders that hold them."""
 
     known: tuple[str, ...]
