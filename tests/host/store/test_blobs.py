@@ -244,6 +244,18 @@ def test_a_sweep_spares_content_that_was_just_stored_again(root):
     assert blobs.sweep([]) == 1
 
 
+def test_a_sweep_spares_an_upload_that_was_just_finished_long_after_its_last_piece(root):
+    clock = ManualClock(now_ms=time.time_ns() // 1_000_000)
+    blobs = BlobStore(root, clock=clock)
+    upload = blobs.begin()
+    blobs.append(upload, 0, b"slow")
+    hours_ago = time.time() - 2 * 3600
+    os.utime(root / "uploads" / upload, (hours_ago, hours_ago))
+    sha256 = blobs.finish(upload, digest(b"slow"))
+    assert blobs.sweep([]) == 0, "its artifact is about to be written"
+    assert blobs.read(sha256) == b"slow"
+
+
 def test_a_sweep_leaves_files_that_are_not_its_own(root):
     clock = ManualClock(now_ms=time.time_ns() // 1_000_000)
     blobs = BlobStore(root, clock=clock)

@@ -180,10 +180,13 @@ class BlobStore:
 
     def _keep(self, uploads: Folder, name: str, digest: str) -> None:
         with self._folder("sha256") as blobs, blobs.folder(digest[:2], make=True) as folder, folder.alone():
+            # Young, so that no sweep takes it before its artifact is written: it may be there since long, and the last
+            # piece of an upload may have come hours ago.
             if folder.has(digest):
-                folder.touch(digest)  # young again, so that no sweep takes it before its new artifact is written
+                folder.touch(digest)
                 uploads.remove(name)
             else:
+                uploads.touch(name)
                 uploads.move(name, folder, digest)
 
     @contextmanager
