@@ -10,6 +10,8 @@ def test_a_manual_clock_stands_until_it_is_moved() -> None:
     assert (clock.now_ms(), clock.monotonic()) == (1000, 5.0)
     clock.advance(1.5)
     assert (clock.now_ms(), clock.monotonic()) == (2500, 6.5)
+    clock.jump(-2.0)
+    assert (clock.now_ms(), clock.monotonic()) == (500, 6.5)
 
 
 def test_the_machines_clock_does_not_go_back() -> None:

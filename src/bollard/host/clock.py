@@ -46,6 +46,10 @@ class ManualClock:
         self._now_ms += round(seconds * 1000)
         self._monotonic += seconds
 
+    def jump(self, seconds: float) -> None:
+        """Somebody set the wall clock; no time has passed."""
+        self._now_ms += round(seconds * 1000)
+
 
 def aware(ms: int) -> datetime:
     """The aware UTC time of a record's milliseconds."""

@@ -3,7 +3,7 @@
 A lost run is replayed through the same machine that ran it, so that what its deltas said is kept as a message.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import Final
 
@@ -48,6 +48,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
     workspace: str
     event_id: str
+    record_id: int
+    """Of its event: the order of arrival."""
     event: NewEvent
     agent_id: str
     binding_id: str | None = None
@@ -104,6 +106,11 @@ class Recovery:
             seq=self._store.last_seq(row.run_id),
         )
 
+    def arrivals(self, rows: Iterable[RunRow]) -> dict[str, int]:
+        """The record of each run's event. Ids are made of time, which may be set back; records are in order."""
+        events = {row.run_id: self._store.event(row.workspace, row.event_id) for row in rows}
+        return {run_id: 0 if event is None else event.record_id for run_id, event in events.items()}
+
     def grant_of(self, run_id: str) -> Grant | None:
         """The grant that a run was created with; `None` where retention dropped it, or it cannot be read."""
         for record in self._store.records_of_run(run_id, 0, 2):
@@ -143,6 +150,7 @@ class Recovery:
                     Waiting(
                         workspace=row.workspace,
                         event_id=event_id,
+                        record_id=row.record_id,
                         event=event,
                         agent_id=agent_id if lost is None else lost.agent_id,
                         binding_id=None if lost is None else lost.binding_id,

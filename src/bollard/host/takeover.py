@@ -97,7 +97,13 @@ class Takeover:
         for row in rows:
             self._backlog.expect(row.run_id, row.workspace, partial(self._stop, row))
         await self._wait_for(workspace, agent_id, rows)
-        for waiting in sorted([*rows, *messages], key=lambda waiting: waiting.event_id):  # ids are in order of arrival
+        came = await self._insist(lambda: asyncio.to_thread(self._recovery.arrivals, rows))
+
+        def order(waiting: RunRow | Waiting) -> tuple[int, str]:
+            record = waiting.record_id if isinstance(waiting, Waiting) else came[waiting.run_id]
+            return record, waiting.event_id
+
+        for waiting in sorted([*rows, *messages], key=order):
             if isinstance(waiting, Waiting):
                 await self._dispatch(waiting)
             elif self._backlog.returns(waiting.run_id):

@@ -8,6 +8,7 @@ from tests.changing import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
+from bollard.host.clock import ManualClock
 from bollard.host.errors import BudgetExceeded
 from bollard.host.log.entries import Committed, Entry
 from bollard.host.log.records import NewRecord
@@ -81,6 +82,25 @@ async def test_runs_that_waited_go_on_in_the_order_in_which_they_came(store: Sto
     await room.stage.core.takeover.run()
     assert await room.answer_all() == texts
     assert conversation_problems(store, {"parrot": "queue"}) == []
+
+
+async def test_runs_that_waited_keep_their_order_when_the_clock_was_set_back_between_two_starts(
+    store: Store, rooms: Any, clock: ManualClock
+) -> None:
+    before = await rooms(store, "queue", incarnation="dead")
+    await before.begin()
+    for text in ("first", "second", "third"):
+        await before.say(text)
+    await before.die()
+    clock.jump(-3600)
+    between = await rooms(store, "queue", incarnation="between")
+    await between.stage.core.takeover.run()
+    await between.nth_run(1)
+    await between.say("fourth")
+    await between.die()
+    room = await rooms(store, "queue", incarnation="next")
+    await room.stage.core.takeover.run()
+    assert await room.answer_all() == ["second", "third", "fourth"]
 
 
 async def test_runs_that_waited_do_not_count_against_their_agent_after_a_restart_either(
