@@ -9,12 +9,13 @@ from bollard.host.channels.boundary import Abilities, Delivered, Failed, Unknown
 from bollard.host.channels.memory import MemoryChannel
 from bollard.host.clock import ManualClock
 from bollard.host.delivery import delivery
-from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS
+from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S
 from bollard.host.log.rebuild import rebuild
 from bollard.host.runs.reply import ReplyRoute
 
 NATIVE = Abilities(dedupe="native")
 ONCE = Abilities(dedupe="none")
+CENTURY_S = 100 * 365 * 24 * 3600
 
 
 async def answers(worker: Any, run: Any) -> None:
@@ -211,6 +212,21 @@ async def test_what_waited_is_sent_after_a_restart(store: Any, posts: Any) -> No
     second = await posts(store, answers, incarnation="i2")
     await second.until(lambda: second.statuses == ["sent"])
     assert second.channel.texts == ["re: hello"]
+
+
+async def test_what_waited_for_its_next_try_is_not_held_back_by_a_clock_that_was_set_back(
+    memory_store: Any, posts: Any, clock: ManualClock, loop_time: Any
+) -> None:
+    clock.jump(CENTURY_S)
+    first = await posts(memory_store, answers)
+    first.channel.fail(Failed("busy", retryable=True))
+    await first.say("hello")
+    await first.until(lambda: [row.attempts for row in first.rows()] == [1])
+    await first.close()
+    await first.stage.close()
+    clock.jump(-CENTURY_S)
+    second = await posts(memory_store, answers, incarnation="i2")
+    await loop_time.until(lambda: second.statuses == ["sent"], DELIVERY_WAIT_MAX_S)  # no steps make a century
 
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])

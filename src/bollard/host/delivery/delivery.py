@@ -183,7 +183,8 @@ class Delivery:
             waiting = queue[0]
             early_s = (waiting.row.due_ms - self._clock.now_ms()) / 1000
             if waiting.attempts == waiting.row.attempts and waiting.attempts and early_s > 0:
-                await asyncio.sleep(early_s)  # an earlier incarnation had begun to wait
+                # An earlier incarnation had begun to wait; the clock may have been set back since.
+                await asyncio.sleep(min(early_s, DELIVERY_WAIT_MAX_S))
             while (wait_s := await self._try(waiting)) is not None:  # noqa: ASYNC110 -- time is what it waits for
                 await asyncio.sleep(wait_s)
             queue.popleft()
