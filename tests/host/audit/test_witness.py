@@ -190,6 +190,22 @@ async def test_what_a_killed_host_had_no_time_to_tell_is_told_at_the_next_start(
     assert told == {("second", 1)}, "how the first one ended is not known"
 
 
+async def test_heads_of_a_clock_that_was_set_back_since_are_told_too(
+    memory_store: MemoryStore, open_journal: Open, clock: ManualClock, scribe: Any
+) -> None:
+    first = open_journal(memory_store, "first")
+    for _ in range(3):
+        await first.commit(Entry(records=[scribe.note()]))
+    await first.close()
+    clock.jump(-3600)
+    sink, second = HeldSink(), open_journal(memory_store, "second")
+    witness = witness_of(sink, second, clock, incarnation="second")
+    witness.start(memory_store)
+    await until(lambda: any((line.chain, line.position) == ("first", 3) for line in sink.lines))
+    await second.close()
+    await witness.close()
+
+
 def test_a_line_that_is_no_head_is_named_and_a_last_line_that_was_cut_off_is_left_out() -> None:
     row = HeadRow(
         workspace="w", chain="c", position=3, hash="0" * 64, created_ms=1, key_id="k" * 16, signature=b"\0" * 64

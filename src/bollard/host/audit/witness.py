@@ -18,7 +18,7 @@ from bollard.host.limits import WITNESS_CATCH_UP, WITNESS_CLOSE_S, WITNESS_HANGS
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import Store
+from bollard.host.store.boundary import EVER_MS, Store
 from bollard.host.store.rows import HeadRow
 
 __all__ = ["Sink", "Witness", "WitnessNumbers"]
@@ -122,7 +122,7 @@ class Witness:
     async def _catch_up(self, store: Store) -> None:
         """Beside the start, which does not wait for it: there may be many heads to look through."""
         try:
-            rows = await asyncio.to_thread(store.newest_heads, None, self._clock.now_ms(), WITNESS_CATCH_UP)
+            rows = await asyncio.to_thread(store.newest_heads, None, EVER_MS, WITNESS_CATCH_UP)
         except HostError as error:
             _log.warning("heads of earlier starts were not told to the witness", problem=error.message)
             return

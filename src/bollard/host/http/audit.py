@@ -23,7 +23,7 @@ from bollard.host.http.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, c
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import data_of
-from bollard.host.store.boundary import Store
+from bollard.host.store.boundary import EVER_MS, Store
 from bollard.host.store.rows import RecordRow, RunRow
 from bollard.host.telemetry.trace_context import trace_of_run
 from bollard.protocol import JsonObject
@@ -209,7 +209,7 @@ class Audit:
 
     async def heads(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
-        rows = await asyncio.to_thread(self._store.newest_heads, workspace, self._clock.now_ms(), _HEADS)
+        rows = await asyncio.to_thread(self._store.newest_heads, workspace, EVER_MS, _HEADS)
         items = [cast("JsonObject", msgspec.to_builtins(HeadLine.of(row))) for row in rows]
         return JsonAnswer({"items": [*items], "public_key": self._key.public.hex(), "key_id": self._key.key_id})
 

@@ -12,13 +12,11 @@ from bollard.host.limits import TAIL_BYTES, TAIL_CHAINS, TAIL_PAGE, TAIL_RECORDS
 from bollard.host.log.chaining import chained, signed_head
 from bollard.host.log.entries import Entry
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import Store
+from bollard.host.store.boundary import EVER_MS, Store
 from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.trust import BadSignature, Fault, HeadSigner, HeadVerifier, sha256_of, verify_chain, verify_head
 
 __all__ = ["BrokenTail", "broken_tail", "chain_fault", "go_on_behind"]
-
-_EVER_MS = 1 << 53
 
 
 class BrokenTail(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +56,7 @@ def broken_tail(store: Store, keys: Mapping[str, HeadVerifier]) -> BrokenTail | 
 
     Those of an earlier start were looked at then; somebody may have decided to go on behind them.
     """
-    heads = [head for head in store.newest_heads(None, _EVER_MS, TAIL_CHAINS) if head.key_id in keys]
+    heads = [head for head in store.newest_heads(None, EVER_MS, TAIL_CHAINS) if head.key_id in keys]
     try:
         rows = _newest(store)
         newest = {rows[-1].chain} if rows else set[str]()

@@ -6,7 +6,7 @@ Implementations: memory, and SQL for SQLite and PostgreSQL.
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -32,7 +32,10 @@ from bollard.host.store.rows import (
     WrittenState,
 )
 
-__all__ = ["Lease", "RecordQuery", "RunQuery", "Store", "TranscriptQuery", "WriteTransaction"]
+__all__ = ["EVER_MS", "Lease", "RecordQuery", "RunQuery", "Store", "TranscriptQuery", "WriteTransaction"]
+
+EVER_MS: Final = 1 << 53
+"""Later than every time in a store, also one that a clock wrote which was set back since."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
