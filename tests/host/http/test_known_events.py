@@ -1,21 +1,27 @@
 """An event that comes again is told its first outcome, also while the disk is full."""
 
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from tests.changing import replace
 
 from bollard.host.errors import HostError, StorageFull
-from bollard.host.http.drafts import Draft, Json, Raw
+from bollard.host.http.answers import BODY_BYTES
+from bollard.host.http.drafts import Content, Draft, Json, Raw
 from bollard.host.http.errors import UnsupportedMedia
+from bollard.host.http.event_forms import read_one
 from bollard.host.http.event_taking import EventTaking
 from bollard.host.http.payloads import Payload, Payloads
+from bollard.host.intake.accepted import Accepted
 from bollard.host.limits import EVENT_BYTES
 from bollard.host.store.artifact_terms import ANY_TERMS, terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
+from bollard.protocol import JsonObject
 
 Stages = Callable[..., Awaitable[Any]]
 
@@ -25,13 +31,13 @@ class FillableBlobs(BlobStore):
 
     full = False
 
-    def put(self, content: bytes) -> str:
+    def append(self, upload_id: str, offset: int, content: bytes, **more: Any) -> int:
         if self.full:
             raise StorageFull("the disk is full", hint="free some space")
-        return super().put(content)
+        return super().append(upload_id, offset, content, **more)
 
 
-def draft(event_id: str, content: Json | Raw, source: str = "ci", **more: Any) -> Draft:
+def draft(event_id: str, content: Content, source: str = "ci", **more: Any) -> Draft:
     return Draft(source=source, source_id=event_id, event_type="build.failed", content=content, **more)
 
 
@@ -73,3 +79,50 @@ async def test_an_event_that_comes_again_is_known_also_where_its_content_would_n
     with pytest.raises(HostError) as refused:
         await strict.take(replace(event, source_id="new"), body, "default")
     assert isinstance(refused.value, UnsupportedMedia)
+
+
+@pytest.mark.parametrize("form", ["native", "structured", "binary"])
+async def test_a_large_event_that_comes_again_while_the_disk_is_full_is_told_its_first_outcome(
+    store: Store, stages: Stages, tmp_path: Path, form: str
+) -> None:
+    stage, blobs = await stages(store), FillableBlobs(tmp_path)
+    payloads = Payloads(blobs, EVENT_BYTES)
+    taking = EventTaking(stage.intake, payloads, store, stage.clock, ANY_TERMS)
+    large: JsonObject = {"text": "x" * (2 * BODY_BYTES)}
+
+    async def send(event_id: str) -> Accepted:
+        request = large_event(form, event_id, large)
+        async with payloads.received(request, again=True) as payload:
+            read = await read_one(request.headers, payload, payloads, native)
+            return await taking.take(replace(read, agent="parrot"), payload, "default")
+
+    first = await send("1")
+    assert first.first
+    blobs.full = stage.journal.numbers.full = True
+    assert await send("1") == replace(first, first=False)
+    stage.journal.numbers.full = True
+    with pytest.raises(StorageFull):
+        await send("2")
+
+
+def native(document: JsonObject, content: Content) -> Draft:
+    return draft(str(document["id"]), content, agent="parrot")
+
+
+def large_event(form: str, event_id: str, data: JsonObject) -> Request:
+    named: JsonObject = {"specversion": "1.0", "id": event_id, "source": "ci", "type": "build.failed"}
+    headers = {"content-type": "application/json"}
+    body: JsonObject = {**named, "data": data}
+    if form == "structured":
+        headers = {"content-type": "application/cloudevents+json"}
+    elif form == "binary":
+        headers |= {f"ce-{name}": str(value) for name, value in named.items()}
+        body = data
+    sent = json.dumps(body).encode()
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": sent, "more_body": False}
+
+    return Request(
+        {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}, receive
+    )

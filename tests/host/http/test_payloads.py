@@ -1,4 +1,4 @@
-"""Large bodies that come in at the same time: who has how many places."""
+"""Large bodies that come in at the same time, who has how many places, and those that come while the disk is full."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from bollard.host.errors import Overloaded
+from bollard.host.errors import Overloaded, StorageFull
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.payloads import Payloads
 from bollard.host.limits import EVENT_BYTES, LARGE_EVENTS_OF_CHANNEL
@@ -72,3 +72,51 @@ async def test_the_channels_of_one_name_do_not_take_every_place(sent: Any) -> No
         await sent("room")
     await sent("other")
     await sent(None)
+
+
+class FullBlobs(BlobStore):
+    """Contents on a disk that takes so many pieces of uploads and is full then."""
+
+    def __init__(self, root: Path, pieces: int) -> None:
+        super().__init__(root)
+        self.pieces = pieces
+
+    def append(self, upload_id: str, offset: int, content: bytes, **more: Any) -> int:
+        if not self.pieces:
+            super().append(upload_id, offset, content[:100])  # what fitted is there
+            raise StorageFull("the disk is full", hint="free some space")
+        self.pieces -= 1
+        return super().append(upload_id, offset, content, **more)
+
+
+def sending(content: bytes) -> Request:
+    pieces = [content[at : at + 300_000] for at in range(0, len(content), 300_000)]
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    return Request({"type": "http", "headers": []}, receive)
+
+
+CONTENT = bytes(range(256)) * 12_000
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 2, 3])
+async def test_a_body_that_may_be_known_is_whole_in_memory_while_the_disk_is_full(tmp_path: Path, pieces: int) -> None:
+    payloads = Payloads(FullBlobs(tmp_path, pieces), EVENT_BYTES)
+    async with payloads.received(sending(CONTENT), again=True) as payload:
+        assert (payload.held, payload.size) == (CONTENT, len(CONTENT))
+    assert not list((tmp_path / "uploads").iterdir())
+    with pytest.raises(StorageFull):
+        async with payloads.received(sending(CONTENT)):
+            raise AssertionError("nobody said that it may be known")
+
+
+async def test_no_more_bodies_are_in_memory_than_are_dealt_with_at_once(tmp_path: Path) -> None:
+    payloads = Payloads(FullBlobs(tmp_path, 0), EVENT_BYTES)
+    for _ in range(2):  # places that were taken are free again
+        async with AsyncExitStack() as held:
+            for _ in range(2):
+                await held.enter_async_context(payloads.received(sending(CONTENT), again=True))
+            with pytest.raises(StorageFull):
+                await held.enter_async_context(payloads.received(sending(CONTENT), again=True))

@@ -280,7 +280,7 @@ class Channels:
             for _, digest in digests:
                 digest.update(piece)
 
-        async with self._payloads.received(request, seen, channel_id) as payload:
+        async with self._payloads.received(request, seen, channel_id, again=True) as payload:
             saved = next((saved for saved, digest in digests if seal.fits(digest)), None)
             if saved is None or not saved.thing.enabled:
                 raise self._stranger(request, "forged")

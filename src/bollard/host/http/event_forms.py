@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
+from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.cloudevents import BATCH, STRUCTURED, CloudEvent, binary_event, is_json, media_type, read_event
 from bollard.host.http.drafts import Content, Draft, Json, Nothing, Raw, json_content, read_document, summary_of
 from bollard.host.http.errors import UnsupportedMedia
@@ -92,7 +93,7 @@ async def _body_content(media: str, payload: Payload, payloads: Payloads) -> Con
         return Nothing()
     kind = media or "application/json"
     if is_json(media):
-        if payload.held is None:
+        if payload.held is None or payload.size > BODY_BYTES:  # the same wherever it is
             return Raw(None, kind, summary_of(await payloads.read(payload)))
         try:
             value = decode(payload.held)

@@ -152,7 +152,7 @@ class Events:
                 raise InvalidRequest("id: this field is needed", hint=hint, field="id")
             return native_draft(body, body.source, source_id, body.type, content)
 
-        async with self._payloads.received(request) as payload:
+        async with self._payloads.received(request, again=True) as payload:
             if is_batch(request.headers):
                 drafts = await read_batch(payload, self._payloads)
                 outcomes = await self._taking.take_all(

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from bollard.host.errors import Overloaded, PayloadTooLarge
+from bollard.host.errors import Overloaded, PayloadTooLarge, StorageFull
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.limits import LARGE_EVENTS_AT_ONCE, LARGE_EVENTS_OF_CHANNEL
 from bollard.host.runs.event import RawPayload
@@ -52,31 +52,55 @@ class Payloads:
 
     @contextlib.asynccontextmanager
     async def received(
-        self, request: Request, seen: Callable[[bytes], None] | None = None, channel: str | None = None
+        self,
+        request: Request,
+        seen: Callable[[bytes], None] | None = None,
+        channel: str | None = None,
+        *,
+        again: bool = False,
     ) -> AsyncGenerator[Payload]:
         """The body of a request; `seen` is shown every piece. What was not kept by the end of the block is dropped.
-        `channel` names the channel whose signature it claims to have."""
+        `channel` names the channel whose signature it claims to have. With `again` it may be of something that was
+        taken before, whose sender is told so also by a full disk: it is in memory then, while there is a place."""
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > self._limit:
             raise self._too_large()
         coming = _Coming(self._blobs)
+        async with contextlib.AsyncExitStack() as place:
+            try:
+                async for piece in _pieces(request):
+                    if seen is not None:
+                        seen(piece)
+                    if coming.size + len(piece) > self._limit:
+                        raise self._too_large()
+                    coming.held += piece
+                    await self._spill(coming, channel, place if again else None, _PIECE_BYTES)
+                await self._spill(coming, channel, place if again else None, 1)
+                if coming.upload_id and not coming.stays:
+                    await place.enter_async_context(self._dealing)
+                yield coming.whole()
+            finally:
+                if coming.upload_id:
+                    self._leave(channel)
+                    with contextlib.suppress(Exception):  # kept by now, or swept later
+                        await asyncio.to_thread(self._blobs.abandon, coming.upload_id)
+
+    async def _spill(
+        self, coming: "_Coming", channel: str | None, place: contextlib.AsyncExitStack | None, least: int
+    ) -> None:
+        """What is held of a large body goes to the disk, where it is `least` bytes. Where the disk is full the body
+        stays in memory, if there is a `place` among those that are dealt with; else raises `StorageFull`."""
+        if coming.stays or coming.size <= BODY_BYTES or len(coming.held) < least:
+            return
         try:
-            async for piece in _pieces(request):
-                if seen is not None:
-                    seen(piece)
-                if coming.size + len(piece) > self._limit:
-                    raise self._too_large()
-                if not coming.upload_id and coming.size + len(piece) > BODY_BYTES:
-                    await self._begin(coming, channel)
-                await coming.take(piece)
-            payload = await coming.whole()
-            async with self._dealing if coming.upload_id else contextlib.nullcontext():
-                yield payload
-        finally:
-            if coming.upload_id:
-                self._leave(channel)
-                with contextlib.suppress(Exception):  # kept by now, or swept later
-                    await asyncio.to_thread(self._blobs.abandon, coming.upload_id)
+            if not coming.upload_id:
+                await self._begin(coming, channel)
+            await coming.write()
+        except StorageFull:
+            if place is None or self._dealing.locked():
+                raise
+            await place.enter_async_context(self._dealing)
+            await coming.stay()
 
     async def _begin(self, coming: "_Coming", channel: str | None) -> None:
         self._enter(channel)
@@ -139,33 +163,39 @@ class _Coming:
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._held = bytearray()
         self._digest = hashlib.sha256()
         self._written = 0
+        self.held = bytearray()
+        """What has come and is not on disk."""
         self.upload_id = ""
+        self.stays = False
+        """Whether all of it stays in memory, because the disk is full."""
 
     @property
     def size(self) -> int:
-        return self._written + len(self._held)
+        return self._written + len(self.held)
 
-    async def take(self, piece: bytes) -> None:
-        self._held += piece
-        if self.upload_id and len(self._held) >= _PIECE_BYTES:
-            await self._write()
-
-    async def _write(self) -> None:
-        piece, self._held = bytes(self._held), bytearray()
+    async def write(self) -> None:
+        """What is held goes to the disk, or stays where it is."""
+        piece = bytes(self.held)
         await asyncio.to_thread(self._append, piece)
+        self._written += len(piece)
+        del self.held[: len(piece)]
 
     def _append(self, piece: bytes) -> None:
+        self._blobs.append(self.upload_id, self._written, piece)
         self._digest.update(piece)
-        self._written = self._blobs.append(self.upload_id, self._written, piece)
 
-    async def whole(self) -> Payload:
-        if not self.upload_id:
-            return Payload(size=len(self._held), held=bytes(self._held))
-        if self._held:
-            await self._write()
+    async def stay(self) -> None:
+        """All of it is held from now on, also what is on disk."""
+        if self._written:
+            written = await asyncio.to_thread(self._blobs.received_bytes, self.upload_id)
+            self.held[:0] = written[: self._written]  # a write that failed may have left more
+        self._written, self.stays = 0, True
+
+    def whole(self) -> Payload:
+        if self.stays or not self.upload_id:
+            return Payload(size=self.size, held=bytes(self.held))
         return Payload(size=self._written, upload_id=self.upload_id, sha256=self._digest.hexdigest())
 
 
