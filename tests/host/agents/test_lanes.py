@@ -17,8 +17,8 @@ def lane_key(conversation: str = "c", thread: str | None = None) -> LaneKey:
     return LaneKey(workspace="default", agent_id="echo", bot=None, conversation=conversation, thread=thread)
 
 
-def run(run_id: str) -> LaneRun:
-    return LaneRun(run_id=run_id, actor=("user", "ada"), steerable=True)
+def run(run_id: str, event_id: str = "") -> LaneRun:
+    return LaneRun(run_id=run_id, event_id=event_id, actor=("user", "ada"), steerable=True)
 
 
 KEYS = [lane_key("one"), lane_key("two"), lane_key("one", "thread")]
@@ -168,6 +168,16 @@ def test_a_run_waits_for_every_parallel_run_that_came_before_it() -> None:
     assert lanes.enter_queue(key, run("a")) is None
     assert lanes.leave(key, "q") is None
     assert lanes.leave(key, "p") == "a"
+
+
+def test_a_message_that_was_given_back_waits_before_what_was_queued_since() -> None:
+    lanes, key = Lanes(), lane_key()
+    lanes.enter_active(key, run("a", "e1"))
+    for name, event_id in (("b", "e2"), ("d", "e4"), ("f", "e6")):
+        lanes.enter_queue(key, run(name, event_id))
+    for name, event_id in (("e", "e5"), ("c", "e3"), ("g", "e7")):
+        assert lanes.enter_queue(key, run(name, event_id), given_back=True) is None
+    assert [lanes.leave(key, name) for name in "abcdefg"] == [*"bcdefg", None]
 
 
 def test_a_run_is_in_its_conversation_once() -> None:

@@ -103,6 +103,21 @@ async def test_runs_that_waited_keep_their_order_when_the_clock_was_set_back_bet
     assert await room.answer_all() == ["second", "third", "fourth"]
 
 
+async def test_parallel_runs_that_waited_for_room_go_on_beside_each_other(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    before = await rooms(memory_store, "parallel", incarnation="dead", runs_at_once=1)
+    await before.begin()
+    for text in ("one", "two", "three"):
+        await before.say(text)
+    await before.die()
+    room = await rooms(memory_store, "parallel", incarnation="next")
+    await room.stage.core.takeover.run()
+    await room.nth_run(3)
+    assert await room.answer_all() == ["one", "two", "three"]
+    room.check()
+
+
 async def test_runs_that_waited_do_not_count_against_their_agent_after_a_restart_either(
     store: Store, rooms: Any
 ) -> None:

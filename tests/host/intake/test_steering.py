@@ -105,6 +105,50 @@ async def test_what_a_run_gives_back_is_dispatched_in_the_order_it_came_one_at_a
     room.check()
 
 
+@pytest.mark.requirement("P09-04")
+async def test_what_a_run_gives_back_goes_before_what_was_queued_since_and_behind_what_was_queued_before(
+    store: Store, rooms: Any
+) -> None:
+    room = await rooms(store)
+    run = await room.begin()
+    assert (await room.say("first")).steered
+    assert not (await room.say("second", "bob")).steered
+    assert (await room.say("third")).steered
+    room.agent("queue")
+    assert not (await room.say("fourth")).steered
+    await room.answer(run)
+    assert await room.answer_all(after=1) == ["first", "second", "third", "fourth"]
+    room.check()
+
+
+async def test_what_a_full_run_gives_back_goes_before_what_it_could_not_hold(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    room = await rooms(memory_store)
+    run = await room.begin()
+    texts = [str(number) for number in range(STEERING_QUEUE + 2)]
+    steered = [(await room.say(text)).steered for text in texts]
+    assert steered == [True] * STEERING_QUEUE + [False] * 2
+    await room.answer(run)
+    assert await room.answer_all(after=1) == texts
+    room.check()
+
+
+async def test_runs_that_wait_do_not_wait_for_messages_whose_agent_is_gone(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    room = await rooms(memory_store)
+    run = await room.begin()
+    await room.say("first")
+    await room.say("second", "bob")
+    room.stage.agents.withdraw("plugin:acme/parrot/default")
+    await room.answer(run)
+    await room.answer(await room.nth_run(2))
+    room.agent()
+    assert await room.answer_all(after=2) == ["first"]
+    room.check()
+
+
 async def test_a_runner_that_pulls_one_at_a_time_gets_the_oldest_first(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()

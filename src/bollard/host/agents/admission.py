@@ -29,6 +29,8 @@ class LaneRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run as its conversation sees it."""
 
     run_id: str
+    event_id: str = ""
+    """Ids of events are in the order in which they came."""
     actor: Actor | None = None
     """Who started it; `None` is nobody that can be told from anybody else."""
     steerable: bool = False

@@ -1,7 +1,8 @@
 """The conversations that have runs: what is active, what waits, and whose turn is next. In memory; no decisions.
 
 One rule gives the order: a queued run starts when every run that came before it has left. Runs that came later can
-only be parallel ones, and those hold nobody up, so nothing waits for ever.
+only be parallel ones, and those hold nobody up, so nothing waits for ever. What a run gave back came when it was sent:
+its own run goes before those that were queued since.
 
 Every change is made at once, between two awaits of the caller. So a run enters when it is decided on, before it is
 written, and leaves again if it could not be written: a second message never finds a place free that is taken. A run
@@ -10,6 +11,7 @@ whose turn has come may therefore still be on its way to the disk; its owner sta
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from typing import Protocol
 
 import msgspec
@@ -62,6 +64,16 @@ class _Lane:
     queue: OrderedDict[str, tuple[int, LaneRun]] = field(default_factory=OrderedDict[str, tuple[int, LaneRun]])
     """The same, of those that wait."""
 
+    def enqueue(self, number: int, run: LaneRun, *, in_order: bool) -> None:
+        """At the end; or, in order, before the first whose event came after its own: all behind move one number on."""
+        behind = [run]
+        if in_order:
+            waiting = (queued for _, queued in self.queue.values())
+            behind += dropwhile(lambda queued: queued.event_id < run.event_id, waiting)
+        numbers = [self.queue.pop(queued.run_id)[0] for queued in behind[1:]]
+        for place, queued in zip([*numbers, number], behind, strict=True):
+            self.queue[queued.run_id] = (place, queued)
+
     def start_next(self) -> str | None:
         """Let the first in the queue start, if nothing that came before it is left."""
         if not self.queue:
@@ -105,13 +117,21 @@ class Lanes:
         self._came += 1
         self._lanes.setdefault(key, _Lane()).active[run.run_id] = (self._came, run)
 
-    def enter_queue(self, key: LaneKey, run: LaneRun) -> str | None:
-        """A run waits for its turn. Returns its id if its turn is now, because whatever it would wait for has left."""
+    def enter_queue(self, key: LaneKey, run: LaneRun, *, given_back: bool = False) -> str | None:
+        """A run waits for its turn. Returns its id if its turn is now, because whatever it would wait for has left.
+
+        The event of one that was `given_back` came before the run: it waits where its event stood.
+        """
         lane = self._lanes.setdefault(key, _Lane())
         self._refuse_twice(lane, run)
         self._came += 1
-        lane.queue[run.run_id] = (self._came, run)
+        lane.enqueue(self._came, run, in_order=given_back)
         return lane.start_next()
+
+    def awaited(self, key: LaneKey) -> bool:
+        """Whether anybody waits in the conversation."""
+        lane = self._lanes.get(key)
+        return lane is not None and bool(lane.queue)
 
     def leave(self, key: LaneKey, run_id: str) -> str | None:
         """An active run has ended. Returns the run whose turn is next, which is active from now on.

@@ -34,6 +34,8 @@ class _Lane:
 
     items: deque[tuple[str, NewEvent]] = field(default_factory=deque[tuple[str, NewEvent]])
     settled: asyncio.Event = field(default_factory=asyncio.Event)
+    placed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when they have their runs, or are known to wait for an agent."""
 
 
 class GivenBack:
@@ -78,6 +80,11 @@ class GivenBack:
             message = "earlier messages of this conversation have not got their runs yet"
             raise Overloaded(message, hint="try again in a moment") from None
 
+    async def placed(self, lane: LaneKey) -> None:
+        """Until each of the conversation has its place there, or waits for an agent that is gone."""
+        if (waiting := self._lanes.get(lane)) is not None:
+            await waiting.placed.wait()
+
     async def _work_off(self, lane: LaneKey) -> None:
         """The first stays first until it has its run: it is on disk, and not given up because the store is busy."""
         waiting = self._lanes[lane]
@@ -93,12 +100,14 @@ class GivenBack:
                     waiting.items.popleft()
         finally:
             del self._lanes[lane]
+            waiting.placed.set()
             waiting.settled.set()
 
     async def _settle(self, lane: LaneKey, event_id: str, event: NewEvent) -> None:
         agent = self._agents.get(lane.agent_id, lane.workspace)
         if agent is None:
             _log.warning("a message waits for an agent that is gone", event_id=event_id, agent=lane.agent_id)
+            self._lanes[lane].placed.set()
             agent = await self._back(lane.agent_id, lane.workspace)
         if agent is not None:
             await self._dispatch(event, event_id, agent)

@@ -293,7 +293,7 @@ class Intake:
             agent=run.agent,
             binding_id=run.facts.binding_id,
             lane=lane_of(run.facts.workspace, run.facts.agent_id, run.event),
-            decision=Queue(),
+            decision=Start() if run.agent.policy.concurrency.mode == "parallel" else Queue(),
         )
         turn = self._places.enter(way, run)
         self._places.counted(run.facts)
@@ -325,10 +325,19 @@ class Intake:
         self._children.pop(facts.run_id, None)
         if facts.parent_run_id in self._children:
             self._children[facts.parent_run_id].discard(facts.run_id)
+        again = [items[event_id] for event_id in (() if state is None else state.redispatched) if event_id in items]
+        for item in again:
+            self.wait_for_agent(item.event, item.event_id, facts.agent_id, facts.workspace)
+        lane = self._places.lane_awaited(facts.run_id) if again else None
+        if lane is None:
+            self._leave(facts)
+        else:
+            self._background.begin(self._leave_behind(facts, lane))
+
+    async def _leave_behind(self, facts: RunFacts, lane: LaneKey) -> None:
+        """Its place is kept until what it gave back has places too: those who wait came after some of that."""
+        await self.given_back.placed(lane)
         self._leave(facts)
-        for event_id in () if state is None else state.redispatched:
-            if (item := items.get(event_id)) is not None:
-                self.wait_for_agent(item.event, event_id, facts.agent_id, facts.workspace)
 
     def _leave(self, facts: RunFacts) -> None:
         following = self._places.leave(facts)

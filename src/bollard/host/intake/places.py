@@ -68,14 +68,18 @@ class Places:
         # A program outside cannot pull, so what it was given would only wait for its end.
         steerable = run.grant.steerable and not facts.external
         entry = LaneRun(
-            run_id=facts.run_id, actor=actor_of(run.event), steerable=steerable, on_message=run.event.is_message
+            run_id=facts.run_id,
+            event_id=facts.event_id,
+            actor=actor_of(run.event),
+            steerable=steerable,
+            on_message=run.event.is_message,
         )
         self._lane_of_run[facts.run_id] = way.lane
         if isinstance(way.decision, Start):
             parallel = way.agent.policy.concurrency.mode == "parallel"
             self._lanes.enter_active(way.lane, entry, parallel=parallel)
             return True
-        turn = self._lanes.enter_queue(way.lane, entry) is not None
+        turn = self._lanes.enter_queue(way.lane, entry, given_back=facts.adopts) is not None
         self._waiting[key] += not turn
         return turn
 
@@ -106,6 +110,11 @@ class Places:
         if not self._waiting[key]:
             del self._waiting[key]
         return following
+
+    def lane_awaited(self, run_id: str) -> LaneKey | None:
+        """The conversation of a run, if others wait there for it to leave."""
+        lane = self._lane_of_run.get(run_id)
+        return lane if lane is not None and self._lanes.awaited(lane) else None
 
     def not_yet(self, run_id: str) -> None:
         """Its turn has come and it is not on disk: it starts as soon as it is."""

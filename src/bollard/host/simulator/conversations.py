@@ -62,8 +62,7 @@ def conversation_problems(store: Store, modes: Mapping[str, ConcurrencyMode]) ->
         if mode == "parallel":
             continue
         problems.extend(_overlaps(found))
-        if mode == "queue":
-            problems.extend(_overtaken(found))
+        problems.extend(_overtaken(found))
         if mode == "interrupt":
             problems.extend(_uninterrupted(found))
     return problems

@@ -35,8 +35,8 @@ class _SeededIds(IdMaker):
         super().__init__()
         self._dice = dice
 
-    def next(self, now_ms: int) -> str:
-        return f"{now_ms:011x}{self._dice.getrandbits(64):016x}"
+    def _draw(self) -> int:
+        return self._dice.getrandbits(64)
 
 
 class Incarnation:
