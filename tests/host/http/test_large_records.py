@@ -1,6 +1,11 @@
 """Records of a run that are so large that a page of them would be too much."""
 
-from typing import Any
+from typing import Any, cast
+
+from bollard.host.http.run_rows import RunRows
+from bollard.host.identity.audience import Audience
+from bollard.host.log.entries import Entry
+from bollard.host.store.memory import MemoryStore
 
 
 def test_a_page_of_large_records_is_shorter(shop: Any) -> None:
@@ -17,3 +22,18 @@ def test_a_page_of_large_records_is_shorter(shop: Any) -> None:
         page = shop.get(f"{path}&cursor={page['next_cursor']}").json
     assert [record["seq"] for record in records] == [event.data["seq"] for event in events]
     assert pages > 2
+
+
+async def test_a_run_with_large_records_names_every_message_that_it_was_given(
+    memory_store: MemoryStore, open_journal: Any, scribe: Any, clock: Any
+) -> None:
+    journal, facts = open_journal(memory_store), scribe.facts()
+    await journal.commit(scribe.first(facts))
+    said = [("tool.call.started", {"text": "x" * 1_000_000})] * 6
+    given = [("steering.queued", {"event_id": "evt_1"}), ("steering.injected", {"event_id": "evt_1"})]
+    for seq, (kind, data) in enumerate([given[0], *said, given[1]], 3):
+        await journal.commit(Entry(records=[scribe.record(facts, kind, data, seq)], fence=(facts.run_id, 1)))
+    row = memory_store.run(facts.run_id)
+    assert row is not None
+    rows = RunRows(memory_store, cast("Audience", None), clock)
+    assert await rows.steering_of(row) == [{"event_id": "evt_1", "status": "injected"}]

@@ -323,6 +323,29 @@ async def test_a_reader_that_falls_behind_is_cut_and_resumes_where_it_was(ledger
     assert ledger.hub.readers == 0
 
 
+async def test_a_reader_of_what_is_never_written_is_told_to_resume_and_gets_what_stands_in_its_place(
+    ledgers: Any,
+) -> None:
+    ledger = await ledgers()
+    batches = ledger.reader([]).read("run_1", None)
+    got = list(await anext(batches))
+    pending = asyncio.ensure_future(anext(batches))
+    await asyncio.to_thread(lambda: None)
+    await ledger.lose("ddd")
+    ledger.hub.publish("run_1", ledger.lost)
+    got.extend(await pending)
+    await ledger.write("re")
+    ledger.hub.publish("run_1", ledger.records[2:])
+    ledger.hub.end("run_1")
+    async with asyncio.timeout(120):
+        [cut] = [record async for batch in batches for record in batch]
+    assert json.loads(cut.json)["data"] == {"first": 6, "last": None, "reason": "behind"}
+    assert got == [*ledger.records[:2], *ledger.lost]
+    gap, *rest = await ledger.read(Place(1, 5))
+    assert json.loads(gap.json)["data"] == {"first": 3, "last": 5, "reason": "uncommitted"}
+    assert rest == ledger.records[2:]
+
+
 async def test_a_run_that_ends_between_two_looks_is_read_to_its_end(ledgers: Any) -> None:
     ledger = await ledgers()
     batches = ledger.reader().read("run_1", None)

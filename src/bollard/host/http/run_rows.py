@@ -103,8 +103,6 @@ class RunRows:
                     data = data_of(row)
                     found[str(data["event_id"])] = {**data, "status": row.type.removeprefix(_STEERING)}
             after = rows[-1].seq or 0
-            if len(rows) < REPLAY_PAGE:
-                break
         return list(found.values())
 
 

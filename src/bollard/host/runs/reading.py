@@ -110,10 +110,9 @@ class RunReader:
                     yield records
                     if records[-1].type == "run.ended":
                         return
-                if subscription.behind:
+                # One that is over without an end here was ended by somebody else, in the place of what was shown.
+                if subscription.behind or subscription.ended:
                     yield [gap_record(run_id, 0, last + 1, None, "behind")]
-                    return
-                if subscription.ended:
                     return
                 if subscription.closing:
                     yield [gap_record(run_id, 0, last + 1, None, "closing")]
