@@ -57,6 +57,7 @@ from bollard.host.takeover import Takeover
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.tracer import Tracer
 from bollard.host.workers.boundary import WorkerPool
+from bollard.protocol.limits import STEERING_QUEUE
 
 __all__ = ["Core", "build_core"]
 
@@ -107,6 +108,7 @@ def build_core(
     cursor_secret: bytes,
     runs_at_once: int = RUNS_AT_ONCE,
     queued_runs: int = QUEUED_RUNS,
+    unread: int = STEERING_QUEUE,
     starting: Callable[[], bool] = lambda: False,
     ids: IdMaker | None = None,
     names: Names = own_names,
@@ -156,6 +158,7 @@ def build_core(
         gates=gates,
         starting=starting,
         queued_runs=queued_runs,
+        unread=unread,
     )
     child_calls = ChildCalls(intake, dispatcher, agents, store)
     sources.add(AgentTools(agents, child_calls, dispatcher.live.get))

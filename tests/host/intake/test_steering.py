@@ -385,6 +385,23 @@ async def test_a_full_queue_falls_to_a_run_of_its_own_until_the_runner_pulls(
     room.check()
 
 
+async def test_a_run_that_is_about_to_begin_is_given_no_more_than_it_may_hold(
+    memory_store: MemoryStore, rooms: Any
+) -> None:
+    room = await rooms(memory_store, runs_at_once=1)
+    run = await room.begin()
+    waits = await room.say("elsewhere", conversation="hall")  # its turn is now, and there is no room for it
+    live = room.stage.dispatcher.live[run.run_id]
+    live.done.add_done_callback(lambda _: room.turnstile.lock())
+    await room.answer(run)
+    await room.turnstile.arrival()  # it is being claimed
+    sent = [room.saying(str(number), conversation="hall") for number in range(STEERING_QUEUE + 5)]
+    await room.until(lambda: room.stage.journal.waiting > STEERING_QUEUE)
+    room.turnstile.unlock()
+    accepted = await asyncio.gather(*sent)
+    assert [each.run_id == waits.run_id for each in accepted] == [True] * STEERING_QUEUE + [False] * 5
+
+
 async def test_what_one_answer_cannot_hold_is_pulled_by_the_next(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()

@@ -80,10 +80,16 @@ Admission = Start | Steer | Queue | Interrupt | Reject
 
 
 def admit(
-    policy: ConcurrencyPolicy, *, steering: bool, lane: LaneView | None, actor: Actor | None, message: bool
+    policy: ConcurrencyPolicy,
+    *,
+    steering: bool,
+    lane: LaneView | None,
+    actor: Actor | None,
+    message: bool,
+    unread: int = STEERING_QUEUE,
 ) -> Admission:
     """Decide for one event. `steering`: the runner declares it. `lane` is `None` for an event of no conversation.
-    `message`: it is one."""
+    `message`: it is one. `unread`: so many messages may wait for one run."""
     if policy.mode == "parallel" or lane is None or not (lane.active or lane.queued):
         return Start()
     if not message:
@@ -94,17 +100,17 @@ def admit(
         case "interrupt" if lane.active:
             return Interrupt(tuple(run.run_id for run in lane.active))
         case "steer" if steering:
-            return _steered(lane, actor, anyone=policy.steer_from == "conversation") or Queue()
+            return _steered(lane, actor, unread, anyone=policy.steer_from == "conversation") or Queue()
         case _:
             return Queue()
 
 
-def _steered(lane: LaneView, actor: Actor | None, *, anyone: bool) -> Steer | None:
+def _steered(lane: LaneView, actor: Actor | None, unread: int, *, anyone: bool) -> Steer | None:
     if not anyone and actor is None:
         return None  # two events of nobody are not known to be of the same person
     if any(run.on_message and (anyone or run.actor == actor) for run in lane.queued):
         return None
     for run in lane.active:
         if run.steerable and (anyone or run.actor == actor):
-            return Steer(run.run_id) if run.waiting_messages < STEERING_QUEUE else None
+            return Steer(run.run_id) if run.waiting_messages < unread else None
     return None

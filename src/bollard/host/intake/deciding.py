@@ -31,7 +31,9 @@ class Deciding:
         places: Places,
         maker: RunMaker,
         queued_runs: int,
+        unread: int,
     ) -> None:
+        """So many runs may wait in all, and so many messages for one run."""
         self._journal = journal
         self._clock = clock
         self._dispatcher = dispatcher
@@ -39,6 +41,7 @@ class Deciding:
         self._places = places
         self._maker = maker
         self._queued_runs = queued_runs
+        self._unread = unread
 
     def decide(self, agent: Agent, event: NewEvent, lane: LaneKey | None) -> Admission:
         """Whether it starts, waits, or goes into a run that is active."""
@@ -48,6 +51,7 @@ class Deciding:
             lane=self._places.view(lane),
             actor=actor_of(event),
             message=event.is_message,
+            unread=self._unread,
         )
         if isinstance(decision, Steer) and not (self._gates.may_steer(agent, event) and self._can_pull(decision)):
             return Queue()  # who may talk and not steer gets a turn

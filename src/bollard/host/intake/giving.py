@@ -102,6 +102,7 @@ class Giving:
         finally:
             if not given:
                 self._claims.drop(run_id, item.event_id)
+                self.count_unread(run_id)
             underway = self._underway[lane]
             underway.count -= 1
             if not underway.count:
@@ -126,8 +127,7 @@ class Giving:
         return await self._redispatch(item, agent)
 
     def count_unread(self, run_id: str) -> None:
-        if (live := self._dispatcher.live.get(run_id)) is not None:
-            self._places.unread(run_id, self._claims.unread(live))
+        self._places.unread(run_id, self._claims.unread(run_id, self._dispatcher.live.get(run_id)))
 
     async def pull(self, live: LiveRun, limit: int) -> list[SteeringItem]:
         """What a runner asks for at a turn of its own."""

@@ -41,6 +41,7 @@ from bollard.host.runs.live import LiveRun
 from bollard.host.runs.machine import RunState
 from bollard.host.runs.stream_records import stream_record
 from bollard.host.store.boundary import Store
+from bollard.protocol.limits import STEERING_QUEUE
 
 __all__ = ["Intake"]
 
@@ -65,6 +66,7 @@ class Intake:
         gates: FrontGates | None = None,
         starting: Callable[[], bool] = lambda: False,
         queued_runs: int = QUEUED_RUNS,
+        unread: int = STEERING_QUEUE,
     ) -> None:
         self._journal = journal
         self._hub = hub
@@ -86,6 +88,7 @@ class Intake:
             places=self._places,
             maker=maker,
             queued_runs=queued_runs,
+            unread=unread,
         )
         self._returning = Returning()
         self._giving = Giving(
@@ -251,7 +254,10 @@ class Intake:
 
     async def _redispatch(self, item: SteeringItem, agent: Agent) -> Accepted:
         """A message that is on disk is not refused any more: what cannot be dispatched now is dispatched later."""
+        lane = lane_of(agent.workspace, agent.agent_id, item.event)
         try:
+            if lane is not None:
+                await self.given_back.settled(lane)  # what its run had been given before comes first
             return await self.redispatch(item.event, item.event_id, agent)
         except HostError as error:
             _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)

@@ -58,10 +58,13 @@ class Claims:
         if not items:
             self._items.pop(run_id, None)
 
-    def unread(self, run: LiveRun) -> int:
-        """How many the runner has not pulled, with those that are on their way to it."""
-        items = self._items.get(run.facts.run_id, {})
-        return sum(1 for event_id in items if run.state.claims.get(event_id) != "injected")
+    def unread(self, run_id: str, live: LiveRun | None) -> int:
+        """How many the runner has not pulled, with those that are on their way to it. A run that has not begun has
+        pulled none."""
+        items = self._items.get(run_id, {})
+        if live is None:
+            return len(items)
+        return sum(1 for event_id in items if live.state.claims.get(event_id) != "injected")
 
     def waiting(self, run: LiveRun) -> list[SteeringItem]:
         """What the runner has not pulled, oldest first."""
