@@ -3,23 +3,70 @@
 import functools
 import os
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
+from bollard.host.agents.lanes import Lanes
+from bollard.host.intake.given_back import GivenBack
+from bollard.host.intake.giving import Giving
+from bollard.host.intake.returning import Returning
+from bollard.host.intake.steering import Claims
+from bollard.host.log.entries import Entry
+from bollard.host.recovery import Recovery
 from bollard.host.simulator.simulation import Verdict, simulate
+from bollard.host.store.rows import RunRow
 
 SEEDS_AT_ONCE = 25
 BATCHES = int(os.environ.get("CHAOS_BATCHES", "40"))
 FIRST = int(os.environ.get("CHAOS_SEED", "0"))
 
-RED_SEEDS = {
-    377: "a run that was stopped while it waited for its agent did not say that somebody asked for it",
-    208: "a message that came right after a start overtook the runs that had waited before it",
-    852: "recovery dispatched a message that was on its way into a run, so that it was in both",
-    1191: "a message was lost because a line of the log about a full disk could not be written",
-    1304: "as 852, with the claim behind the run",
+
+def _no_late_cancel(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Giving, "give_back", lambda *_: None)
+
+
+def _no_waiting_for_what_returns(patch: pytest.MonkeyPatch) -> None:
+    async def wait(*_: object) -> None: ...
+
+    patch.setattr(Returning, "wait", wait)
+
+
+def _no_waiting_for_what_was_given_back(patch: pytest.MonkeyPatch) -> None:
+    async def settled(*_: object) -> None: ...
+
+    patch.setattr(GivenBack, "settled", settled)
+
+
+def _no_place_for_what_was_given_back(patch: pytest.MonkeyPatch) -> None:
+    enter = Lanes.enter_queue
+    patch.setattr(Lanes, "enter_queue", lambda self, key, run, **_: enter(self, key, run))
+
+
+def _no_count_before_the_beginning(patch: pytest.MonkeyPatch) -> None:
+    unread = Claims.unread
+    patch.setattr(Claims, "unread", lambda self, run_id, live: 0 if live is None else unread(self, run_id, live))
+
+
+def _no_reason_of_a_stop(patch: pytest.MonkeyPatch) -> None:
+    lost = Recovery.lost_entry
+
+    def lost_entry(self: Recovery, row: RunRow, reason: str, detail: str, *, again: bool = False) -> Entry:
+        del reason
+        return lost(self, row, "host.lost", detail, again=again)
+
+    patch.setattr(Recovery, "lost_entry", lost_entry)
+
+
+REPAIRS: dict[str, tuple[int, Callable[[pytest.MonkeyPatch], None]]] = {
+    "a pull that is given up when its answer has left lets its messages wait again": (7, _no_late_cancel),
+    "a message that comes right after a start overtakes no run that waited before": (0, _no_waiting_for_what_returns),
+    "a message whose run has gone overtakes none that the run gave back": (192, _no_waiting_for_what_was_given_back),
+    "what a run gives back goes before what was queued since": (0, _no_place_for_what_was_given_back),
+    "a run that is about to begin is given no more than it may hold": (42, _no_count_before_the_beginning),
+    "a run that is stopped while it waits for its agent says that somebody asked for it": (3, _no_reason_of_a_stop),
 }
-"""Seeds that are red without a repair."""
+"""Seeds that are red without a repair, and what takes it away. Where the generator changes, another one may be."""
 
 KINDS = [
     *("accepted", "known again", "client gone", "crash at a time", "crash in a trap", "disk full", "purge", "gap"),
@@ -30,7 +77,7 @@ KINDS = [
     "refused steering.pull revoked",
     *("steering.queued", "steering.injected", "steering.acknowledged"),
     *("steering.dropped, redispatched", "steering.dropped, for good"),
-    *("pull given up", "pull left behind", "full queue"),
+    *("pull given up", "pull left behind", "full queue", "stopped in the queue"),
     *(
         f"run.ended {code}"
         for code in (
@@ -65,9 +112,12 @@ def test_every_kind_of_thing_happens_in_the_histories() -> None:
     assert not [kind for kind in KINDS if not happened[kind]]
 
 
-@pytest.mark.parametrize("seed", RED_SEEDS)
-def test_a_seed_that_was_red_once_stays_green(seed: int) -> None:
+@pytest.mark.parametrize("repair", REPAIRS)
+def test_a_seed_that_is_red_without_a_repair_is_green_with_it(repair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed, take_away = REPAIRS[repair]
     assert not simulate(seed).problems
+    take_away(monkeypatch)
+    assert simulate(seed).problems, "this seed does not meet it any more: look for another"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -65,16 +65,30 @@ class Clients:
             await self._meddle(accepted.run_id)
 
     async def crowd(self) -> None:
-        """Somebody sends one run more than it may hold, all at once."""
-        first, *others = self._world.crowd()
+        """Somebody sends one run more than it may hold, nearly at once, while its runner pulls and gives pulls up."""
+        first, *others = self._world.crowd(self._dice)
         accepted = await self._deliver(first)
         if accepted is not None and accepted.run_id is not None:
             live, store = self._host.core.dispatcher.live, self._world.store
             while accepted.run_id not in live and store.unfinished_runs("", 1):  # noqa: ASYNC110 -- nobody tells
                 await asyncio.sleep(0.1)
-            found = await asyncio.gather(*(self._deliver(event) for event in others))
-            full = any(each is not None and not each.steered for each in found)
+            found = await asyncio.gather(*(self._deliver_soon(event) for event in others))
+            full = {each.steered for each in found if each is not None} == {True, False}
             self._world.witness.counts["full queue"] += full
+
+    async def _deliver_soon(self, event: SentEvent) -> Accepted | None:
+        await asyncio.sleep(self._dice.choice([0.0, 0.0, 0.1, 0.3]))
+        return await self._deliver(event)
+
+    async def stop_left(self) -> None:
+        """Somebody stops a run that waited in an earlier life, perhaps before its agent is there."""
+        await asyncio.sleep(self._dice.uniform(0.0, 0.3))
+        left = [row.run_id for row in self._world.store.unfinished_runs("", 1000) if row.run_id in self._world.queued]
+        if left:
+            with contextlib.suppress(HostError):
+                self._world.witness.counts["stopped in the queue"] += await self._host.core.dispatcher.cancel(
+                    self._dice.choice(left), "cancelled"
+                )
 
     async def _meddle(self, run_id: str) -> None:
         """Stop a run, or take something from it."""

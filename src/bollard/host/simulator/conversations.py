@@ -35,7 +35,6 @@ class _Life:
     """One run: ids of the records that begin and end it, and their times."""
 
     facts: RunFacts
-    arrived: int
     created: RecordRow
     started: RecordRow | None = None
     stopped_ms: int | None = None
@@ -70,17 +69,13 @@ def conversation_problems(store: Store, modes: Mapping[str, ConcurrencyMode]) ->
 
 def _lives(store: Store) -> dict[str, _Life]:
     lives: dict[str, _Life] = {}
-    arrivals: dict[tuple[str, str], int] = {}
     for record in all_records(store):
-        if record.type == "event.received":
-            event = msgspec.json.decode(record.data or b"{}")
-            arrivals[record.workspace, event["event_id"]] = record.id
         if record.run_id is None:
             continue
         match record.type:
             case "run.created":
                 facts = _facts(record.data or b"{}")
-                lives[facts.run_id] = _Life(facts, arrivals[facts.workspace, facts.event_id], record)
+                lives[facts.run_id] = _Life(facts, record)
             case "run.started":
                 lives[record.run_id].started = record
             case "run.cancelled":
@@ -101,8 +96,8 @@ def _overlaps(lives: Sequence[_Life]) -> Iterator[str]:
 
 
 def _overtaken(lives: Sequence[_Life]) -> Iterator[str]:
-    """Runs start in the order in which their messages came."""
-    started = sorted((life for life in lives if life.started is not None), key=lambda life: life.arrived)
+    """Runs start in the order in which their messages came, which their ids have."""
+    started = sorted((life for life in lives if life.started is not None), key=lambda life: life.facts.event_id)
     for before, behind in pairwise(started):
         if before.started is not None and behind.started is not None and behind.started.id < before.started.id:
             yield f"{behind.facts.run_id} came after {before.facts.run_id} and started before it"

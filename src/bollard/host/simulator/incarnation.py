@@ -14,7 +14,7 @@ from bollard.host.runs.control import RunControl
 from bollard.host.runs.external import ExternalRuns
 from bollard.host.runs.ids import IdMaker
 from bollard.host.simulator.scripted_workers import ScriptedPool
-from bollard.host.simulator.simulated_agents import PLUGIN, WORKSPACES, simulated_agents
+from bollard.host.simulator.simulated_agents import PLUGIN, UNREAD, WORKSPACES, simulated_agents
 from bollard.host.simulator.stepped_writer import SteppedWriter, Trap
 from bollard.host.simulator.virtual_time import VirtualClock, VirtualLoop
 from bollard.host.simulator.world import KEY, NoBlobs, World
@@ -75,6 +75,7 @@ class Incarnation:
             host_version="simulated",
             cursor_secret=b"simulated",
             runs_at_once=_RUNS_AT_ONCE,
+            unread=UNREAD,
             starting=lambda: True,
             ids=_SeededIds(self.dice),
         )

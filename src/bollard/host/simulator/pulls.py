@@ -15,9 +15,10 @@ import msgspec
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.records import data_of
 from bollard.host.simulator.ledger import all_records
+from bollard.host.simulator.simulated_agents import UNREAD
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import RecordRow
-from bollard.protocol import JsonObject, limits
+from bollard.protocol import JsonObject
 
 __all__ = ["pull_problems"]
 
@@ -54,7 +55,7 @@ class _Run:
             self.given_back += 1
             return
         self.claimed.append(event_id)
-        if len(self.waiting) - self.given_back > limits.STEERING_QUEUE:
+        if len(self.waiting) - self.given_back > UNREAD:
             self.problems.append(f"it was given {event_id} while {len(self.waiting) - 1} waited already")
         if not anyone and (actor != (self.facts.actor_type, self.facts.actor_id) or actor[1] is None):
             self.problems.append(f"{actor} steered it with {event_id}, and {self.facts.actor_id} had started it")

@@ -12,11 +12,13 @@ from bollard.host.agents.policies import (
     StatePolicy,
 )
 
-__all__ = ["AGENTS", "CALLED", "OPEN_AGENTS", "PLUGIN", "WORKSPACES", "simulated_agents"]
+__all__ = ["AGENTS", "CALLED", "OPEN_AGENTS", "PLUGIN", "UNREAD", "WORKSPACES", "simulated_agents"]
 
 PLUGIN: Final = "sim/scripted"
 CALLED: Final = "called"
 """The agent that runs call."""
+UNREAD: Final = 4
+"""Messages that may wait for one run: few, so that a queue is full now and then."""
 WORKSPACES: Final = ("default", "second")
 _RUNNER: Final = "plugin:sim/scripted/default"
 _MODES: Final[dict[str, ConcurrencyPolicy]] = {

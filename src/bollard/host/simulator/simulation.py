@@ -29,8 +29,10 @@ __all__ = ["Verdict", "simulate"]
 
 _SETTLED_S: Final = 300.0
 """Time in which the last incarnation must bring every run, every message and every reader to its end."""
-_CROWDED_EVERY: Final = 50
-"""Of so many seeds one sends more into a run than it may hold: that costs as much as ten others."""
+_CROWDED: Final = 0.3
+"""How many lives have somebody who sends more into a run than it may hold."""
+_STOPPED: Final = 0.3
+"""How many lives have somebody who stops what an earlier one left in the queue."""
 _OWNED_S: Final = 5.0
 """Time after a restart in which every run and every message has an owner or an end."""
 _TRAPS: Final = [
@@ -60,11 +62,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def simulate(seed: int, *, crashes: int = 2) -> Verdict:
     """The history of one seed: so many crashes, then a life in which everything must come to its end."""
-    crowded = seed % _CROWDED_EVERY == 0
     world = World(Random(seed))  # noqa: S311 -- a seed, not a secret
     for number in range(crashes):
         _live(world, f"i{number}", last=False)
-    _live(world, f"i{crashes}", last=True, crowded=crowded)
+    _live(world, f"i{crashes}", last=True)
     store = world.store
     problems = [*world.problems, *world.witness.problems, *run_problems(store), *chain_problems(store, KEY.verify_key)]
     problems += [*message_problems(store), *conversation_problems(store, AGENTS)]
@@ -86,7 +87,7 @@ def _forgotten(world: World) -> list[str]:
     return [f"{run_id} waited when its host died, and never began" for run_id in sorted(world.queued - went_on)]
 
 
-def _live(world: World, name: str, *, last: bool, crowded: bool = False) -> None:
+def _live(world: World, name: str, *, last: bool) -> None:
     """One life: it ends in a crash, at a time or in a trap, or in peace, when everything must settle."""
     dice = Random(world.dice.getrandbits(64))  # noqa: S311 -- so that nothing of a crashed life decides about the next
     life_s = dice.uniform(0.1, 2.0)
@@ -105,7 +106,9 @@ def _live(world: World, name: str, *, last: bool, crowded: bool = False) -> None
                     clients.begin(clients.follow(view))
         faults = [clients.fill_disk()] if dice.random() < 0.5 else []
         nemesis = [loop.create_task(work) for work in (clients.busy(), clients.busy(), clients.keep_house(), *faults)]
-        if crowded:
+        if dice.random() < _STOPPED:
+            clients.begin(clients.stop_left())
+        if dice.random() < _CROWDED:
             clients.begin(clients.crowd())
         await asyncio.wait([host.died], timeout=life_s)
         if not last:

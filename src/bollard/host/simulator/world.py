@@ -10,11 +10,11 @@ import msgspec
 from bollard.host.errors import StorageFull
 from bollard.host.simulator.history import History
 from bollard.host.simulator.plans import Plan, draw_plan
-from bollard.host.simulator.simulated_agents import AGENTS, CALLED, WORKSPACES
+from bollard.host.simulator.simulated_agents import AGENTS, CALLED, UNREAD, WORKSPACES
 from bollard.host.simulator.witness import Witness
 from bollard.host.store.failing import FailurePlan
 from bollard.host.store.memory import MemoryStore
-from bollard.protocol import limits
+from bollard.trust import SigningKey
 from bollard.trust.keys import SigningKey
 
 __all__ = ["KEY", "NoBlobs", "SentEvent", "World"]
@@ -62,21 +62,22 @@ class World:
     queued: set[str] = field(default_factory=set[str])
     """Runs that waited for their turn when a host died: the next one lets them have it."""
 
-    def crowd(self) -> list[SentEvent]:
+    def crowd(self, dice: Random) -> list[SentEvent]:
         """A message that gets a run which lasts, and more of the same person than the run may hold."""
-        slow, brief = Plan(deltas=1, lasts_s=2.0, pulls=40, hasty=0.8), Plan(deltas=1)
+        slow, brief = Plan(deltas=1, lasts_s=dice.choice([0.3, 1.0]), pulls=12, hasty=0.8), Plan(deltas=1)
+        agent_id = dice.choice(["steer", "steer_all"])
         events = [
             SentEvent(
                 source_id=f"crowd{len(self.events)}-{number}",
                 workspace=WORKSPACES[0],
-                agent_id="steer",
+                agent_id=agent_id,
                 plan=brief if number else slow,
                 kind="message.received",
                 conversation="crowd",
                 actor="ann",
                 external=False,
             )
-            for number in range(limits.STEERING_QUEUE + 4)
+            for number in range(2 * UNREAD + 2)
         ]
         self.events |= {event.source_id: event for event in events}
         return events
