@@ -14,7 +14,6 @@ from bollard.host.simulator.simulated_agents import AGENTS, CALLED, UNREAD, WORK
 from bollard.host.simulator.witness import Witness
 from bollard.host.store.failing import FailurePlan
 from bollard.host.store.memory import MemoryStore
-from bollard.trust import SigningKey
 from bollard.trust.keys import SigningKey
 
 __all__ = ["KEY", "NoBlobs", "SentEvent", "World"]
