@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bollard.protocol import AgentRun
+from bollard.protocol import AgentRun, limits
 
 ADA, BOB = {"actor": {"id": "ada"}}, {"actor": {"id": "bob"}}
 _rooms = count()
@@ -204,6 +204,25 @@ def test_the_runs_of_a_day_are_a_budget(shop: Any, room: dict[str, str]) -> None
     shop.save_agent("frugal", budget={"runs_per_day": 3})
     assert shop.tell("frugal", "three", **room).status == 202
     assert shop.tell("frugal", "four", **room).status == 429
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        {"execution": "external", "input": {"text": "mine"}},
+        {"input": {"contents": [{"type": "text", "text": "x" * (limits.CALL_BYTES - 4000)}]}},
+    ],
+    ids=["external", "large"],
+)
+def test_a_message_that_cannot_go_into_the_active_run_is_a_run_of_the_days_budget(
+    shop: Any, room: dict[str, str], alone: Any
+) -> None:
+    agent = f"frugal-{room['conversation']}"
+    shop.save_agent(agent, "workshop/steady", budget={"runs_per_day": 1})
+    run_id = wait_in(shop, agent, room, **ADA)
+    refused = shop.post("/api/v1/runs", {"agent": agent, **room, **ADA, **alone})
+    assert (refused.status, refused.error["code"]) == (429, "budget_exceeded")
+    assert shop.tell(agent, "enough", **room, **ADA).json["steering"]["claimed_by_run_id"] == run_id
 
 
 def test_a_new_budget_counts_the_runs_that_were_there_before_it(shop: Any) -> None:

@@ -9,7 +9,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Draining, HostError, Overloaded, StorageFull
 from bollard.host.intake.accepted import Preview, error_of
 from bollard.host.intake.places import Places, actor_of
-from bollard.host.intake.steering import can_pull
+from bollard.host.intake.steering import can_pull, fits_a_run
 from bollard.host.log.journal import Journal
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
@@ -43,8 +43,9 @@ class Deciding:
         self._queued_runs = queued_runs
         self._unread = unread
 
-    def decide(self, agent: Agent, event: NewEvent, lane: LaneKey | None) -> Admission:
-        """Whether it starts, waits, or goes into a run that is active."""
+    def decide(self, agent: Agent, event: NewEvent, lane: LaneKey | None, *, external: bool = False) -> Admission:
+        """Whether it starts, waits, or goes into a run that is active. `external`: a program outside wants to execute
+        it, so that it needs a run of its own."""
         decision = admit(
             agent.policy.concurrency,
             steering="steering" in agent.capabilities,
@@ -53,14 +54,15 @@ class Deciding:
             message=event.is_message,
             unread=self._unread,
         )
-        if isinstance(decision, Steer) and not (self._gates.may_steer(agent, event) and self._can_pull(decision)):
-            return Queue()  # who may talk and not steer gets a turn
+        if isinstance(decision, Steer) and (external or not self._can_take(agent, event, decision)):
+            return Queue()  # decided here, so that the gates know that it makes a run
         return decision
 
-    def _can_pull(self, decision: Steer) -> bool:
-        """Whether the run could still read it. One that has not begun has lost nothing yet."""
+    def _can_take(self, agent: Agent, event: NewEvent, decision: Steer) -> bool:
+        """Whether the sender may steer, and the run could still read it. One that has not begun has lost nothing
+        yet."""
         run = self._dispatcher.live.get(decision.run_id)
-        return run is None or can_pull(run)
+        return self._gates.may_steer(agent, event) and (run is None or can_pull(run)) and fits_a_run(event)
 
     def refusal(self, agent: Agent, event: NewEvent, decision: Admission) -> HostError | None:
         """Why this event is not taken now. Front gates are the same for a message that steers (§9)."""

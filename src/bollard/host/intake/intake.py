@@ -26,7 +26,7 @@ from bollard.host.intake.giving import Giving
 from bollard.host.intake.known import KnownEvents
 from bollard.host.intake.places import Places, Way
 from bollard.host.intake.returning import Returning
-from bollard.host.intake.steering import Claims, SteeringItem, fits_a_run
+from bollard.host.intake.steering import Claims, SteeringItem
 from bollard.host.limits import QUEUED_RUNS
 from bollard.host.log.entries import Committed, Duplicate, Outcome
 from bollard.host.log.facts import RunFacts
@@ -138,27 +138,27 @@ class Intake:
             return await self._finding.turn_away(event, workspace, route.error, route.code, keep=keep)
         agent, binding_id = route
         lane = lane_of(workspace, agent.agent_id, event)
-        decision = await self._decided(agent, event, lane)
+        decision = await self._decided(agent, event, lane, external=external)
         refusal = self._deciding.refusal(agent, event, decision)
         if refusal is not None or isinstance(decision, Reject):
             refusal = refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
             # Everything else may be over in a while, so that the sender should try again.
             for_good = keep and isinstance(refusal, Forbidden)
             return await self._finding.turn_away(event, workspace, refusal, refusal.code, keep=for_good)
-        if isinstance(decision, Steer) and lane is not None and not external and fits_a_run(event):
+        if isinstance(decision, Steer) and lane is not None:
             return await self._giving.give(event, agent, decision.run_id, lane)
         chosen = Queue() if isinstance(decision, Steer) else decision
         way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external, fresh=fresh)
         return await self._create(event, way, watch=watch)
 
-    async def _decided(self, agent: Agent, event: NewEvent, lane: LaneKey | None) -> Admission:
+    async def _decided(self, agent: Agent, event: NewEvent, lane: LaneKey | None, *, external: bool) -> Admission:
         """What becomes of an event, once everything of its conversation that came before it has its place."""
         if lane is None:
             return self._deciding.decide(agent, event, lane)
         await self._returning.wait(agent.workspace, agent.agent_id)
         while True:
             await self.given_back.settled(lane)
-            decision = self._deciding.decide(agent, event, lane)
+            decision = self._deciding.decide(agent, event, lane, external=external)
             # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
             if isinstance(decision, Steer) or not self._giving.busy(lane):
                 return decision
