@@ -276,6 +276,16 @@ def test_names_that_a_store_could_not_find_again_are_refused_and_hold_up_nobody(
     assert (said.status, said.error["details"]["field"]) == (400, "conversation")
 
 
+@pytest.mark.parametrize("source", ["run:run_1a1", "api", "api/key:1", "bollard:approvals"])
+def test_ids_of_runs_and_callers_are_taken_by_nobody_else(host: Any, source: str) -> None:
+    """An event under the next call of a run would take the place of that call, one under a caller's key of theirs."""
+    native = {"source": source, "id": "call_1", "type": "build.failed", "agent": "parrot"}
+    cloud = {"specversion": "1.0", "source": source, "id": "call_1", "type": "build.failed"}
+    for body, media in ((native, "application/json"), (cloud, STRUCTURED)):
+        answer = host.post("/api/v1/events", body, content_type=media)
+        assert (answer.status, answer.error["details"]["field"]) == (400, "source")
+
+
 @pytest.mark.parametrize(
     ("body", "media", "status"),
     [

@@ -18,7 +18,7 @@ from bollard.host.http.run_rows import accepted_body
 from bollard.host.intake.accepted import Accepted, NotTaken
 from bollard.host.intake.intake import Intake
 from bollard.host.limits import EVENTS_AT_ONCE
-from bollard.host.runs.event import OWN_EVENTS, OWN_SOURCE, RawPayload
+from bollard.host.runs.event import API_SOURCE, OWN_EVENTS, OWN_SOURCE, RUN_SOURCE, RawPayload, is_own_source
 from bollard.host.runs.reply import ReplyRoute
 from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.host.store.boundary import Store
@@ -117,12 +117,18 @@ def _media_type(content: Raw) -> str:
 
 def _refuse_own(draft: Draft) -> None:
     """What only the host itself can know is not believed of anybody else."""
-    if draft.source.startswith(OWN_SOURCE) or draft.event_type in OWN_EVENTS:
+    if is_own_source(draft.source):
+        raise InvalidRequest(
+            "events of this source are the host's own",
+            hint=f"name a source that is not {API_SOURCE} and does not start with {OWN_SOURCE}, {RUN_SOURCE} or "
+            f"{API_SOURCE}/",
+            field="source",
+        )
+    if draft.event_type in OWN_EVENTS:
         raise InvalidRequest(
             "only the host itself raises this event",
-            hint=f"use another type than {', '.join(sorted(OWN_EVENTS))}, and a source that does not start with "
-            f"{OWN_SOURCE}",
-            field="source" if draft.source.startswith(OWN_SOURCE) else "type",
+            hint=f"use another type than {', '.join(sorted(OWN_EVENTS))}",
+            field="type",
         )
 
 

@@ -11,7 +11,7 @@ from bollard.host.http.drafts import Content, Draft
 from bollard.host.http.repeats import key_of
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_TIME_MAX_S
-from bollard.host.runs.event import NewEvent
+from bollard.host.runs.event import API_SOURCE, NewEvent
 from bollard.protocol import (
     AgentInput,
     Flag,
@@ -190,7 +190,7 @@ def message_of(
     actor: Actor | None,
     source_id: str,
     *,
-    source: str = "api",
+    source: str = API_SOURCE,
     bot: str | None = None,
     conversation: str | None = None,
     thread: str | None = None,
@@ -219,7 +219,7 @@ def message_of(
 
 def source_of(caller: Caller, chosen: str | None) -> str:
     """Where a message comes from. Ids that callers choose are their own: no two callers share one."""
-    return "api" if chosen is None or caller.kind == "installation" else f"api/{caller.name}"
+    return API_SOURCE if chosen is None or caller.kind == "installation" else f"{API_SOURCE}/{caller.name}"
 
 
 def chosen_id(request: Request, named: str | None) -> str | None:

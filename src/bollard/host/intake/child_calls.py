@@ -13,7 +13,7 @@ from bollard.host.log.records import data_of
 from bollard.host.runapi.refusal import ApiRefused
 from bollard.host.runs.control import hand_down
 from bollard.host.runs.dispatcher import Dispatcher
-from bollard.host.runs.event import NewEvent
+from bollard.host.runs.event import RUN_SOURCE, NewEvent
 from bollard.host.runs.live import LiveRun
 from bollard.host.store.boundary import Store
 from bollard.protocol import AgentsCall, ChildRunResult, JsonObject, JsonValue
@@ -39,7 +39,7 @@ class ChildCalls:
             raise ApiRefused(NOT_FOUND["agents"].code, NOT_FOUND["agents"].sentence)
         facts = run.facts
         event = NewEvent(
-            source=f"run:{facts.run_id}",
+            source=f"{RUN_SOURCE}{facts.run_id}",
             source_id=call_id,
             event_type="message.received",
             trigger="system",

@@ -19,10 +19,14 @@ from bollard.host.store.keys import key_problem
 from bollard.host.telemetry.trace_context import parse_traceparent
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
-__all__ = ["OWN_EVENTS", "OWN_SOURCE", "NewEvent", "RawPayload"]
+__all__ = ["API_SOURCE", "OWN_EVENTS", "OWN_SOURCE", "RUN_SOURCE", "NewEvent", "RawPayload", "is_own_source"]
 
 OWN_SOURCE: Final = "bollard:"
 """How sources of events begin that the host raises itself. Nobody else may use one."""
+RUN_SOURCE: Final = "run:"
+"""How the source of a call begins that a run makes of another agent."""
+API_SOURCE: Final = "api"
+"""The source of what is said through the API; behind a slash whose ids they are, where callers choose them."""
 OWN_EVENTS: Final = frozenset({"approval.decided"})
 """Types of events that only the host raises."""
 
@@ -174,6 +178,12 @@ class NewEvent:
 
 
 _FIELDS: Final = tuple(item.name for item in fields(NewEvent))
+
+
+def is_own_source(source: str) -> bool:
+    """Whether ids of this source are given by the host, or by callers each for themselves: an event that came under
+    one from elsewhere would take the place of theirs."""
+    return source == API_SOURCE or source.startswith((OWN_SOURCE, RUN_SOURCE, f"{API_SOURCE}/"))
 
 
 def _refuse_unwieldy(data: JsonObject, beside: int) -> None:
