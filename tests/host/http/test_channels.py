@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -111,6 +112,30 @@ def test_a_channel_to_a_place_inside_is_refused_when_it_is_saved(api: Any, host:
     answer = api.put("/api/v1/channels/inside", {"url": f"https://{host}/hook"})
     assert (answer.status, answer.error["details"]["field"]) == (400, "channel.url")
     assert answer.error["hint"]
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        {"filters": [{"field": "trigger", "values": ["platform"]}]},
+        {"filters": [{"field": "surface", "values": ["http"]}]},
+        {"filters": [{"field": "actor_type", "values": ["foyer"]}]},
+        {"scope": {"channel": "foyer", "actor": "foyer:ann"}},
+        {"scope": {"channel": "foyer", "bot": "porter"}},
+    ],
+)
+def test_resolve_says_of_a_channels_event_what_becomes_of_it(api: Any, binding: Any) -> None:
+    secret = save(api, "foyer", bot="porter")["secret"]
+    answer = api.put("/api/v1/bindings/foyer", {"agent_id": "parrot", "scope": {"channel": "foyer"}, **binding})
+    assert answer.status == 201, answer.body
+    body = {"text": "hello", "conversation": "c-1", "actor": {"id": "ann"}}
+    taken = post(api, "foyer", secret, body, number=secrets.token_hex(8)).json
+    assert taken["first"]
+    assert api.get(f"/api/v1/runs/{taken['run_id']}").json["binding_id"] == "foyer"
+    found = api.post("/api/v1/bindings/resolve", {"source": "foyer", **body}).json
+    assert (found["binding"], found["agent"]) == ("foyer", "parrot")
+    for path in ("bindings/foyer", "channels/foyer"):
+        assert api.delete(f"/api/v1/{path}").status == 200
 
 
 def test_a_message_of_a_channel_is_answered_through_it(api: Any, program: Program) -> None:

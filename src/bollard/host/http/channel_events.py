@@ -4,16 +4,24 @@ A program says what happened and where to answer. It chooses no agent: the bindi
 the source is the channel; and whoever it names is somebody of the channel, `room:ann`, never a user of the workspace.
 """
 
+from dataclasses import replace
+from typing import Final
+
 from msgspec.structs import replace
 from pydantic import Field
 
 from bollard.host.channels.saving import ChannelConfig
 from bollard.host.errors import InvalidRequest
-from bollard.host.http.drafts import Content, Draft
-from bollard.host.http.requests import EventFields, Id, native_draft
+from bollard.host.http.drafts import Content, Draft, Nothing
+from bollard.host.http.requests import EventFields, Id, ResolveEvent, native_draft
+from bollard.host.runs.event import NewEvent
 from bollard.host.runs.reply import ReplyRoute
+from bollard.protocol import TriggerSource
 
-__all__ = ["ChannelEvent", "channel_draft", "route_of"]
+__all__ = ["TRIGGER", "ChannelEvent", "channel_draft", "event_through", "route_of"]
+
+TRIGGER: Final[TriggerSource] = "platform"
+"""Of every event that a channel brings. Its surface is the channel's kind."""
 
 
 class ChannelEvent(EventFields):
@@ -51,3 +59,9 @@ def route_of(draft: Draft, channel: ChannelConfig, target: str) -> tuple[Draft, 
         max_message_size=able.max_message_size,
     )
     return own, route
+
+
+def event_through(body: ResolveEvent, channel: ChannelConfig) -> NewEvent:
+    """The event that somebody asks about, as it would be if the channel brought it."""
+    draft, route = route_of(native_draft(body, body.source, body.id, body.type, Nothing()), channel, "")
+    return draft.event(body.data, None, trigger=TRIGGER, surface=channel.kind, reply=route)

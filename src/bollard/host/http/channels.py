@@ -18,7 +18,7 @@ from bollard.host.errors import HostError, Unauthenticated
 from bollard.host.http.agents import REVISION, named_by_path
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.callers import caller_of
-from bollard.host.http.channel_events import ChannelEvent, channel_draft, route_of
+from bollard.host.http.channel_events import TRIGGER, ChannelEvent, channel_draft, route_of
 from bollard.host.http.drafts import Content, Draft
 from bollard.host.http.event_bodies import CLOUD_EVENT
 from bollard.host.http.event_forms import check_signed, read_one
@@ -298,7 +298,7 @@ class Channels:
             draft = await read_one(request.headers, payload, self._payloads, native)
             draft, route = route_of(draft.under(traceparent_of(request)), saved.thing, target)
             accepted = await self._taking.take(
-                draft, payload, saved.workspace, trigger="platform", surface=saved.thing.kind, reply=route
+                draft, payload, saved.workspace, trigger=TRIGGER, surface=saved.thing.kind, reply=route
             )
             return single_answer(accepted)
 

@@ -10,6 +10,7 @@ from bollard.host.errors import Forbidden, InvalidRequest
 from bollard.host.http.actors import speaker
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.callers import caller_of
+from bollard.host.http.channel_events import event_through
 from bollard.host.http.drafts import Content, Draft
 from bollard.host.http.event_bodies import CLOUD_BATCH, CLOUD_EVENT
 from bollard.host.http.event_forms import MEDIA_TYPES, is_batch, is_native, read_batch, read_one
@@ -119,7 +120,8 @@ class Events:
                 name="resolveEvent",
                 tag="bindings",
                 summary="What would become of an event, and why. Nothing is written.",
-                description="The body is that of an event; everything in it may be left out.",
+                description="The body is that of an event; everything in it may be left out. Where `source` is a"
+                " channel it is an event that the channel brings.",
                 right="bindings.read",
                 body=ResolveEvent,
                 body_example={"source": "ci", "type": "build.failed"},
@@ -187,7 +189,10 @@ class Events:
 
     async def resolve(self, request: Request) -> Response:
         """Nothing is written, nothing is counted."""
-        body = parsed(ResolveEvent, await read_body(request))
-        event = body.event(body.source, body.id, body.type, body.trigger)
-        preview = self._intake.preview(event, caller_of(request).workspace, body.agent)
+        body, workspace = parsed(ResolveEvent, await read_body(request)), caller_of(request).workspace
+        if self._channels.has(workspace, body.source):  # only the channel itself brings events of this source
+            event = event_through(body, self._channels.get(workspace, body.source).thing)
+        else:
+            event = body.event(body.source, body.id, body.type, body.trigger)
+        preview = self._intake.preview(event, workspace, body.agent)
         return JsonAnswer(preview_body(preview, body.locale))
