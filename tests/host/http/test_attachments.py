@@ -53,6 +53,29 @@ def test_a_message_that_steers_brings_its_attachments(shop: Any, room: str) -> N
     assert said(shop, run_id) == ["note.txt 13: what was made"]
 
 
+def test_a_message_that_is_sent_again_has_its_first_outcome_also_when_what_it_brought_is_gone(
+    shop: Any, room: str
+) -> None:
+    artifact_id = make(shop, conversation=room)
+    said = {"text": "read it", "attachments": [{"artifact_id": artifact_id, "artifact_type": "file"}]}
+    told = {"agent": AGENT, "input": said, "conversation": room, **ADA}
+    created = shop.post("/api/v1/runs", told, idempotency_key=f"{room}-0")
+    shop.ended(created.json["run_id"])
+    run_id = shop.tell(AGENT, "wait", conversation=room, **ADA).json["run_id"]
+    stream = shop.stream(run_id)
+    stream.until("message.delta")
+    steered = shop.post(f"/api/v1/runs/{run_id}/steer", {"input": said}, idempotency_key=f"{room}-1")
+    list(stream)
+    requests = [("/api/v1/runs", told, created), (f"/api/v1/runs/{run_id}/steer", {"input": said}, steered)]
+    assert shop.delete(f"/api/v1/artifacts/{artifact_id}").status == 200
+    for number, (path, body, first) in enumerate(requests):
+        again = shop.post(path, body, idempotency_key=f"{room}-{number}")
+        assert (first.status, again.status, again.json) == (202, 200, {**first.json, "first": False})
+        other = {**body, "input": {**said, "text": "something else"}}
+        assert shop.post(path, other, idempotency_key=f"{room}-{number}").status == 422
+        assert shop.post(path, body, idempotency_key=f"{room}-{number}-new").status == 400
+
+
 def test_what_is_out_of_reach_is_refused_with_the_field_that_names_it(shop: Any, room: str) -> None:
     here, elsewhere = make(shop, conversation=room), make(shop, conversation=f"{room}-other")
     threaded, nowhere = make(shop, conversation=room, thread="t"), make(shop)

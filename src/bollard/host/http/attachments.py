@@ -5,21 +5,25 @@ where its grant allows reading. What the message says of them is looked up, neve
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from bollard.host.errors import InvalidRequest
+from bollard.host.intake.known import KnownEvents
 from bollard.host.limits import ATTACHMENTS
 from bollard.host.runapi.reach import ArtifactReach, Placed
 from bollard.host.runapi.transcript_items import artifact_ref
 from bollard.host.store.keys import key_problem
 from bollard.protocol import AgentInput, ArtifactRef, JsonObject
 
-__all__ = ["Attachments", "Here"]
+__all__ = ["Attachments", "Here", "Sent"]
 
 _FIELD: Final = "input.attachments"
+
+Sent = tuple[str, str, str]
+"""The workspace, source and id of a message that may have come before."""
 
 
 class Here(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,21 +38,30 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
 class Attachments:
     """One per host."""
 
-    def __init__(self, reach: ArtifactReach) -> None:
+    def __init__(self, reach: ArtifactReach, known: KnownEvents) -> None:
         self._reach = reach
+        self._known = known
 
-    async def of(self, said: AgentInput, there: Placed) -> tuple[JsonObject, ...]:
-        """What is attached to a message that is said there. Raises `InvalidRequest` with the first that cannot be."""
+    async def of(self, said: AgentInput, there: Placed, sent: Sent | None = None) -> tuple[JsonObject, ...]:
+        """What is attached to a message that is said there. Raises `InvalidRequest` with the first that cannot be.
+
+        A message that is `sent` again has what it had the first time, also where that is gone since."""
         if not said.attachments:
             return ()
         if len(said.attachments) > ATTACHMENTS:
             problem = f"a message has at most {ATTACHMENTS} attachments"
             raise InvalidRequest(problem, hint="send another message with the rest", field=_FIELD)
-        return await asyncio.to_thread(self._found, said.attachments, there)
+        first = {} if sent is None else await self._known.attached(*sent)
+        return await asyncio.to_thread(self._found, said.attachments, there, first)
 
-    def _found(self, attached: Sequence[ArtifactRef], there: Placed) -> tuple[JsonObject, ...]:
+    def _found(
+        self, attached: Sequence[ArtifactRef], there: Placed, first: Mapping[str, JsonObject]
+    ) -> tuple[JsonObject, ...]:
         found: list[JsonObject] = []
         for number, each in enumerate(attached):
+            if each.artifact_id in first:
+                found.append(first[each.artifact_id])
+                continue
             named = key_problem(each.artifact_id) is None  # no store has others
             row = self._reach.made_in(there, each.artifact_id) if named else None
             if row is None:

@@ -196,15 +196,17 @@ class Control:
     async def say(self, row: RunRow, body: SteerRun, caller: Caller, chosen: str | None, *, repeats: bool) -> Accepted:
         """`repeats` says whether the id is a promise that the message is the same each time."""
         await self._rows.check_steering(caller, row)
+        source = source_of(caller, chosen)
+        sent = None if chosen is None else (row.workspace, source, chosen)
         event = message_of(
             body.input,
             speaker(caller, body.actor) or _starter(row),
             chosen or self._maker.new_id(),
-            source=source_of(caller, chosen),
+            source=source,
             bot=row.bot,
             conversation=row.conversation,
             thread=row.thread,
-            attachments=await self._attachments.of(body.input, row),
+            attachments=await self._attachments.of(body.input, row, sent),
         )
         # One that is known gets its first outcome, also when the run that it was for has ended since.
         accepted = None if chosen is None else await self._intake.known.find(event, row.workspace)

@@ -211,16 +211,18 @@ class Runs:
             place = Conversation(bot=None, conversation=body.conversation, thread=body.thread)
             await self._rows.check_entering(caller, place)
         here = Here(workspace=caller.workspace, bot=None, conversation=body.conversation, thread=body.thread)
+        source = source_of(caller, named if outside else chosen)
+        sent = None if chosen is None else (caller.workspace, source, chosen)
         event = message_of(
             body.input,
             speaker(caller, body.actor),
             named,
-            source=source_of(caller, named if outside else chosen),
+            source=source,
             conversation=body.conversation,
             thread=body.thread,
             data=body.data,
             traceparent=traceparent_of(request),
-            attachments=await self._attachments.of(body.input, here),
+            attachments=await self._attachments.of(body.input, here, sent),
         )
         streamed = not outside and "text/event-stream" in request.headers.get("accept", "")
         accepted = await self._intake.accept(

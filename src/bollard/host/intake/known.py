@@ -12,6 +12,7 @@ from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
 from bollard.host.store.boundary import Store
 from bollard.host.store.rows import EventRow
+from bollard.protocol import JsonObject
 
 __all__ = ["KnownEvents"]
 
@@ -29,6 +30,20 @@ class KnownEvents:
         """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
         outcome = await self._journal.commit(Entry(dedupe=(workspace, event.source, event.source_id)))
         return await self.told(outcome.first) if isinstance(outcome, Duplicate) else None
+
+    async def attached(self, workspace: str, source: str, source_id: str) -> dict[str, JsonObject]:
+        """What is attached to an event that was accepted before, by the ids of the artifacts."""
+        outcome = await self._journal.commit(Entry(dedupe=(workspace, source, source_id)))
+        if not isinstance(outcome, Duplicate):
+            return {}
+        return await asyncio.to_thread(self._attached, outcome.first)
+
+    def _attached(self, row: EventRow) -> dict[str, JsonObject]:
+        record = next(iter(self._store.records(row.record_id - 1, 1)), None)
+        if record is None or record.data is None:
+            return {}  # retention dropped what it said
+        _, event = NewEvent.from_record(record.data)
+        return {str(each["artifact_id"]): each for each in event.attachments}
 
     async def told(self, row: EventRow) -> Accepted:
         """What the sender of this event was told first."""
