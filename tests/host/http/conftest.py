@@ -142,6 +142,32 @@ WORKSHOP = """
         said = " ".join(message.content for message in child.messages)
         yield ctx.completed(f"{child.status} < {said}")
 
+    @runner(
+        name="twofold",
+        label="Twofold",
+        capabilities=["steering", "tool_calling"],
+        permissions={"agents": ["call"], "tools": ["call"]},
+    )
+    async def twofold(ctx: RunContext):
+        yield ctx.delta("ready ")
+        if ctx.input.text != "wait":
+            try:
+                below = await ctx.api.tools.call(f"agent:{ctx.input.text}", {"text": ctx.input.text})
+                yield ctx.completed(f"called < {below.content[0].text}")
+            except AgentAPIException as refusal:
+                yield ctx.completed(refusal.error.code)
+            return
+        while not (told := (await ctx.api.steering.pull()).items):
+            await asyncio.sleep(TURN_S)
+        name, came = told[0].input.text, []
+        for call in (ctx.api.agents.call(name, "hi"), ctx.api.tools.call(f"agent:{name}", {"text": "hi"})):
+            try:
+                await call
+                came.append("called")
+            except AgentAPIException as refusal:
+                came.append(refusal.error.code)
+        yield ctx.completed(" ".join(came))
+
     @runner(name="locked", label="Locked")
     async def locked(ctx: RunContext[Keys]):
         yield ctx.completed(f"{ctx.config.greeting} {len(ctx.config.key)}")

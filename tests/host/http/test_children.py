@@ -1,9 +1,11 @@
 """Agents that call agents: a child run of its own, that ends with its parent and goes no deeper than four."""
 
+from itertools import count
 from typing import Any
 
 import pytest
 
+_rooms = count()
 CALL = {"access": {"permissions": {"agents": ["call"]}}}
 
 
@@ -13,6 +15,16 @@ def family(shop: Any) -> Any:
     add = {"resources": {"agents": {"add": ["child"]}}, **CALL["access"]}
     shop.save_agent("boss", "workshop/caller", access=add)
     return shop
+
+
+def save_twofold(shop: Any) -> None:
+    """An agent that has itself and the child by two names each: as agents and as tools."""
+    names = ["child", "twofold"]
+    access = {
+        "permissions": {"agents": ["call"], "tools": ["call"]},
+        "resources": {"agents": {"add": names}, "tools": {"add": [f"agent:{name}" for name in names]}},
+    }
+    shop.save_agent("twofold", "workshop/twofold", access=access)
 
 
 def last_words(events: list[Any]) -> str:
@@ -94,6 +106,42 @@ def test_what_is_revoked_from_a_run_is_revoked_from_those_that_it_called(shop: A
     assert last_words(shop.read(top)) == "completed < completed < revoked"
     (why,) = shop.get(f"/api/v1/runs/{bottom}/explain?action=storage.set&thing=workspace").json["items"]
     assert (why["allowed"], why["reasons"][0]["layer"]) == (False, "revocation")
+
+
+@pytest.mark.parametrize(
+    ("taken", "came"),
+    [
+        ({"resources": {"agents": ["child"]}}, "revoked revoked"),
+        ({"resources": {"tools": ["agent:child"]}}, "revoked revoked"),
+        ({"operations": ["agents.call"]}, "revoked revoked"),
+        ({"operations": ["tools.call"]}, "revoked revoked"),
+        ({"resources": {"agents": ["twofold"]}}, "called called"),
+    ],
+)
+def test_an_agent_that_is_revoked_by_one_name_is_revoked_by_the_other(family: Any, taken: Any, came: str) -> None:
+    save_twofold(family)
+    room = {"conversation": f"twofold-{next(_rooms)}", "actor": {"id": "ada"}}
+    run_id = family.tell("twofold", "wait", **room).json["run_id"]
+    stream = family.stream(run_id)
+    stream.until("message.delta")
+    assert family.post(f"/api/v1/runs/{run_id}/revoke", taken).status == 200
+    explained = [
+        family.get(f"/api/v1/runs/{run_id}/explain?action={action}&thing={thing}").json["items"][0]["allowed"]
+        for action, thing in (("agents.call", "child"), ("tools.call", "agent:child"))
+    ]
+    assert family.tell("twofold", "child", **room).json["run_id"] == run_id
+    assert last_words(list(stream)) == came
+    assert explained == [word == "called" for word in came.split()]
+
+
+def test_an_agent_that_is_called_as_a_tool_is_not_there_below_the_fourth(family: Any) -> None:
+    save_twofold(family)
+    run_id = family.tell("twofold", "twofold").json["run_id"]
+    assert last_words(family.read(run_id)) == "called < " * 4 + "not_found"
+    while children := family.get(f"/api/v1/runs?parent={run_id}").json["items"]:
+        ((run_id),) = (child["run_id"] for child in children)
+    (why,) = family.get(f"/api/v1/runs/{run_id}/explain?action=tools.call&thing=agent:twofold").json["items"]
+    assert (why["allowed"], why["reasons"][0]["layer"]) == (False, "parent")
 
 
 @pytest.mark.requirement("P06-16")

@@ -9,7 +9,7 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import Access, Held, Rights, Withheld, seal
 from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
 from bollard.host.grants.offer import base_of
-from bollard.host.grants.revocation import Revocation
+from bollard.host.grants.revocation import AGENT_TOOL, Revocation
 from bollard.protocol import limits
 
 __all__ = ["issue_child_grant", "narrow", "narrow_limits"]
@@ -29,6 +29,10 @@ def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocat
                 missing.setdefault(kind, {})[name] = "parent"
             else:
                 resources.setdefault(kind, {})[name] = kept
+    if _is_deepest(parent_grant):
+        for name in [name for name in resources.get("tools", {}) if name.startswith(AGENT_TOOL)]:
+            del resources["tools"][name]
+            missing.setdefault("tools", {})[name] = "depth"
     for name in _without_base(resources):
         del resources["files"][name]
         missing.setdefault("files", {})[name] = "parent"
@@ -69,7 +73,7 @@ def _operations(
 ) -> tuple[dict[str, frozenset[str]], dict[str, Withheld]]:
     kept: dict[str, frozenset[str]] = {}
     withheld = dict(child.withheld_operations)
-    deepest = parent_grant.depth + 1 >= limits.CHILD_RUN_DEPTH
+    deepest = _is_deepest(parent_grant)
     for family, names in child.operations.items():
         above = parent_grant.access.rights.operations.get(family, frozenset[str]())
         left = frozenset(name for name in names & above if not revoked.takes(f"{family}.{name}", family, None))
@@ -79,6 +83,11 @@ def _operations(
         elif left:
             kept[family] = left
     return kept, withheld
+
+
+def _is_deepest(parent_grant: Grant) -> bool:
+    """Whether a run below this one calls no agent any more, by whichever name."""
+    return parent_grant.depth + 1 >= limits.CHILD_RUN_DEPTH
 
 
 def _without_base(resources: dict[str, dict[str, Held]]) -> list[str]:

@@ -198,6 +198,8 @@ def _thing_refused(rights: Rights, rule: Rule, name: str, thing: str | None) -> 
         return _reason("manifest.unable", thing=thing, capability=ABLE_TO.get(thing, ""))
     if why == "policy":
         return _reason("policy.cuts", thing=thing)
+    if why == "depth":
+        return _reason("parent.depth")
     if why == "parent":
         return _reason("parent.lacks_thing", thing=thing)
     return _reason("configuration.lacks", thing=thing)

@@ -9,7 +9,18 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.grants.grant import Grant
 from bollard.protocol import JsonObject
 
-__all__ = ["NOTHING_REVOKED", "Revocation", "granted_operations", "granted_things", "handed_down", "revoke"]
+__all__ = [
+    "AGENT_TOOL",
+    "NOTHING_REVOKED",
+    "Revocation",
+    "granted_operations",
+    "granted_things",
+    "handed_down",
+    "revoke",
+]
+
+AGENT_TOOL: Final = "agent:"
+"""How the id of a tool begins that is an agent."""
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +115,21 @@ def revoke(
     _refuse_ungranted(grant, "operations", asked.operations, granted_operations(grant))
     for kind, things in asked.resources.items():
         _refuse_ungranted(grant, f"resources.{kind}", things, granted_things(grant, kind))
-    return before.joined(asked)
+    return before.joined(asked).joined(_by_other_names(grant, asked))
+
+
+def _by_other_names(grant: Grant, asked: Revocation) -> Revocation:
+    """An agent may be among the tools of a run too. It is one thing: taken by one name, it is taken by the other."""
+    none: frozenset[str] = frozenset()
+    called = {
+        name for name, held in grant.access.rights.resources.get("tools", {}).items() if "call" in held.operations
+    }
+    tools = {name.removeprefix(AGENT_TOOL) for name in called if name.startswith(AGENT_TOOL)}
+    named = {name.removeprefix(AGENT_TOOL) for name in asked.resources.get("tools", none)}
+    as_tools = tools if "agents.call" in asked.operations else tools & asked.resources.get("agents", none)
+    as_agents = granted_things(grant, "agents") & tools & (tools if "tools.call" in asked.operations else named)
+    found = {"agents": as_agents, "tools": frozenset(f"{AGENT_TOOL}{name}" for name in as_tools)}
+    return Revocation(resources={kind: things for kind, things in found.items() if things})
 
 
 def handed_down(grant: Grant, before: Revocation, above: Revocation) -> Revocation:
