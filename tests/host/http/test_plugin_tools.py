@@ -214,6 +214,20 @@ def ask_platform(api: Any, agent: str, action: str, target: Any, **payload: Any)
     return run_id, said(api, run_id)
 
 
+def test_a_skill_that_was_revoked_is_not_activated_any_more(kit: Any) -> None:
+    resources = {"tools": {"add": ["tool:builtin/activate"]}, "skills": {"add": ["report-writer"]}}
+    access = {"permissions": {"tools": ["call"]}, "resources": resources}
+    kit.save_agent("watched", "kit/caller", access=access, approval={"mode": "always"})
+    run_id = begun(kit, "watched", "activate", skill="report-writer")
+    asked = question_of(kit, run_id)
+    assert kit.post(f"/api/v1/runs/{run_id}/revoke", {"resources": {"skills": ["report-writer"]}}).status == 200
+    answer = {"decision": "allow_once", "digest": asked["digest"]}
+    assert kit.post(f"/api/v1/approvals/{asked['approval_id']}/decide", answer).status == 200
+    told = said(kit, run_id)
+    assert told["is_error"]
+    assert told["text"].startswith("an operator took this skill away from the run")
+
+
 def test_a_run_acts_on_a_platform_through_the_executor_and_learns_what_came_of_it(kit: Any, program: Program) -> None:
     kit.save_agent("sender", "kit/sender", access={"permissions": {"platform": ["request"]}})
     room = {"url": program.url, "abilities": {"dedupe": "none", "max_message_size": 100}}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bollard.host.agents.agent import AgentBook
+from bollard.host.grants.revocation import granted_things
 from bollard.host.runs.live import LiveRun
 from bollard.host.skills.skill_source import RunSkills
 
@@ -22,7 +23,8 @@ class LiveSkillReach:
             return RunSkills()
         agent = self._agents.get(run.facts.agent_id, run.facts.workspace)
         return RunSkills(
-            granted=frozenset(run.grant.access.rights.resources.get("skills", {})),
+            granted=granted_things(run.grant, "skills"),
+            revoked=run.revoked.resources.get("skills", frozenset[str]()),
             versions={each.id.removeprefix("skill:"): each.version for each in run.session.graph.by_kind("skill")},
             authoring=agent is not None and "skill_authoring" in agent.capabilities,
         )

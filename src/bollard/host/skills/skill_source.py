@@ -13,7 +13,7 @@ import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
 from bollard.host.capabilities.sources import Order, Returned
-from bollard.host.errors import HostError, InvalidRequest, NotFound, ToolFailed
+from bollard.host.errors import HostError, InvalidRequest, NotFound, Revoked, ToolFailed
 from bollard.host.limits import SKILL_READ_BYTES
 from bollard.host.skills.catalogue import SkillCatalogue
 from bollard.host.skills.keeping import SkillBook
@@ -40,6 +40,8 @@ class RunSkills(msgspec.Struct, frozen=True, kw_only=True):
     """What one run may do with skills."""
 
     granted: frozenset[str] = frozenset()
+    revoked: frozenset[str] = frozenset()
+    """Those of them that an operator took away since."""
     versions: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """The version of each when the run began: another one is not what was granted."""
     authoring: bool = False
@@ -102,21 +104,23 @@ class Skills:
         try:
             return await self._do(order)
         except HostError as error:
-            if isinstance(error, InvalidRequest | NotFound):
+            if isinstance(error, InvalidRequest | NotFound | Revoked):
                 return _said(f"{error.message}. {error.hint}", is_error=True)
             raise ToolFailed(error.message, hint=error.hint) from error
 
     async def _do(self, order: Order) -> Returned:
         wanted = order.capability
+        reach = self._reach(order.context.run_id)
         if wanted.kind == "skill":
-            skill = self._find(order, wanted.id.removeprefix("skill:"))
-            return await self._show(order, _same(skill, wanted.version))
+            skill_id = wanted.id.removeprefix("skill:")
+            _refuse_revoked(reach, skill_id)
+            return await self._show(order, _same(self._find(order, skill_id), wanted.version))
         if wanted.id == REGISTER:
             return await self._register(order)
         skill_id = str(order.arguments["skill"])
-        reach = self._reach(order.context.run_id)
         if skill_id not in reach.granted:
             raise _no_such_skill()
+        _refuse_revoked(reach, skill_id)
         skill = self._find(order, skill_id)
         return await self._show(order, _same(skill, reach.versions.get(skill_id, skill.digest)))
 
@@ -164,6 +168,11 @@ def _same(skill: OfferedSkill, version: str) -> OfferedSkill:
     if skill.digest != version:
         raise ToolFailed(f"the skill {skill.skill_id} was changed since this run began", hint="start another run")
     return skill
+
+
+def _refuse_revoked(reach: RunSkills, skill_id: str) -> None:
+    if skill_id in reach.revoked:
+        raise Revoked("an operator took this skill away from the run", hint="begin a new run")
 
 
 def _no_such_skill() -> NotFound:
