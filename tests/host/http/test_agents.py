@@ -10,7 +10,7 @@ from bollard.host.agents.form_values import KEPT
 from bollard.host.settings import Settings
 
 LOCKED = "plugin:local/workshop/locked"
-WORKSHOP_RUNNERS = ("steady", "hasty", "reader", "storer", "carrier", "bard", "caller", "locked")
+WORKSHOP_RUNNERS = ("steady", "hasty", "reader", "storer", "carrier", "bard", "caller", "locked", "twofold")
 
 
 def test_every_runner_is_listed_with_what_it_asks_for(shop: Any) -> None:
