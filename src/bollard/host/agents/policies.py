@@ -4,10 +4,10 @@ Only values. Compiling them into a grant, judging a message and delivering an an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, get_args
 
+import msgspec
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bollard.host.agents.names import ActorPattern, ForeignId
@@ -90,8 +90,7 @@ Permissions = Annotated[dict[str, tuple[str, ...]], AfterValidator(_known_operat
 _STRICT: Final = ConfigDict(extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceRule:
+class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):
     """Of one kind of resource: what is added to the configuration's choice, and what the choice is cut down to."""
 
     __pydantic_config__ = _STRICT
@@ -101,21 +100,19 @@ class ResourceRule:
     """`None` cuts nothing; an empty list leaves nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessPolicy:
+class AccessPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What runs of the agent may reach. Empty means nothing."""
 
     __pydantic_config__ = _STRICT
 
-    permissions: Permissions = field(default_factory=dict[str, tuple[str, ...]])
+    permissions: Permissions = msgspec.field(default_factory=dict[str, tuple[str, ...]])
     """Operations by family. The manifest's permissions limit them."""
-    resources: dict[ResourceKind, ResourceRule] = field(default_factory=dict[ResourceKind, ResourceRule])
+    resources: dict[ResourceKind, ResourceRule] = msgspec.field(default_factory=dict[ResourceKind, ResourceRule])
     conversations: Ids = ()
     """Other conversations whose history may be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePolicy:
+class StatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Which state the agent keeps."""
 
     __pydantic_config__ = _STRICT
@@ -124,8 +121,7 @@ class StatePolicy:
     scopes: tuple[StateScope, ...] = ("conversation", "actor")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryPolicy:
+class DeliveryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How answers go out."""
 
     __pydantic_config__ = _STRICT
@@ -137,8 +133,7 @@ class DeliveryPolicy:
     max_message_size: Annotated[Int, Field(ge=1, le=limits.RESULT_BYTES)] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConcurrencyPolicy:
+class ConcurrencyPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to a message that arrives while a run of its conversation is active."""
 
     __pydantic_config__ = _STRICT
@@ -147,8 +142,7 @@ class ConcurrencyPolicy:
     steer_from: Literal["same_actor", "conversation"] = "same_actor"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalPolicy:
+class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """When people are asked before something is done."""
 
     __pydantic_config__ = _STRICT
@@ -160,8 +154,7 @@ class ApprovalPolicy:
     """Whether the one who says yes must be another than the one for whom the run acts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spending:
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """How much calls may cost together. `None` is no limit."""
 
     __pydantic_config__ = _STRICT
@@ -174,8 +167,7 @@ class Spending:
     """Of all calls, those side by side too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetPolicy:
+class BudgetPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How much of it there may be. `None` is no limit of this agent's own."""
 
     __pydantic_config__ = _STRICT
@@ -192,8 +184,7 @@ class BudgetPolicy:
     """The same of all runs for one actor."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatePolicy:
+class GatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Who may talk to the agent, and how often."""
 
     __pydantic_config__ = _STRICT
@@ -206,8 +197,7 @@ class GatePolicy:
     burst: Count | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AudienceRule:
+class AudienceRule(msgspec.Struct, frozen=True, kw_only=True):
     """Who may do one thing with the agent's runs."""
 
     __pydantic_config__ = _STRICT
@@ -217,32 +207,30 @@ class AudienceRule:
     """`type:id` or `type:*`, `user:ann` for a user wherever they speak, `role:member` for members and above."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AudiencePolicy:
+class AudiencePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Who may steer and stop, see and approve. Talking has its gate. Whoever may change the agent is bound by none of
     it: they could change the rule."""
 
     __pydantic_config__ = _STRICT
 
-    steer: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
-    see: AudienceRule = field(default_factory=lambda: AudienceRule(who="everyone"))
-    approve: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
+    steer: AudienceRule = msgspec.field(default_factory=lambda: AudienceRule(who="participants"))
+    see: AudienceRule = msgspec.field(default_factory=lambda: AudienceRule(who="everyone"))
+    approve: AudienceRule = msgspec.field(default_factory=lambda: AudienceRule(who="participants"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPolicy:
+class AgentPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that people decide about an agent beside its configuration."""
 
     __pydantic_config__ = _STRICT
 
-    access: AccessPolicy = field(default_factory=AccessPolicy)
-    state: StatePolicy = field(default_factory=StatePolicy)
-    delivery: DeliveryPolicy = field(default_factory=DeliveryPolicy)
-    concurrency: ConcurrencyPolicy = field(default_factory=ConcurrencyPolicy)
-    approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
-    budget: BudgetPolicy = field(default_factory=BudgetPolicy)
-    gate: GatePolicy = field(default_factory=GatePolicy)
-    audience: AudiencePolicy = field(default_factory=AudiencePolicy)
+    access: AccessPolicy = msgspec.field(default_factory=AccessPolicy)
+    state: StatePolicy = msgspec.field(default_factory=StatePolicy)
+    delivery: DeliveryPolicy = msgspec.field(default_factory=DeliveryPolicy)
+    concurrency: ConcurrencyPolicy = msgspec.field(default_factory=ConcurrencyPolicy)
+    approval: ApprovalPolicy = msgspec.field(default_factory=ApprovalPolicy)
+    budget: BudgetPolicy = msgspec.field(default_factory=BudgetPolicy)
+    gate: GatePolicy = msgspec.field(default_factory=GatePolicy)
+    audience: AudiencePolicy = msgspec.field(default_factory=AudiencePolicy)
 
 
 _policies: Final = TypeAdapter(AgentPolicy)

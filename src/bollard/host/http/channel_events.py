@@ -7,7 +7,6 @@ the source is the channel; and whoever it names is somebody of the channel, `roo
 from dataclasses import replace
 from typing import Final
 
-from msgspec.structs import replace
 from pydantic import Field
 
 from bollard.host.channels.saving import ChannelConfig
