@@ -9,7 +9,7 @@ from bollard.host.errors import HostError
 from bollard.host.http.errors import HeadTooLarge, MalformedRequest
 from bollard.host.limits import REQUEST_HEAD_BYTES, REQUEST_HEADERS
 
-__all__ = ["HINT", "Head", "too_large"]
+__all__ = ["HINT", "Head", "too_large", "too_much_beside"]
 
 HINT: Final = "send HTTP/1.1 as RFC 9112 has it"
 _NOTED: Final = frozenset({b"host", b"transfer-encoding", b"expect", b"upgrade"})
@@ -81,4 +81,12 @@ def too_large() -> HeadTooLarge:
     return HeadTooLarge(
         f"the head is larger than {REQUEST_HEAD_BYTES} bytes or {REQUEST_HEADERS} lines",
         hint="send less in headers and in the address",
+    )
+
+
+def too_much_beside() -> HeadTooLarge:
+    """What is told whoever sends a body with trailers or chunk extensions that are larger than a head may be."""
+    return HeadTooLarge(
+        f"more than {REQUEST_HEAD_BYTES} bytes came beside the content of the body",
+        hint="send shorter trailers and chunk extensions, or none",
     )

@@ -13,7 +13,7 @@ import httptools
 
 from bollard.cli.http_door import Door
 from bollard.cli.http_exchange import Exchange
-from bollard.cli.http_head import HINT, Head, too_large
+from bollard.cli.http_head import HINT, Head, too_large, too_much_beside
 from bollard.cli.http_socket import SocketProtocol
 from bollard.host.errors import HostError
 from bollard.host.http.edge_refusals import refused
@@ -45,6 +45,7 @@ class HttpProtocol(asyncio.Protocol):
         "_head",
         "_heard",
         "_parser",
+        "_quiet",
         "_reading",
         "_refusal",
         "_scheme",
@@ -63,6 +64,8 @@ class HttpProtocol(asyncio.Protocol):
         self._coming = _HEAD
         self._heard = 0
         """Bytes of this head, of this look at a body, or of what nobody reads."""
+        self._quiet = 0
+        """Bytes of a body that came since there was content in it: sizes of chunks, and what stands beside them."""
         self._exchange: Exchange | None = None
         self._refusal: HostError | None = None
         self._drain: asyncio.Future[None] | None = None
@@ -175,6 +178,7 @@ class HttpProtocol(asyncio.Protocol):
             self._heard = len(data)
         else:
             self._heard += len(data)
+        self._quiet += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -187,6 +191,8 @@ class HttpProtocol(asyncio.Protocol):
                 self._last_word(too_large())
             else:
                 self._door.heads.begin(self, self._door.now())
+        elif coming == _BODY and self._quiet > REQUEST_HEAD_BYTES:
+            self._last_word(too_much_beside())  # the parser keeps a trailer until it ends, however long it becomes
         elif coming == _BODY and self not in self._door.bodies:
             self._heard = 0
             self._door.bodies.begin(self, self._door.now())
@@ -267,6 +273,9 @@ class HttpProtocol(asyncio.Protocol):
         if self._refusal is not None:
             raise _Stop
         method, new = parser.get_method().decode("ascii"), version == "1.1"
+        if method == "CONNECT":  # whatever is behind it is another protocol for the parser
+            self._refusal = MalformedRequest("there is no tunnel through this host", hint=HINT)
+            raise _Stop
         if head.upgrade is not None and parser.should_upgrade():
             self._socket = head.upgrade == b"websocket" and new and method == "GET"
             return  # the parser stops here
@@ -287,7 +296,7 @@ class HttpProtocol(asyncio.Protocol):
             "client": self._client,
             "server": self._server,
         }
-        self._coming = _BODY
+        self._coming, self._quiet = _BODY, 0
         keeps = new and parser.should_keep_alive()
         self._exchange = exchange = Exchange(self, scope, keeps=keeps, continues=head.continues and new)
         task = self._door.loop.create_task(exchange.run(self._door.app))
@@ -295,6 +304,7 @@ class HttpProtocol(asyncio.Protocol):
         task.add_done_callback(self._door.state.tasks.discard)
 
     def on_body(self, body: bytes) -> None:
+        self._quiet = 0
         if self._exchange is not None:
             self._exchange.came(body)
 

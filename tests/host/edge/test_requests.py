@@ -1,5 +1,6 @@
 """Requests on a raw socket: what is read, and what two readers could read differently is refused."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -47,6 +48,8 @@ AMBIGUOUS = {
     "a whole address": b"GET http://evil.example/a HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "an asterisk": b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a tunnel": b"CONNECT evil.example:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a tunnel to a path": b"CONNECT /a HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a tunnel with an upgrade": b"CONNECT /a HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
     "a fragment": b"GET /a#b HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a path beyond ASCII": b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a control character in the path": b"GET /\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -137,6 +140,33 @@ def test_an_upgrade_that_nobody_knows_is_answered_as_if_it_were_not_there(server
     assert (answer.json["path"], answer.json["body"], answer.all("connection")) == ("/h2c", 3, ["close"])
     assert wire.ended()
     assert server.app.seen == [("POST", "/h2c")]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"3\r\nabc\r\n0\r\nX: ", b"3\r\nabc\r\n0\r\n", b"3;a=", b""],
+    ids=["a trailer", "many trailers", "a chunk extension", "zeros before a size"],
+)
+def test_what_stands_beside_the_content_of_a_body_is_bounded(server: Any, begun: bytes) -> None:
+    wire = server.wire()
+    wire.send(_CHUNKED + begun)
+    part = {b"": b"0", b"3\r\nabc\r\n0\r\n": b"X: a\r\n"}.get(begun, b"a")
+    with contextlib.suppress(ConnectionError):  # it was hung up on before all had left
+        for _ in range(64):
+            wire.send(part * 4096)
+    answer = wire.answer()
+    assert answer is not None
+    assert (answer.status, answer.code, answer.all("connection")) == (431, "head_too_large", ["close"])
+    assert "beside the content" in answer.json["error"]["message"]
+    assert server.app.gone.wait(PATIENCE_S)  # whoever waited for the rest of the body is told
+
+
+def test_a_body_in_small_chunks_with_a_short_trailer_is_read_whole(server: Any) -> None:
+    wire = server.wire()
+    wire.send(_CHUNKED + b"1;a=b\r\nx\r\n" * 20_000 + b"0\r\nX: a\r\n\r\n")
+    answer = wire.answer()
+    assert answer is not None
+    assert (answer.status, answer.json["body"]) == (200, 20_000)
 
 
 def test_one_connection_serves_many_requests(server: Any) -> None:
