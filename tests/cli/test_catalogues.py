@@ -15,7 +15,7 @@ from bollard.cli.findings import FOLDER_RULES
 from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 from bollard.cli.shell import Shell
 from bollard.cli.text.en_US import TEXT as ENGLISH
-from bollard.cli.text.zh_Hans import CODES, HOST
+from bollard.cli.text.zh_Hans import ADVICE, CODES, HOST
 from bollard.cli.text.zh_Hans import TEXT as CHINESE
 from bollard.host.http import answers
 from bollard.runtime import RULES
@@ -91,7 +91,8 @@ def test_no_key_stands_in_two_parts_of_a_catalogue(language: str) -> None:
     """The later one would hide the other, and a help page would try to fill in fields."""
     folder = Path(tree.__file__).parent / "text" / language
     parts = [importlib.import_module(f"bollard.cli.text.{language}.{path.stem}") for path in folder.glob("[a-z]*.py")]
-    sentences = [getattr(part, name) for part in parts for name in part.__all__ if name not in ("HOST", "CODES")]
+    names = [(part, name) for part in parts for name in part.__all__ if name not in ("HOST", "CODES", "ADVICE")]
+    sentences = [getattr(part, name) for part, name in names]
     keys = [key for some in sentences for key in some]
     assert sorted(keys) == sorted(set(keys))
 
@@ -112,8 +113,17 @@ def test_a_sentence_that_is_translated_is_one_that_the_host_says(sentence: str) 
     assert fields_of(sentence) == fields_of(HOST[sentence])
 
 
-def test_every_code_that_is_translated_is_one_of_the_api() -> None:
-    assert set(CODES) <= set(answers.STATUS)
+def test_a_hint_that_nobody_translated_stands_behind_what_helps_against_its_code() -> None:
+    chinese, english = load_text("zh_Hans"), load_text("en_US")
+    assert chinese.advice_of_host("`bollard runs` lists the newest", "not_found") == "`bollard runs` 会列出最新的运行"
+    assert chinese.advice_of_host("do another thing", "conflict") == "请查看现状后再试 (do another thing)"
+    assert chinese.advice_of_host("do another thing", "no_such_code") == "do another thing"
+    assert english.advice_of_host("do another thing", "conflict") == "do another thing"
+
+
+@pytest.mark.parametrize("by_code", [CODES, ADVICE], ids=["meaning", "advice"])
+def test_every_code_of_the_api_is_translated(by_code: dict[str, str]) -> None:
+    assert set(by_code) == set(answers.STATUS)
 
 
 @pytest.mark.parametrize("key", sorted(ENGLISH))

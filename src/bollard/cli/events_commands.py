@@ -64,9 +64,10 @@ def post(
         return 0
     reason = cast("dict[str, Any] | None", answer.get("reason"))
     if reason is not None:
-        said, hint = (printable(shell.text.of_host(reason[name])) for name in ("message", "hint"))
-        shell.print(shell.text("events.kept", event=answer["event_id"], reason=said))
-        shell.print(shell.text("hint", hint=hint))
+        said = shell.text.of_host(reason["message"], reason["code"])
+        hint = shell.text.advice_of_host(reason["hint"], reason["code"])
+        shell.print(shell.text("events.kept", event=answer["event_id"], reason=printable(said)))
+        shell.print(shell.text("hint", hint=printable(hint)))
         return 0
     key = "events.accepted" if answer["first"] else "events.known"
     key = "events.steered" if "steering" in answer and answer["first"] else key

@@ -21,11 +21,13 @@ class Text:
         templates: Mapping[str, str],
         host: Mapping[str, str] = _NOTHING,
         codes: Mapping[str, str] = _NOTHING,
+        advice: Mapping[str, str] = _NOTHING,
     ) -> None:
         self.language = language
         self._templates = templates
         self._host = host
         self._codes = codes
+        self._advice = advice
 
     def __call__(self, key: str, /, **fields: object) -> str:
         return self._templates[key].format(**fields)
@@ -36,12 +38,20 @@ class Text:
     def of_host(self, sentence: str, code: str = "") -> str:
         """What a host said, in this language: the same sentence where it is known, otherwise what its code means, and
         the sentence as it came."""
+        return self._told(sentence, code, self._codes)
+
+    def advice_of_host(self, hint: str, code: str = "") -> str:
+        """A hint of a host, in this language: the same hint where it is known, otherwise what helps against its code,
+        and the hint as it came."""
+        return self._told(hint, code, self._advice)
+
+    def _told(self, sentence: str, code: str, by_code: Mapping[str, str]) -> str:
         if sentence in self._host:
             return self._host[sentence]
         for template, own in self._host.items():
             if "{" in template and (found := _pattern(template).fullmatch(sentence)):
                 return own.format(**found.groupdict())
-        return f"{self._codes[code]} ({sentence})" if code in self._codes else sentence
+        return f"{by_code[code]} ({sentence})" if code in by_code else sentence
 
 
 def _pattern(template: str) -> re.Pattern[str]:
@@ -63,4 +73,4 @@ def choose_language(environment: Mapping[str, str]) -> str:
 def load_text(language: str) -> Text:
     """The catalogue of a language of `LANGUAGES`."""
     module = importlib.import_module(f"bollard.cli.text.{language}")
-    return Text(language, module.TEXT, module.HOST, module.CODES)
+    return Text(language, module.TEXT, module.HOST, module.CODES, module.ADVICE)

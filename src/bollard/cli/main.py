@@ -63,7 +63,7 @@ def _fields(error: CliError, text: Text) -> dict[str, object]:
         return error.fields
     code = error.code if isinstance(error, HostRefusal) else ""
     said = text.of_host(str(error.fields.get("detail", "")), code)
-    return {**error.fields, "detail": said, "advice": text.of_host(str(error.fields["advice"]))}
+    return {**error.fields, "detail": said, "advice": text.advice_of_host(str(error.fields["advice"]), code)}
 
 
 def _tell(sentence: str, hint: str, code: int, text: Text) -> int:

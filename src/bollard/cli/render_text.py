@@ -162,7 +162,7 @@ class TextRenderer:
         if end.code is not None and end.code != end.status:
             words.append(end.code)
         if end.error and end.status != "cancelled":
-            words.append(shorten(end.error, LINE_CHARACTERS))
+            words.append(shorten(self._text.of_host(end.error), LINE_CHARACTERS))
         words += [self._text("run.seconds", seconds=f"{end.seconds:.2f}"), self._text("run.results", count=end.results)]
         self._aside(" · ".join(words), _STATUS_STYLES.get(end.status, "dim"))
 

@@ -72,7 +72,7 @@ def _told(answer: dict[str, Any], text: Text) -> Iterator[str]:
         yield text(f"resolve.decision.{kind}", **fields, reason=text.of_host(decision.get("message") or ""))
     else:
         yield text("resolve.refused", code=refused["code"], reason=text.of_host(refused["message"]))
-        yield text("hint", hint=text.of_host(refused["hint"]))
+        yield text("hint", hint=text.advice_of_host(refused["hint"], refused["code"]))
         if f"resolve.open.{kind}" in text:
             yield text(f"resolve.open.{kind}", **fields)
     if (grant := answer["grant"]) is not None:

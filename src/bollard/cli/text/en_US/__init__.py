@@ -11,7 +11,7 @@ from bollard.cli.text.en_US.commands import COMMANDS
 from bollard.cli.text.en_US.errors import ERRORS
 from bollard.cli.text.en_US.files import FILES
 from bollard.cli.text.en_US.help import HELP
-from bollard.cli.text.en_US.host import CODES, HOST
+from bollard.cli.text.en_US.host import ADVICE, CODES, HOST
 from bollard.cli.text.en_US.identity import IDENTITY
 from bollard.cli.text.en_US.knowledge import KNOWLEDGE
 from bollard.cli.text.en_US.mcp import MCP
@@ -26,7 +26,7 @@ from bollard.cli.text.en_US.skills import SKILLS
 from bollard.cli.text.en_US.state import STATE
 from bollard.cli.text.en_US.upkeep import UPKEEP
 
-__all__ = ["CODES", "HOST", "TEXT"]
+__all__ = ["ADVICE", "CODES", "HOST", "TEXT"]
 
 TEXT: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-__all__ = ["CODES", "HOST"]
+__all__ = ["ADVICE", "CODES", "HOST"]
 
 HOST: Final[dict[str, str]] = {}
 CODES: Final[dict[str, str]] = {}
+ADVICE: Final[dict[str, str]] = {}

@@ -11,7 +11,7 @@ from bollard.cli.text.zh_Hans.commands import COMMANDS
 from bollard.cli.text.zh_Hans.errors import ERRORS
 from bollard.cli.text.zh_Hans.files import FILES
 from bollard.cli.text.zh_Hans.help import HELP
-from bollard.cli.text.zh_Hans.host import CODES, HOST
+from bollard.cli.text.zh_Hans.host import ADVICE, CODES, HOST
 from bollard.cli.text.zh_Hans.identity import IDENTITY
 from bollard.cli.text.zh_Hans.knowledge import KNOWLEDGE
 from bollard.cli.text.zh_Hans.mcp import MCP
@@ -26,7 +26,7 @@ from bollard.cli.text.zh_Hans.skills import SKILLS
 from bollard.cli.text.zh_Hans.state import STATE
 from bollard.cli.text.zh_Hans.upkeep import UPKEEP
 
-__all__ = ["CODES", "HOST", "TEXT"]
+__all__ = ["ADVICE", "CODES", "HOST", "TEXT"]
 
 TEXT: Final[Mapping[str, str]] = MappingProxyType(
     {

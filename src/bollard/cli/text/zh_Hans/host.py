@@ -1,12 +1,13 @@
 """What a host says, in Chinese: the host speaks English, and these are the sentences that people meet most.
 
 A sentence is found by its English text, where `{name}` stands for anything. What is not here is shown as the host said
-it, behind what its code means. A test looks whether the host still says so.
+it, behind what its code means; a hint, behind what helps against that code. A test looks whether the host still says
+so.
 """
 
 from typing import Final
 
-__all__ = ["CODES", "HOST"]
+__all__ = ["ADVICE", "CODES", "HOST"]
 
 HOST: Final = {
     "there is no such run": "没有这个运行",
@@ -49,6 +50,15 @@ HOST: Final = {
     "there is nothing to cancel": "没有可停止的",
     "the run is not active": "运行不在进行中",
     "say it to the agent instead: it gets a run of its own": "请直接对智能体说：它会得到自己的运行",
+    # --- 运行的结局 ---
+    "the host that owned the run went away": "运行所属的主机已停止",
+    "the runner failed": "运行器失败",
+    "the run was stopped": "运行被停止",
+    "the run ended without any output": "运行结束时没有任何输出",
+    "the run did not end in time": "运行没有按时结束",
+    "the worker ended while the run was active": "工作进程在运行期间结束",
+    "the worker broke the protocol": "工作进程违反了协议",
+    "no worker was available": "没有可用的工作进程",
     "the run has ended meanwhile": "运行在此期间已结束",
     "the conversation is busy": "会话正忙",
     "try again when its run has ended": "等它的运行结束后再试",
@@ -87,6 +97,19 @@ HOST: Final = {
     "`bollard workspaces` lists them": "`bollard workspaces` 会列出它们",
     "there is no file {file}": "没有文件 {file}",
     "name an archive that exists": "请给出存在的归档文件",
+    # --- 设置 ---
+    "there is no setting {name}": "没有设置项 {name}",
+    "the settings are {names}": "设置项有 {names}",
+    "use a number from {least} to {most}": "请用 {least} 到 {most} 之间的数",
+    "use seconds from {least} to {most}": "请用 {least} 到 {most} 之间的秒数",
+    "use days from {least} to {most}": "请用 {least} 到 {most} 之间的天数",
+    "use one of {names}": "请用其中之一：{names}",
+    "{file} cannot be read: {problem}": "无法读取 {file}：{problem}",
+    "correct it, or move it away": "请改正它，或把它移走",
+    "see docs/reference/settings.md": "请参阅 docs/reference/settings.md",
+    "the database is not a PostgreSQL URL": "数据库不是 PostgreSQL 的地址",
+    "use postgresql://user@host/name, or leave it empty": "请写成 postgresql://user@host/name，或留空",
+    # --- 归档 ---
     "{place} is not empty": "{place} 不是空的",
     "restore into a directory that is new or empty": "请恢复到新的或空的目录",
     "{place} holds no database": "{place} 中没有数据库",
@@ -230,4 +253,45 @@ CODES: Final = {
     "worker_unavailable": "工作进程不可用",
     "consent_needed": "需要同意",
     "plugin_unusable": "插件无法使用",
+    "malformed_request": "不是有效的 HTTP 请求",
+    "request_timeout": "请求来得太慢",
+    "head_too_large": "请求头过大",
+    "method_not_allowed": "此处不支持该方法",
+    "range_not_satisfiable": "所求范围内没有内容",
+    "upgrade_required": "此处需要 WebSocket",
+    "audit_unavailable": "无法写入审计日志，因此没有执行",
+    "fenced": "该运行已不属于这台主机",
+    "runtime_error": "主机出错",
+}
+ADVICE: Final = {
+    "not_found": "请检查名称和 id",
+    "invalid_argument": "请改正后再试",
+    "payload_too_large": "请少发送一些",
+    "unsupported_media_type": "请换一种内容类型",
+    "conflict": "请查看现状后再试",
+    "precondition_failed": "请重新读取后再修改",
+    "idempotency_mismatch": "请为另一个请求使用新的 Idempotency-Key",
+    "unauthenticated": "请用 `bollard login` 登录，或给出令牌",
+    "unauthorized": "请向管理员申请权限",
+    "forbidden_origin": "请在设置 origins 中写明该来源",
+    "forbidden_host": "请在设置 allowed_hosts 中写明该主机名",
+    "budget_exceeded": "请稍后再试，或提高预算",
+    "rate_limited": "请稍候再试，或降低频率",
+    "too_many_connections": "请稍候再试，或减少连接",
+    "draining": "请稍后再试，或使用另一台主机",
+    "storage_full": "请清理磁盘空间",
+    "storage_unavailable": "请查看磁盘或数据库，然后再试",
+    "knowledge_unavailable": "请稍后再试",
+    "worker_unavailable": "请稍后再试，或用 `bollard plugin list` 查看插件",
+    "consent_needed": "请查看它要求的权限，再决定是否同意",
+    "plugin_unusable": "请用 `bollard plugin check` 检查插件",
+    "malformed_request": "请按 RFC 9112 发送 HTTP/1.1",
+    "request_timeout": "请检查网络后再试",
+    "head_too_large": "请缩短请求头和地址",
+    "method_not_allowed": "请换一种方法",
+    "range_not_satisfiable": "请换一个范围",
+    "upgrade_required": "请以 WebSocket 连接",
+    "audit_unavailable": "请查看主机的磁盘或数据库，然后再试",
+    "fenced": "请重新读取运行的状态",
+    "runtime_error": "请查看主机的日志",
 }
