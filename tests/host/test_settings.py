@@ -56,6 +56,28 @@ def test_a_setting_that_cannot_work_is_refused_by_name(tmp_path: Path, overrides
     assert refusal.value.hint
 
 
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("[host]\nport = 1", "host"),
+        ("data = 3", "data"),
+        ('data = ""', "data"),
+        ("database = true", "database"),
+        ("port = true", "port"),
+        ("workers = 1.9", "workers"),
+        ("grace_s = true", "grace_s"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_and_not_read_as_something_else(
+    tmp_path: Path, line: str, field: str
+) -> None:
+    (tmp_path / "bollard.toml").write_text(line, encoding="utf-8")
+    with pytest.raises(SettingsError) as refusal:
+        read_settings({}, tmp_path, {})
+    assert refusal.value.details["field"] == field
+    assert refusal.value.message.startswith(f"{field} is ")
+
+
 @pytest.mark.parametrize("content", [b"port = ", b"\xff\xfe", b"port = 1\nport = 2"])
 def test_a_file_that_cannot_be_read_is_refused_with_a_hint(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bollard.toml").write_bytes(content)

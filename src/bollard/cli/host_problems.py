@@ -10,7 +10,7 @@ def problem_of(error: HostError) -> HostProblem | UsageProblem:
     """What the host says as the command line says it."""
     field = error.details.get("field")
     match error.code, field:
-        case "settings", "host":
+        case "settings", "host" if "exposed" in error.details:
             return UsageProblem("error.public", "hint.public")
         case "settings", _:
             return UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint)

@@ -75,6 +75,7 @@ def check_exposure(
             hint="give a certificate (--tls-cert and --tls-key), or, behind a proxy that speaks TLS, say where "
             "browsers find it: origins=https://bollard.example.org; or bind to 127.0.0.1",
             field="host",
+            exposed=host,
         )
 
 

@@ -1,5 +1,6 @@
 """The host's settings: one frozen value, read once from the environment (`BOLLARD_*`), then `bollard.toml`."""
 
+import operator
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -244,14 +245,14 @@ def _converted(name: str, value: Any) -> Any:
     try:
         match name:
             case "data":
-                return Path(value)
+                return Path(_written(value))
             case _ if name in _NUMBERS:
-                return int(value)
+                return int(value if isinstance(value, str) else operator.index(_no_switch(value)))
             case _ if name in _LISTS:
                 parts = value.split(",") if isinstance(value, str) else value
                 return tuple(str(part).strip() for part in parts if str(part).strip())
             case "grace_s" | "otel_ratio" | "archive_days" | "artifact_days" | "cost_per_day":
-                return float(value)
+                return float(_no_switch(value))
             case "builtin_plugins" | "access_log" | "metrics_open":
                 return value if isinstance(value, bool) else _SWITCH[str(value).lower()]
             case "plugins":
@@ -260,9 +261,23 @@ def _converted(name: str, value: Any) -> Any:
             case "retention":
                 return _days_by_kind(value)
             case _:
-                return str(value)
+                return value if value == "" else _written(value)
     except (TypeError, ValueError, KeyError) as error:
         raise SettingsError(f"{name} is {value!r}", hint="see docs/reference/settings.md", field=name) from error
+
+
+def _written(value: Any) -> str:
+    """A word or a path that somebody wrote down: no table, no number, and not nothing, which would stand for here."""
+    if not isinstance(value, str | Path) or not str(value):
+        raise TypeError("neither a word nor a path")
+    return str(value)
+
+
+def _no_switch(value: Any) -> Any:
+    """Python takes `true` for a number."""
+    if isinstance(value, bool):
+        raise TypeError("no number")
+    return value
 
 
 def _days_by_kind(value: Any) -> tuple[tuple[str, float], ...]:
