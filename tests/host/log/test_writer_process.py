@@ -56,6 +56,19 @@ async def desks(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
         desk.store.close()
 
 
+async def test_a_signal_to_everybody_while_it_loads_does_not_end_it(tmp_path: Path, scribe: Any) -> None:
+    desk = Desk(tmp_path)
+    desk.process.spawn()
+    assert desk.process.pid is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(desk.process.pid, number)
+    async with asyncio.timeout(PATIENCE_S):
+        await desk.journal.start()
+    assert await desk.journal.commit(Entry(records=[scribe.note()])) == Committed()
+    await desk.journal.close()
+    desk.store.close()
+
+
 async def test_what_is_told_is_on_disk_in_order_and_chained(desks: Any, scribe: Any) -> None:
     desk = await desks()
     waits = [desk.journal.commit(Entry(records=[scribe.note(n=n)])) for n in range(200)]

@@ -5,12 +5,14 @@ told to stop: what was not confirmed may or may not be on disk, and the next sta
 """
 
 import asyncio
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Final
 
@@ -44,8 +46,20 @@ __all__ = ["WriterProcess"]
 
 _MODULE: Final = "bollard.host.log.journal_process"
 _READ_BYTES: Final = 1 << 16
+_NOT_FOR_IT: Final = (signal.SIGINT, signal.SIGTERM)
 _AHEAD: Final = 2
 """Sends that the writer may not have answered: one that it commits, one that waits for it. More would only wake it."""
+
+
+@contextlib.contextmanager
+def _no_signals() -> Generator[None]:
+    """A process that is started meanwhile is born deaf: until it has loaded, a Ctrl-C or a service manager's signal to
+    all of ours would end it, and the host would take that for a loss. Those to the host wait until afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_IT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class WriterProcess:
@@ -81,7 +95,7 @@ class WriterProcess:
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         environment = {**os.environ, HOST_PID_VARIABLE: str(os.getpid())}
-        with theirs:
+        with theirs, _no_signals():
             self._process = subprocess.Popen(  # noqa: S603 -- our own module
                 [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
