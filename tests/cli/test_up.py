@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.cli.conftest import BOLLARD, environment
 
 
 def test_the_first_start_prints_the_token_once_and_keeps_it_for_this_user(new_host, bollard) -> None:
@@ -94,6 +95,14 @@ def test_a_port_that_is_taken_costs_nothing(bollard, tmp_path) -> None:
         f"bollard: port {port} is taken\nhint: stop what listens there, or choose another port with --port\n"
     )
     assert not (tmp_path / "d/bollard.db").exists()
+
+
+def test_a_disk_without_room_for_a_line_is_one_sentence(tmp_path) -> None:
+    """A limit of 0 bytes for each file stands for a disk that is full."""
+    command = ["sh", "-c", 'ulimit -f 0; exec "$0" up --data "$1"', BOLLARD, str(tmp_path / "data")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"bollard: {tmp_path / 'data'} cannot be written: ")
 
 
 def test_two_hosts_cannot_share_a_data_directory(host, bollard) -> None:

@@ -31,8 +31,12 @@ class DataLock:
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "?"
             os.close(descriptor)
             raise UsageProblem("error.data_busy", "hint.data_busy", path=data, pid=holder) from error
-        os.truncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        try:
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        except OSError as error:  # a full disk: there was room for the name of the file and not for a line in it
+            os.close(descriptor)
+            raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error
         return cls(descriptor)
 
     def close(self) -> None:
