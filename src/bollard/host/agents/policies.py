@@ -4,10 +4,10 @@ Only values. Compiling them into a grant, judging a message and delivering an an
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, get_args
 
-import msgspec
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bollard.host.agents.names import ActorPattern, ForeignId
@@ -90,7 +90,8 @@ Permissions = Annotated[dict[str, tuple[str, ...]], AfterValidator(_known_operat
 _STRICT: Final = ConfigDict(extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
-class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRule:
     """Of one kind of resource: what is added to the configuration's choice, and what the choice is cut down to."""
 
     __pydantic_config__ = _STRICT
@@ -100,19 +101,21 @@ class ResourceRule(msgspec.Struct, frozen=True, kw_only=True):
     """`None` cuts nothing; an empty list leaves nothing."""
 
 
-class AccessPolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessPolicy:
     """What runs of the agent may reach. Empty means nothing."""
 
     __pydantic_config__ = _STRICT
 
-    permissions: Permissions = msgspec.field(default_factory=dict[str, tuple[str, ...]])
+    permissions: Permissions = field(default_factory=dict[str, tuple[str, ...]])
     """Operations by family. The manifest's permissions limit them."""
-    resources: dict[ResourceKind, ResourceRule] = msgspec.field(default_factory=dict[ResourceKind, ResourceRule])
+    resources: dict[ResourceKind, ResourceRule] = field(default_factory=dict[ResourceKind, ResourceRule])
     conversations: Ids = ()
     """Other conversations whose history may be read."""
 
 
-class StatePolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePolicy:
     """Which state the agent keeps."""
 
     __pydantic_config__ = _STRICT
@@ -121,7 +124,8 @@ class StatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[StateScope, ...] = ("conversation", "actor")
 
 
-class DeliveryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryPolicy:
     """How answers go out."""
 
     __pydantic_config__ = _STRICT
@@ -133,7 +137,8 @@ class DeliveryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_message_size: Annotated[Int, Field(ge=1, le=limits.RESULT_BYTES)] | None = None
 
 
-class ConcurrencyPolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrencyPolicy:
     """What happens to a message that arrives while a run of its conversation is active."""
 
     __pydantic_config__ = _STRICT
@@ -142,7 +147,8 @@ class ConcurrencyPolicy(msgspec.Struct, frozen=True, kw_only=True):
     steer_from: Literal["same_actor", "conversation"] = "same_actor"
 
 
-class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalPolicy:
     """When people are asked before something is done."""
 
     __pydantic_config__ = _STRICT
@@ -154,7 +160,8 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the one who says yes must be another than the one for whom the run acts."""
 
 
-class Spending(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
     """How much calls may cost together. `None` is no limit."""
 
     __pydantic_config__ = _STRICT
@@ -167,7 +174,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """Of all calls, those side by side too."""
 
 
-class BudgetPolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPolicy:
     """How much of it there may be. `None` is no limit of this agent's own."""
 
     __pydantic_config__ = _STRICT
@@ -184,7 +192,8 @@ class BudgetPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The same of all runs for one actor."""
 
 
-class GatePolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatePolicy:
     """Who may talk to the agent, and how often."""
 
     __pydantic_config__ = _STRICT
@@ -197,7 +206,8 @@ class GatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     burst: Count | None = None
 
 
-class AudienceRule(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudienceRule:
     """Who may do one thing with the agent's runs."""
 
     __pydantic_config__ = _STRICT
@@ -207,30 +217,32 @@ class AudienceRule(msgspec.Struct, frozen=True, kw_only=True):
     """`type:id` or `type:*`, `user:ann` for a user wherever they speak, `role:member` for members and above."""
 
 
-class AudiencePolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudiencePolicy:
     """Who may steer and stop, see and approve. Talking has its gate. Whoever may change the agent is bound by none of
     it: they could change the rule."""
 
     __pydantic_config__ = _STRICT
 
-    steer: AudienceRule = msgspec.field(default_factory=lambda: AudienceRule(who="participants"))
-    see: AudienceRule = msgspec.field(default_factory=lambda: AudienceRule(who="everyone"))
-    approve: AudienceRule = msgspec.field(default_factory=lambda: AudienceRule(who="participants"))
+    steer: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
+    see: AudienceRule = field(default_factory=lambda: AudienceRule(who="everyone"))
+    approve: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
 
 
-class AgentPolicy(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPolicy:
     """Everything that people decide about an agent beside its configuration."""
 
     __pydantic_config__ = _STRICT
 
-    access: AccessPolicy = msgspec.field(default_factory=AccessPolicy)
-    state: StatePolicy = msgspec.field(default_factory=StatePolicy)
-    delivery: DeliveryPolicy = msgspec.field(default_factory=DeliveryPolicy)
-    concurrency: ConcurrencyPolicy = msgspec.field(default_factory=ConcurrencyPolicy)
-    approval: ApprovalPolicy = msgspec.field(default_factory=ApprovalPolicy)
-    budget: BudgetPolicy = msgspec.field(default_factory=BudgetPolicy)
-    gate: GatePolicy = msgspec.field(default_factory=GatePolicy)
-    audience: AudiencePolicy = msgspec.field(default_factory=AudiencePolicy)
+    access: AccessPolicy = field(default_factory=AccessPolicy)
+    state: StatePolicy = field(default_factory=StatePolicy)
+    delivery: DeliveryPolicy = field(default_factory=DeliveryPolicy)
+    concurrency: ConcurrencyPolicy = field(default_factory=ConcurrencyPolicy)
+    approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
+    budget: BudgetPolicy = field(default_factory=BudgetPolicy)
+    gate: GatePolicy = field(default_factory=GatePolicy)
+    audience: AudiencePolicy = field(default_factory=AudiencePolicy)
 
 
 _policies: Final = TypeAdapter(AgentPolicy)
