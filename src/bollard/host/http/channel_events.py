@@ -4,9 +4,9 @@ A program says what happened and where to answer. It chooses no agent: the bindi
 the source is the channel; and whoever it names is somebody of the channel, `room:ann`, never a user of the workspace.
 """
 
-from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from bollard.host.channels.saving import ChannelConfig

@@ -124,7 +124,7 @@ class Incoming:
         except (OSError, InvalidRequest) as error:
             _log.warning("a document that was brought back cannot be used", file=file.name, problem=str(error))
             return None
-        return replace(found, document=replace(found.document, content=content))
+        return replace(found, document=msgspec.structs.replace(found.document, content=content))
 
     @staticmethod
     def remove(file: Path) -> None:

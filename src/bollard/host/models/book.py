@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+import msgspec
+
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.log.saved_changes import SavedChanges
 from bollard.host.log.shelf import Saved, Shelf
@@ -87,7 +89,7 @@ class ModelBook:
         """The model of this id; `default` is the one that it stands for, under its own name."""
         if model_id == DEFAULT:
             meant = self.default(workspace)
-            return replace(meant, spec=replace(meant.spec, model_id=DEFAULT), alias_of=meant.model_id)
+            return replace(meant, spec=msgspec.structs.replace(meant.spec, model_id=DEFAULT), alias_of=meant.model_id)
         if model_id in self._fixed:
             return self._fixed[model_id]
         saved = self._shelf.get(workspace, model_id)
