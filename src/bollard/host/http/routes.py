@@ -150,7 +150,7 @@ class Api:
         pages, tickets = Pages(cursor_secret), TicketBook(clock)
         payloads = Payloads(blobs, event_bytes)
         taking = EventTaking(core.intake, payloads, store, clock, core.terms)
-        outside = ExternalRuns(cursor_secret, clock)
+        outside = ExternalRuns(cursor_secret, clock, live)
         external = ExternalExecution(runs=outside, live=live, store=store, rows=rows, hidden=hidden)
         run_control = RunControl(store, live)
         attachments = Attachments(ArtifactReach(store, clock), core.intake.known)

@@ -5,6 +5,7 @@ nothing; appending something else under the same number is refused.
 """
 
 import hashlib
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,7 +21,7 @@ __all__ = ["ExternalResult", "ExternalRuns"]
 
 _PURPOSE = "run-token"
 _MARGIN_S = 60.0
-"""Time beyond the run's deadline for which its token is still read, so that a late answer is told why."""
+"""Time beyond the run's deadline for which its token is still read at least, so that a late answer is told why."""
 
 
 class ExternalResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,10 @@ class _Appended:
 class ExternalRuns:
     """The external runs that are live here."""
 
-    def __init__(self, secret: bytes, clock: Clock) -> None:
+    def __init__(self, secret: bytes, clock: Clock, live: Container[str]) -> None:
+        """`live` are the runs that go on here: their tokens are good whatever the clock on the wall says, since only
+        the time in which a run is active counts toward its deadline."""
+        self._live = live
         self._secret = hashlib.sha256(b"bollard-run-token\0" + secret).digest()
         self._clock = clock
         self._appended: dict[str, _Appended] = {}
@@ -63,7 +67,9 @@ class ExternalRuns:
         except BadCursor:
             return None
         match place:
-            case [int() as expires_ms, _, str() as workspace] if expires_ms > self._clock.now_ms():
+            case [int() as expires_ms, _, str() as workspace] if (
+                run_id in self._live or expires_ms > self._clock.now_ms()
+            ):
                 return workspace
             case _:
                 return None

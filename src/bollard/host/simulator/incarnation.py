@@ -80,7 +80,7 @@ class Incarnation:
             ids=_SeededIds(self.dice),
         )
         self.control = RunControl(store, self.core.dispatcher.live)
-        self.external = ExternalRuns(b"simulated", clock)
+        self.external = ExternalRuns(b"simulated", clock, self.core.dispatcher.live)
         await self.journal.start()
         self.background = [self._loop.create_task(self.core.takeover.run()), self._loop.create_task(self._sweep())]
         self.background.append(self._loop.create_task(self._discover(agents)))

@@ -1,0 +1,27 @@
+"""Tokens of external runs: good for one run, as long as that goes on."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bollard.host.runs.external import ExternalRuns
+from bollard.host.store.memory import MemoryStore
+
+Stages = Callable[..., Awaitable[Any]]
+DAY_S = 86_400.0
+
+
+async def test_a_token_is_good_while_its_run_goes_on_whatever_the_clock_on_the_wall_says(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
+    stage = await stages(memory_store)
+    accepted = await stage.intake.accept(stage.event("hello"), "default", "parrot", external=True)
+    live = stage.dispatcher.live
+    external = ExternalRuns(b"secret", stage.clock, live)
+    token = external.issue(live[accepted.run_id])
+    stage.clock.jump(DAY_S)
+    assert external.workspace_of(token, accepted.run_id) == "default"
+    assert external.workspace_of(token, "run_of_somebody_else") is None
+    await external.finalize(live[accepted.run_id], "run.completed", {"finish_reason": "end"})
+    assert external.workspace_of(token, accepted.run_id) is None, "it ended, and the token expired long ago"
+    stage.clock.jump(-DAY_S)
+    assert external.workspace_of(token, accepted.run_id) == "default", "who is late is told why"
