@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import uvicorn
-from tests.changing import replace
+from msgspec.structs import replace
 
 from bollard.cli.http_server import HttpServer
 from bollard.host.app import Host

@@ -3,11 +3,10 @@
 Knows contexts, configuration and the transcript. The worker and its channel are `workerlink`'s business.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
-
-from msgspec.structs import replace
 
 from bollard import __version__
 from bollard.cli.errors import UsageProblem
@@ -89,7 +88,7 @@ class Stage:
         )
         offered: dict[str, Any] = self.host.world.tools.offered
         for tool in tools:  # a forwarding function has no schema; the plugin's own description does
-            offered[tool.name] = replace(offered[tool.name], definition=tool)
+            offered[tool.name] = dataclasses.replace(offered[tool.name], definition=tool)
 
     def open(self, text: str | None, event_type: str) -> RunLedger:
         """Begin a run; the ledger's context is the one to send."""
