@@ -95,12 +95,12 @@ class RunReader:
     ) -> AsyncGenerator[list[StreamRecord]]:
         """What comes behind `last` while the reader keeps up. An empty batch says that nothing came for a while.
 
-        The first batch may wait `gather_s` for company: a run that has just been created is about to say something.
+        A first batch in which the runner has not spoken yet may wait `gather_s` for company: it is about to.
         """
         try:
             while True:
                 records = await subscription.take(KEEP_ALIVE_S)
-                if gather_s and not subscription.over:
+                if gather_s and not subscription.over and all(map(_is_of_host, records)):
                     records += await subscription.take(gather_s)
                 gather_s = 0.0
                 if records and records[0].seq <= last:
@@ -186,6 +186,11 @@ class RunReader:
         if len(delta_rows) == REPLAY_PAGE or _size(delta_rows) >= REPLAY_PAGE_BYTES:
             records = [record for record in records if record.seq < delta_rows[-1].last_seq]
         return list(merge(records, deltas, key=lambda record: record.seq))
+
+
+def _is_of_host(record: StreamRecord) -> bool:
+    """Whether it says how the run is, and nothing that its runner said."""
+    return record.type.startswith("run.")
 
 
 def _bytes_of(rows: list[RecordRow]) -> int:
