@@ -249,6 +249,25 @@ async def test_a_cursor_behind_the_end_of_a_live_run_gets_a_gap_and_then_what_co
     await held.aclose()
 
 
+async def test_a_first_batch_waits_for_company_until_the_runner_has_spoken(ledgers: Any) -> None:
+    ledger = await ledgers()
+    _, said = ledger.make("dd")
+    speaking, silent = ledger.hub.subscribe("run_1"), ledger.hub.subscribe("run_1")
+    batches = [RunReader.follow("run_1", each, 0, gather_s=3600.0) for each in (speaking, silent)]
+    async with asyncio.timeout(120):
+        speaking.offer([*ledger.records, *said])
+        assert await anext(batches[0]) == [*ledger.records, *said]
+        silent.offer(ledger.records)
+        waiting = asyncio.ensure_future(anext(batches[1]))
+        for _ in range(9):  # it takes what is there
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        silent.offer(said)
+        assert await waiting == [*ledger.records, *said]
+    for each in batches:
+        await each.aclose()
+
+
 async def test_deltas_are_read_in_pages_of_some_size(ledgers: Any) -> None:
     ledger = await ledgers()
     for number in range(40):

@@ -190,7 +190,7 @@ class RunReader:
 
 def _is_of_host(record: StreamRecord) -> bool:
     """Whether it says how the run is, and nothing that its runner said."""
-    return record.type.startswith("run.")
+    return record.type.startswith(("run.", "grant."))
 
 
 def _bytes_of(rows: list[RecordRow]) -> int:
