@@ -5,6 +5,7 @@ The writer holds the write lock from `begin` on. Another process that holds it i
 
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
@@ -34,7 +35,9 @@ READ_WAIT_S: Final = 5.0
 CACHE_KIB: Final = 8192
 """Pages that the writer keeps in memory."""
 CHECKPOINT_BYTES: Final = 8 << 20
-"""Write-ahead log after which it is copied into the database."""
+"""Write-ahead log after which it is copied into the database; on a small disk, a part of what is free."""
+CHECKPOINT_PART: Final = 8
+"""That log must not be what fills the disk: it takes as much room as it once had until the host stops."""
 WAL_PAUSE_S: Final = 0.01
 """Time between two tries to turn the write-ahead log on while another program does."""
 
@@ -230,7 +233,8 @@ class SqliteDatabase:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
-            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_BYTES // page_bytes}")
+            room = min(CHECKPOINT_BYTES, shutil.disk_usage(self._path.parent).free // CHECKPOINT_PART)
+            connection.execute(f"PRAGMA wal_autocheckpoint = {max(room // page_bytes, 1)}")
             if self._max_pages is not None:
                 connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
         except BaseException:
