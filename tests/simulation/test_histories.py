@@ -66,7 +66,9 @@ REPAIRS: dict[str, tuple[int, Callable[[pytest.MonkeyPatch], None]]] = {
     "a run that is about to begin is given no more than it may hold": (20, _no_count_before_the_beginning),
     "a run that is stopped while it waits for its agent says that somebody asked for it": (3, _no_reason_of_a_stop),
 }
-"""Seeds that are red without a repair, and what takes it away. Where the generator changes, another one may be."""
+"""Seeds that were red without a repair, and what takes it away. Where anything changes that histories are made of, it
+may be another one: then the first of many are tried."""
+TRIED = 300
 
 KINDS = [
     *("accepted", "known again", "client gone", "crash at a time", "crash in a trap", "disk full", "purge", "gap"),
@@ -113,11 +115,11 @@ def test_every_kind_of_thing_happens_in_the_histories() -> None:
 
 
 @pytest.mark.parametrize("repair", REPAIRS)
-def test_a_seed_that_is_red_without_a_repair_is_green_with_it(repair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_is_red_without_a_repair(repair: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seed, take_away = REPAIRS[repair]
     assert not simulate(seed).problems
     take_away(monkeypatch)
-    assert simulate(seed).problems, "this seed does not meet it any more: look for another"
+    assert any(simulate(each).problems for each in (seed, *range(TRIED))), "no history meets it any more"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -80,7 +80,7 @@ class RunReader:
             if fresh := [record for record in tail if record.seq > last]:
                 last = fresh[-1].seq
                 yield fresh
-            if live is None and not await self._is_unfinished(run_id):
+            if not await self._is_unfinished(run_id):  # also where its owner has not left yet
                 async for batch in self._replay(run_id, last, None):  # it may have ended behind the last page
                     yield batch
                 return
