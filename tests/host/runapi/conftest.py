@@ -34,6 +34,7 @@ from bollard.host.runs.event import NewEvent, RawPayload
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live import LiveRun, RunPorts
+from bollard.host.runs.runner_output import RunnerOutput
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.host.store.blobs import BlobStore
@@ -233,7 +234,7 @@ class House:
         assert await run.written()
 
     def result(self, run: LiveRun, kind: str, data: JsonObject) -> None:
-        run.result(
+        RunnerOutput(run).result(
             WorkerResult(
                 run_id=run.facts.run_id,
                 type=kind,

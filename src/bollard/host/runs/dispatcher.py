@@ -26,6 +26,7 @@ from bollard.host.runs.live import ApiOfRuns, LiveRun, RunPorts
 from bollard.host.runs.machine import Ending, RunState
 from bollard.host.runs.opening import Opening
 from bollard.host.runs.overstay import see_out
+from bollard.host.runs.runner_output import RunnerOutput
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.telemetry.counts import RunCounts
@@ -218,7 +219,7 @@ class Dispatcher:
 
     def _start_on(self, live: LiveRun, pool: WorkerPool, slot: RunSlot) -> None:
         def start(run: LiveRun) -> None:
-            run.attach(slot.start_run(run.facts.run_id, run.request, run), slot.touch)
+            run.attach(slot.start_run(run.facts.run_id, run.request, RunnerOutput(run)), slot.touch)
             run.request = {}
 
         if live.facts.run_id not in self._live or live.ending:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from bollard.host.runs.live import LiveRun
 from bollard.host.runs.overstay import see_out
+from bollard.host.runs.runner_output import RunnerOutput
 from bollard.host.workers.boundary import RunSlot, WorkerPool
 from bollard.protocol import JsonObject
 from bollard.wire import Delta, RunCall, RunEnd, RunSink, Strike, WorkerResult
@@ -17,7 +18,7 @@ __all__ = ["EarlyStart"]
 
 
 class EarlyStart:
-    """Implements `Flushable` until the run is on disk. How much it keeps is bounded by the run's window (§11)."""
+    """Implements `RunSink` until the run is on disk. How much it keeps is bounded by the run's window (§11)."""
 
     def __init__(self, pool: WorkerPool, slot: RunSlot, run_id: str, request: JsonObject) -> None:
         """Raises `WireError` when the worker is gone."""
@@ -31,13 +32,14 @@ class EarlyStart:
     def give_to(self, run: LiveRun) -> None:
         """The run is on disk: whatever comes now is told to it."""
         run.attach(self._run, self.slot.touch)
-        self._run.lead_to(run)
+        self._run.lead_to(RunnerOutput(run))
 
     def tell(self, run: LiveRun) -> None:
         """What came before, in its order."""
         kept, self._kept = self._kept, []
+        output = RunnerOutput(run)
         for told in kept:
-            told(run)
+            told(output)
 
     def drop(self) -> None:
         """There will be no such run."""
@@ -51,7 +53,7 @@ class EarlyStart:
         if not self._dropped:
             self._kept.append(told)
 
-    # --- what the worker sends (Flushable) ---
+    # --- what the worker sends (RunSink) ---
 
     def delta(self, delta: Delta, size: int) -> None:
         self._keep(lambda sink: sink.delta(delta, size))
@@ -80,6 +82,3 @@ class EarlyStart:
 
     def ended(self, end: RunEnd) -> None:
         self._keep(lambda sink: sink.ended(end))
-
-    def flush(self) -> None:
-        """Nothing is written before the run is."""

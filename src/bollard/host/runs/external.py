@@ -13,6 +13,7 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest
 from bollard.host.runs.live import LiveRun
+from bollard.host.runs.runner_output import RunnerOutput
 from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue
 from bollard.trust import BadCursor, canonical_sha256, open_cursor, seal_cursor
 from bollard.wire import WorkerResult
@@ -80,9 +81,10 @@ class ExternalRuns:
         """On disk when it returns the newest number. What it was given before may be among them."""
         self._refuse_foreign(run)
         appended = self._appended.setdefault(run.facts.run_id, _Appended())
+        output = RunnerOutput(run)
         for result in _fresh(appended, results):  # all are checked before any has an effect
             appended.digests.append(_digest(result))
-            run.result(
+            output.result(
                 WorkerResult(run.facts.run_id, result.type, result.data, result.sequence, None, result.size_bytes)
             )
         run.flush()
@@ -95,7 +97,7 @@ class ExternalRuns:
         self._refuse_foreign(run)
         appended = self._appended.setdefault(run.facts.run_id, _Appended())
         if not run.ending:
-            run.result(WorkerResult(run.facts.run_id, kind, data, len(appended.digests) + 1, None, 0))
+            RunnerOutput(run).result(WorkerResult(run.facts.run_id, kind, data, len(appended.digests) + 1, None, 0))
             run.give_up("answered", "")
         await run.done
 

@@ -1,13 +1,13 @@
-"""One run that this host executes: hears what the worker sends, and what the host writes into it.
+"""One run that this host executes: what the host does with it and writes into it, and its end.
 
-It decides nothing about runs (`machine`, whose effects `course` carries out), validates payloads (`payloads`), and
-writes through its `recording` only.
+It decides nothing about runs (`machine`, whose effects `course` carries out), takes what the runner sends from its
+`RunnerOutput`, and writes through its `recording` only.
 Deltas are shown before their commit; everything else is on disk before anyone is told.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -23,7 +23,6 @@ from bollard.host.runs.api_call import ApiCall
 from bollard.host.runs.course import Course, CoursePorts
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.machine import EndCause, Ending, RunState
-from bollard.host.runs.payloads import judge_result, withheld_content
 from bollard.host.runs.recording import Recording, RecordingPorts
 from bollard.host.runs.scrubbing import RunScrubber
 from bollard.host.runs.turn import Landed, Turn
@@ -33,8 +32,8 @@ from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.trace_context import RunTrace
 from bollard.host.telemetry.tracer import OpenSpan
-from bollard.protocol import TERMINAL_TYPES, JsonObject
-from bollard.wire import Delta, HostRun, RunEnd, Strike, WorkerResult
+from bollard.protocol import JsonObject
+from bollard.wire import HostRun
 
 __all__ = ["ApiOfRuns", "LiveRun", "RunPorts"]
 
@@ -78,7 +77,7 @@ class RunPorts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveRun:
-    """The executor's side of one run. Implements `RunSink` of the wire."""
+    """The executor's side of one run."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class LiveRun:
         """Where it stands in its trace, once the dispatcher has said so."""
         self.span: OpenSpan | None = None
         """Its own span, where spans are kept."""
-        self._ports = ports
+        self.ports = ports
         self._loop = asyncio.get_running_loop()
         state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq, flow=facts.flow)
         self.course = Course(facts, state, self._course_ports())
@@ -122,7 +121,7 @@ class LiveRun:
             landed=self._landed, fenced=self.fenced, refused=self._not_written, impossible=self._never_written
         )
         scrub = RunScrubber(ports.redactor.scrubber(facts.workspace))
-        self._writer = TurnWriter(facts.run_id, epoch, ports.journal, ports.hub, hearing)
+        self.writer = TurnWriter(facts.run_id, epoch, ports.journal, ports.hub, hearing)
         telling = RecordingPorts(
             clock=ports.clock,
             terms=ports.terms,
@@ -130,7 +129,7 @@ class LiveRun:
             flow=lambda: (self.flow, self.course.state.flow),
             spoke=self._spoke,
         )
-        self._recording = Recording(facts, epoch, seq, self._writer, scrub, telling)
+        self.recording = Recording(facts, epoch, seq, self.writer, scrub, telling)
         self._touched: Callable[[LiveRun], None] | None = None
         self._store_refused = False
         self._active_at = self._silent_since = ports.clock.monotonic()
@@ -138,7 +137,7 @@ class LiveRun:
         self.done: asyncio.Future[None] = self._loop.create_future()
 
     def _course_ports(self) -> CoursePorts:
-        ports = self._ports
+        ports = self.ports
         return CoursePorts(
             act=lambda action: ports.api.called(self, action),
             overdue=lambda: self.cancel("runner.timeout"),
@@ -146,7 +145,7 @@ class LiveRun:
             misbehaved=lambda: ports.misbehaved(self),
             overstays=lambda: ports.overstays(self),
             closing=self._say_last,
-            record=self._record,
+            record=self.record,
             closed=self._close,
         )
 
@@ -169,7 +168,7 @@ class LiveRun:
     @property
     def place(self) -> tuple[int, int]:
         """Epoch and number of the newest record."""
-        return self.epoch, self._recording.seq
+        return self.epoch, self.recording.seq
 
     @property
     def left_s(self) -> float:
@@ -179,18 +178,18 @@ class LiveRun:
     @property
     def disk_full(self) -> bool:
         """Whether the journal found the disk full, so that nothing should begin."""
-        return self._ports.journal.full
+        return self.ports.journal.full
 
     def uncommitted(self) -> list[StreamRecord]:
         """What readers have seen of this run that is not on disk yet."""
-        return self._writer.uncommitted()
+        return self.writer.uncommitted()
 
     def begin(self, start: Starter, said: Starter | None = None) -> None:
         """The run is on disk and has a worker: write down that it began, and then what it `said` before it was."""
         if self.course.ending:
             return
         start(self)
-        self._record("run.started", {}, pressing=False)
+        self.record("run.started", {}, pressing=False)
         if said is not None:
             said(self)
         self.flush()
@@ -202,13 +201,13 @@ class LiveRun:
     def cancel(self, reason: str, *, superseded: bool = False) -> None:
         """Stop the run for a reason that is a failure code. Later reasons change nothing."""
         if self.course.state.cancel is None and not self.course.ending:
-            self._record("run.cancelled", {"reason": reason, "superseded": True} if superseded else {"reason": reason})
+            self.record("run.cancelled", {"reason": reason, "superseded": True} if superseded else {"reason": reason})
             self.flush()
 
     def fenced(self) -> None:
         """Another owner has the run: stop the worker, write nothing."""
         self.course.forsake()
-        self._writer.forsake()
+        self.writer.forsake()
         self._release()
 
     def give_up(self, cause: EndCause, detail: str) -> None:
@@ -226,7 +225,7 @@ class LiveRun:
         """It is about to read what brings these bits along. The next record says so, before anything that follows."""
         self.flow |= flow
 
-    # --- what the host writes into the run ---
+    # --- what is asked, and what the host writes into the run ---
 
     def note(
         self,
@@ -244,9 +243,9 @@ class LiveRun:
         """
         if self.course.ending:
             return False
-        self._touch()
-        self._recording.observe(kind, data, expects, pressing=pressing)
-        turn = self._writer.turn
+        self.touch()
+        self.recording.observe(kind, data, expects, pressing=pressing)
+        turn = self.writer.turn
         if blob is not None:
             turn.blobs.append(blob)
             turn.size += len(blob)
@@ -254,6 +253,11 @@ class LiveRun:
             turn.waiters.append((landed, None if expects is None else len(turn.expects) - 1))
         self.flush()
         return True
+
+    def called(self, call: ApiCall) -> None:
+        """Something is asked in the run's name."""
+        self.touch()
+        self.ports.api.called(self, call)
 
     def say_limited(self) -> None:
         """How many calls in a row came too fast. The first of them has a record of its own."""
@@ -263,16 +267,16 @@ class LiveRun:
 
     def withholds(self, content: bytes) -> bool:
         """Whether a content has a secret of the workspace in it, and must not be kept."""
-        return self._recording.withholds(content)
+        return self.recording.withholds(content)
 
     @property
     def secret_bytes(self) -> int:
         """How much before a piece of a content may be the beginning of a secret that the piece completes."""
-        return self._recording.secret_bytes
+        return self.recording.secret_bytes
 
     async def written(self) -> bool:
         """Wait until everything that the run sent so far is on disk. False when it never will be."""
-        return await self._writer.written(over=self.done.done())
+        return await self.writer.written(over=self.done.done())
 
     def revoke(self, revoked: Revocation, by: str, landed: Landed) -> bool:
         """Narrow the grant: at once for every new call, and durable before anyone is told."""
@@ -285,91 +289,35 @@ class LiveRun:
             self.cancel("revoked")
         return True
 
-    # --- what the worker sends (RunSink) ---
-
-    def delta(self, delta: Delta, size: int) -> None:
-        if not self.course.ending:
-            self._touch()
-            self._recording.delta(delta, size)
-
-    def result(self, result: WorkerResult) -> None:
-        if self.course.ending:
-            return
-        result = self._recording.shown(result)
-        judged = judge_result(result, self.grant, self.revoked, self._ports.terms)
-        if judged.blob is not None and self.withholds(judged.blob):
-            judged = withheld_content(result)
-        if judged.type in TERMINAL_TYPES:
-            for told in tuple(self.lending):
-                told()
-        turn = self._touch()
-        if judged.delta is not None:
-            self._recording.piece(judged)
-        else:
-            self._recording.add(judged, result.sequence, judged.expects)
-            if judged.blob is not None:
-                turn.blobs.append(judged.blob)
-        turn.size += result.size_bytes
-        turn.source_seq = result.sequence
-        if judged.type == "action.requested":
-            self.course.actions.begin(result.data)
-
-    def gap(self, first: int, last: int) -> None:
-        self._record("result.gap", {"first": first, "last": last})
-
-    def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
-        reasons = {"late": "it came after the terminal result", "too_large": "it is larger than 1 MiB"}
-        self._record("result.rejected", {"sequence": sequence, "reason": why, "problem": reasons[why]})
-        turn = self._writer.turn
-        turn.source_seq = max(sequence, turn.source_seq)  # it took part in the window: its credit returns
-
-    def called(self, call: ApiCall) -> None:
-        self._touch()
-        self._ports.api.called(self, call)
-
-    def crowded(self, call: ApiCall, times: int) -> None:
-        self._ports.api.crowded(self, call, times)
-
-    def struck(self, strike: Strike) -> None:
-        self._record("result.rejected", {"reason": strike.fault, "problem": strike.detail, "strike": strike.count})
-        if strike.ends == "run":
-            self.course.conclude("broken", f"the worker broke the protocol {strike.count} times, last: {strike.detail}")
-
-    def ended(self, end: RunEnd) -> None:
-        state = self.course.state
-        if end.how == "answered" and state.cancel is not None and state.terminal is None:
-            self._ports.misbehaved(self)  # its grace is over and the runner still ignores its cancellation
-        self.give_up(end.how, end.reason or "")
-
     # --- turns ---
 
-    def _touch(self) -> Turn:
+    def touch(self) -> Turn:
         """Something arrived: be told when everything that came with it has."""
         if not self._awake:
             self._awake = True
-            self._active_at = self._ports.clock.monotonic()
+            self._active_at = self.ports.clock.monotonic()
             if self._touched is not None:
                 self._touched(self)
-        return self._writer.turn
+        return self.writer.turn
 
-    def _record(self, kind: str, data: JsonObject, *, pressing: bool = True) -> None:
+    def record(self, kind: str, data: JsonObject, *, pressing: bool = True) -> None:
         if self.course.state.over:
             return
-        self._touch()
-        self._recording.observe(kind, data, pressing=pressing)
+        self.touch()
+        self.recording.observe(kind, data, pressing=pressing)
 
     def _spoke(self) -> None:
         if self._silent_since:  # its first words
-            self._ports.counts.first_delta.observe(self._ports.clock.monotonic() - self._silent_since)
+            self.ports.counts.first_delta.observe(self.ports.clock.monotonic() - self._silent_since)
             self._silent_since = 0.0
 
     def flush(self) -> None:
         """What arrived together is complete: show what may be shown, and write it unless a commit is under way."""
         self._awake = False
-        self._recording.close_deltas()
+        self.recording.close_deltas()
         if self.course.state.crowded and not self.course.closing:
             self.cancel("runner.protocol")
-        self._writer.flush()
+        self.writer.flush()
 
     def _landed(self, turn: Turn) -> None:
         """A turn is on disk: the worker may send as much more, or the run is over."""
@@ -387,8 +335,8 @@ class LiveRun:
     def _never_written(self, error: HostError) -> None:
         """What is in memory is worth nothing: the worker stops, and the run ends as one whose host is gone."""
         self.course.forsake()
-        self._writer.forsake()
-        self._ports.unwritable(self, error)
+        self.writer.forsake()
+        self.ports.unwritable(self, error)
 
     def replaced(self, state: RunState) -> None:
         """It was ended by somebody else, and is over here; `state` is what became of it on disk."""
@@ -399,20 +347,20 @@ class LiveRun:
 
     def _say_last(self) -> None:
         """What was held back, and what became of whatever is under way."""
-        self._recording.say_rest()
-        self._recording.close_deltas()
+        self.recording.say_rest()
+        self.recording.close_deltas()
         self.say_limited()
         for told in tuple(self.closing):
             told()
 
     def _close(self) -> None:
-        self._writer.turn.last = True
+        self.writer.turn.last = True
         self.flush()
 
     def _release(self) -> None:
         self.course.release()
-        self._writer.close()
+        self.writer.close()
         if not self.done.done():
             self.done.set_result(None)
-            self._ports.hub.end(self.facts.run_id)
-            self._ports.released(self)
+            self.ports.hub.end(self.facts.run_id)
+            self.ports.released(self)

@@ -20,6 +20,7 @@ from bollard.wire import (
     HostEnd,
     HostRun,
     RemoteError,
+    RunSink,
     Strike,
     ToolRequest,
     WireError,
@@ -197,7 +198,7 @@ class ScriptedSlot:
     async def start(self) -> None:
         await self._end.initialize("simulated")
 
-    def start_run(self, run_id: str, request: JsonObject, sink: Flushable) -> HostRun:
+    def start_run(self, run_id: str, request: JsonObject, sink: RunSink) -> HostRun:
         return self._end.start_run_raw(run_id, request, sink)
 
     def touch(self, run: Flushable) -> None:

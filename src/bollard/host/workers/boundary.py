@@ -31,7 +31,7 @@ LineKind = Literal["log", "stdout", "stderr", "host"]
 """Who says a line: the plugin through its channel, one of its pipes, or the host about its workers."""
 
 
-class Flushable(RunSink, Protocol):
+class Flushable(Protocol):
     """A run that wants to know when everything that arrived together was told."""
 
     def flush(self) -> None: ...
@@ -40,7 +40,7 @@ class Flushable(RunSink, Protocol):
 class RunSlot(Protocol):
     """One worker."""
 
-    def start_run(self, run_id: str, request: JsonObject, sink: Flushable) -> HostRun:
+    def start_run(self, run_id: str, request: JsonObject, sink: RunSink) -> HostRun:
         """Raises `ChannelClosed` when the worker is gone."""
         ...
 

@@ -10,7 +10,7 @@ import structlog
 from bollard.host.workers.boundary import Flushable, WorkerLog
 from bollard.host.workers.masking import Mask
 from bollard.protocol import JsonObject, LogRecord, PluginIdentity, ToolAnswer, ToolCallParams
-from bollard.wire import HostEnd, HostRun, Strike
+from bollard.wire import HostEnd, HostRun, RunSink, Strike
 
 __all__ = ["ChannelSlot"]
 
@@ -57,7 +57,7 @@ class ChannelSlot(ABC):
             raise RuntimeError("the worker is not started")
         return self._end.peer.plugin
 
-    def start_run(self, run_id: str, request: JsonObject, sink: Flushable) -> HostRun:
+    def start_run(self, run_id: str, request: JsonObject, sink: RunSink) -> HostRun:
         """Raises `ChannelClosed` when the worker is gone."""
         if self._end is None:
             raise RuntimeError("the worker is not started")
