@@ -3,6 +3,7 @@ with that socket, or with the host."""
 
 import ctypes
 import gc
+import logging
 import os
 import signal
 import socket
@@ -28,6 +29,7 @@ def main(arguments: list[str]) -> int:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(host):
         return 1
+    logging.disable(logging.CRITICAL)  # libraries set up logging of their own
     gc.freeze()  # what is loaded by now stays
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
     with socket.socket(fileno=int(arguments[0])) as connection:

@@ -5,7 +5,6 @@ times as fast as cutting each text into the model's tokens, and finds a little b
 count nothing. All 256 numbers are used: halves and quarters of them were measured to find less.
 """
 
-import logging
 import pathlib
 import threading
 from collections.abc import Iterator, Sequence
@@ -84,8 +83,7 @@ def _groups(texts: list[list[str]]) -> Iterator[list[tuple[int, list[str]]]]:
 
 def _loaded() -> tuple[Any, Vectors]:
     """The tokenizer and the table of the model that lies inside the package."""
-    logging.disable(logging.CRITICAL)  # the package sets up logging of its own
-    import wordllama  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] -- after that
+    import wordllama  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] -- whoever finds by words needs none
 
     # The folder of the package is named as its cache: it looks for its own tokenizer in a folder that is not there.
     model: Any = wordllama.WordLlama.load(cache_dir=pathlib.Path(wordllama.__file__).parent, disable_download=True)
