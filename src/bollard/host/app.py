@@ -51,6 +51,7 @@ from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
 from bollard.host.settings import Settings
+from bollard.host.shutdown import Shutdown
 from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.boundary import Store
@@ -126,8 +127,6 @@ class Host:
             first_workspace=DEFAULT_WORKSPACE,
             redactor=self.redactor,
         )
-        self._tasks: list[asyncio.Task[None]] = []
-        self._drained = False
         self._ready = False
         self._operating = Operating(
             settings, self._clock, version=__version__, instance=self._incarnation, environment=self._environment
@@ -281,11 +280,26 @@ class Host:
         self._kept.abilities.mcp.start()
         self._library.start()
         await self._core.approvals.load(self._core.takeover.lost_are_ended)
-        self._tasks = [
+        tasks = [
             asyncio.create_task(self._core.takeover.run()),
             asyncio.create_task(self._delivery.run(self._core.takeover.lost_are_ended)),
             *self._housekeeping().start(),
         ]
+        self._shutdown = Shutdown(
+            core=self._core,
+            delivery=self._delivery,
+            kept=self._kept,
+            models=self._models,
+            library=self._library,
+            fleet=self.fleet,
+            budgets=self._kept_budgets,
+            journal=self._journal,
+            trail=self._trail,
+            store=self._store,
+            operating=self._operating,
+            grace_s=self.settings.grace_s,
+            tasks=tasks,
+        )
 
     def _front(self) -> Front:
         return Front(
@@ -317,49 +331,22 @@ class Host:
         )
 
     async def drain(self) -> None:
-        """Take nothing new, say so, let runs end within their grace, and tell who still reads. Requests are answered
-        meanwhile and afterwards."""
-        if not self._drained:
-            self._drained = True
-            await self._core.close(self.settings.grace_s)
+        """Take nothing new, and let runs end. Requests are answered meanwhile and afterwards."""
+        await self._shutdown.drain()
 
     async def stop(self) -> None:
-        """Take nothing new, let runs end, then close everything. What is cut off here recovers like a crash."""
-        await self.drain()
+        """Drain, and close everything."""
+        await self._shutdown.drain()  # it is ready until its runs have ended
         self._ready = False
-        await self._delivery.close(self.settings.grace_s)
-        for task in self._tasks:
-            task.cancel()
-        self._kept.workbench.close()
-        await self._part_with_others()
-        self._kept_budgets.save()
-        await self._journal.close()
-        await self._trail.close()
-        await asyncio.to_thread(self._store.close)
-        await asyncio.to_thread(self._operating.close)
+        await self._shutdown.stop()
 
     async def abandon(self) -> None:
         """Stop without a word to the log, because nothing can be written: the next start recovers."""
         self._ready = False
-        for task in self._tasks:
-            task.cancel()
-        await self._delivery.close(0)
-        await self._part_with_others()
-
-    async def _part_with_others(self) -> None:
-        """Whatever runs or is connected elsewhere: runtimes, servers, providers, workers."""
-        self._kept.runtimes.connections.close()
-        await self._kept.abilities.mcp.stop()
-        await self._models.desk.close()
-        await self._library.close()
-        await self.fleet.stop()
+        await self._shutdown.abandon()
 
     def _close_workspace(self, workspace: str) -> None:
-        """Nobody gets in any more: what runs there is stopped, and its workers go."""
-        self._tasks.append(asyncio.create_task(self._core.dispatcher.cancel_all(workspace)))
-        self.fleet.close_workspace(workspace)
-        self._kept.abilities.mcp.close_workspace(workspace)
-        self._kept.runtimes.connections.close_workspace(workspace)
+        self._shutdown.close_workspace(workspace)
 
     def _journal_lost(self) -> None:
         _log.critical("the journal process is gone: nothing can be written, so the host stops")
