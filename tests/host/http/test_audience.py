@@ -192,3 +192,20 @@ def test_nobody_lets_themselves_in_with_an_event_of_their_own(shop: Any, people:
     assert key.get(f"/api/v1/runs/{run['run_id']}").status == 404
     elsewhere = {**event, "conversation": "own-room", "id": "3", "text": "hello", "actor": own}
     assert key.post("/api/v1/events", elsewhere).status == 202
+
+
+def test_nobody_lets_themselves_in_by_steering_a_run_that_everybody_may_steer(
+    shop: Any, people: dict[str, Any], agent: Any
+) -> None:
+    run = said(people["ann"], agent("secret", audience={"see": {"who": "participants"}}), conversation="shared-room")
+    open_agent = agent("steerable", "workshop/steady", audience={"steer": {"who": "everyone"}})
+    active = people["ann"].tell(open_agent, "begin", conversation="shared-room").json["run_id"]
+    stream = people["ann"].stream(active)
+    stream.until("message.delta")
+    assert people["bob"].get(f"/api/v1/runs/{active}").status == 200
+    refused = people["bob"].post(f"/api/v1/runs/{active}/steer", {"input": {"text": "let me in"}})
+    assert (refused.status, refused.error["code"]) == (403, "unauthorized")
+    assert reads(people["bob"], run, "shared-room") == {404}
+    assert people["bob"].post(f"/api/v1/runs/{active}/cancel").status == 202  # that brings nobody in
+    stream.until("run.ended")
+    stream.close()

@@ -24,6 +24,7 @@ from bollard.host.http.requests import Actor, RevokeGrant, SteerRun, chosen_id, 
 from bollard.host.http.run_rows import RunRows, accepted_body
 from bollard.host.http.runs import EVENT_ERRORS
 from bollard.host.http.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
+from bollard.host.identity.audience import Place
 from bollard.host.identity.caller import Caller
 from bollard.host.intake.accepted import Accepted
 from bollard.host.recovery import facts_of
@@ -196,6 +197,9 @@ class Control:
     async def say(self, row: RunRow, body: SteerRun, caller: Caller, chosen: str | None, *, repeats: bool) -> Accepted:
         """`repeats` says whether the id is a promise that the message is the same each time."""
         await self._rows.check_steering(caller, row)
+        if row.conversation is not None:  # whoever speaks there takes part in all that is said there
+            here = Place(bot=row.bot, conversation=row.conversation, thread=row.thread)
+            await self._rows.check_entering(caller, here)
         source = source_of(caller, chosen)
         sent = None if chosen is None else (row.workspace, source, chosen)
         event = message_of(
