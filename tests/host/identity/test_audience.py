@@ -63,7 +63,13 @@ class Hall:
         )
         self._count = 0
 
-    def run(self, actor: tuple[str, str] | None, conversation: str | None = None, agent_id: str = "echo") -> RunRow:
+    def run(
+        self,
+        actor: tuple[str, str] | None,
+        conversation: str | None = None,
+        agent_id: str = "echo",
+        thread: str | None = None,
+    ) -> RunRow:
         self._count += 1
         run_id = f"run_{self._count}"
         facts = RunFacts(
@@ -75,10 +81,11 @@ class Hall:
             runner_id="r",
             grant_sha256="g",
             conversation=conversation,
+            thread=thread,
             actor_type=actor[0] if actor else None,
             actor_id=actor[1] if actor else None,
         )
-        shared = {"workspace": "default", "conversation": conversation, "bot": None, "thread": None}
+        shared = {"workspace": "default", "conversation": conversation, "bot": None, "thread": thread}
         row = RunRow(
             run_id=run_id,
             event_id=facts.event_id,
@@ -214,6 +221,21 @@ async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it
     assert not await hall.audience.sees_place(caller("bob"), place)
     assert await hall.audience.sees_place(caller("ann"), place)
     assert await hall.audience.sees_place(caller("olga", "operator"), place)
+
+
+@pytest.mark.parametrize(("agent_id", "thread"), [("private", "another"), ("echo", None)])
+async def test_however_much_is_said_beside_it_or_after_it_a_private_talk_lets_nobody_in(
+    hall: Hall, agent_id: str, thread: str | None
+) -> None:
+    hall.agents.put(agent(None))
+    hall.agents.save(agent(AudienceRule(who="participants"), "private"))
+    place = Place(bot=None, conversation="room", thread=None)
+    hall.run(("user", "ann"), "room", "private")
+    for _ in range(60):
+        hall.run(("user", "bob" if thread else "ann"), "room", agent_id, thread)
+    assert not await hall.audience.sees_place(caller("bob"), place)
+    assert not await hall.audience.may_enter(caller("bob"), place)
+    assert await hall.audience.sees_place(caller("ann"), place)
 
 
 async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(hall: Hall) -> None:

@@ -185,3 +185,25 @@ def test_leases_are_renewed_for_their_owner_alone(store, make, apply):
 
 def test_the_stores_clock_runs_in_milliseconds_of_the_epoch(store):
     assert 1_600_000_000_000 < store.now_ms() < 4_000_000_000_000
+
+
+def test_the_newest_run_of_each_agent_is_found_in_its_own_place_however_many_came_after_it(store, make, apply):
+    def put(run_id, agent_id, at, **where):
+        row = make.run(run_id, agent_id=agent_id, created_ms=T0 + at, **{"conversation": "room", **where})
+        apply(store, PutRun(row))
+        return row
+
+    def newest(**where):
+        place = {"workspace": "w", "bot": None, "conversation": "room", "thread": None, **where}
+        return sorted(store.newest_runs(**place), key=lambda row: row.run_id)
+
+    put("a1", "a", 1)
+    b1 = put("b1", "b", 2)
+    last = [put(f"a{number}", "a", 3) for number in range(2, 9)][-1]
+    threaded, of_bot = put("c1", "c", 4, thread="t"), put("c2", "c", 5, bot="x")
+    put("c3", "c", 6, conversation="elsewhere")
+    put("c4", "c", 7, workspace="north")
+    assert newest() == [last, b1]
+    assert newest(thread="t") == [threaded]
+    assert newest(bot="x") == [of_bot]
+    assert newest(bot="x", thread="t") == []

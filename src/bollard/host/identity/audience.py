@@ -18,7 +18,7 @@ from bollard.host.identity.links import ActorLinks
 from bollard.host.identity.users import Users, names_of_user
 from bollard.host.limits import PARTICIPANT_EVENTS
 from bollard.host.log.facts import RunFacts
-from bollard.host.store.boundary import RunQuery, Store
+from bollard.host.store.boundary import Store
 from bollard.host.store.rows import RunRow
 
 __all__ = ["Audience", "Place"]
@@ -28,8 +28,6 @@ _facts: Final = msgspec.json.Decoder(RunFacts).decode
 _OF_NOBODY: Final = AudienceRule(who="participants")
 """The rule for runs of an agent that is gone, where any agent of its workspace has a rule."""
 _EVERYONE: Final = AudienceRule(who="everyone")
-_AGENTS_OF_CONVERSATION: Final = 50
-"""Newest runs of a conversation whose agents decide who may read it."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,12 +112,7 @@ class Audience:
 
     async def _newest(self, workspace: str, place: Place) -> list[RunRow]:
         """The newest run of each agent in a conversation."""
-        query = RunQuery(workspace=workspace, conversation=place.conversation, limit=_AGENTS_OF_CONVERSATION)
-        newest: dict[str, RunRow] = {}
-        for row in await asyncio.to_thread(self._store.runs, query):
-            if (row.bot, row.thread) == (place.bot, place.thread):
-                newest.setdefault(row.agent_id, row)
-        return list(newest.values())
+        return await asyncio.to_thread(self._store.newest_runs, workspace, place.bot, place.conversation, place.thread)
 
     def _rule(self, workspace: str, agent_id: str, deed: Deed) -> AudienceRule:
         agent = self._agents.get(agent_id, workspace) or self._agents.saved_one(agent_id, workspace)

@@ -206,6 +206,10 @@ class Store(Protocol):
 
     def runs(self, query: RunQuery) -> list[RunRow]: ...
 
+    def newest_runs(self, workspace: str, bot: str | None, conversation: str, thread: str | None) -> list[RunRow]:
+        """The newest run of each agent in one conversation and thread, however many came after it."""
+        ...
+
     def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
         """Runs that have not ended, by id, those after `after`."""
         ...

@@ -81,6 +81,11 @@ class MemoryStore:
             found = [row for row in self._tables.runs.rows.values() if _wanted(query, row)]
         return sorted(found, key=lambda row: (row.created_ms, row.run_id), reverse=True)[: query.limit]
 
+    def newest_runs(self, workspace: str, bot: str | None, conversation: str, thread: str | None) -> list[RunRow]:
+        rows = self.runs(RunQuery(workspace=workspace, conversation=conversation, limit=_EVERYTHING))
+        here = [row for row in rows if (row.bot, row.thread) == (bot, thread)]
+        return list({row.agent_id: row for row in reversed(here)}.values())
+
     def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
         with self._lock:
             rows = self._tables.runs.rows.values()

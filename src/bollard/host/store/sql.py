@@ -127,6 +127,10 @@ class SqlStore:
         rest = f"WHERE {' AND '.join(conditions)} ORDER BY created_ms DESC, run_id DESC LIMIT ?"
         return read_runs(database.read(statements.select(table, RunRow, rest), (*values, query.limit)))
 
+    def newest_runs(self, workspace: str, bot: str | None, conversation: str, thread: str | None) -> list[RunRow]:
+        values = (workspace, conversation, bot or "", thread or "")
+        return read_runs(self._database.read(statements.NEWEST_RUNS, values))
+
     def unfinished_runs(self, after: str, limit: int) -> list[RunRow]:
         return read_runs(self._database.read(statements.UNFINISHED_RUNS, (after, limit)))
 

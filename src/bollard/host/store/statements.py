@@ -270,6 +270,13 @@ PROJECTIONS: Final = (
 RUN: Final = select("runs", RunRow, "WHERE run_id = ?")
 UNFINISHED_RUNS: Final = select("runs", RunRow, "WHERE ended = 0 AND run_id > ? ORDER BY run_id LIMIT ?")
 CHILDREN: Final = select("runs", RunRow, "WHERE parent_run_id = ? ORDER BY created_ms, run_id")
+NEWEST_RUNS: Final = select(
+    "runs",
+    RunRow,
+    "WHERE run_id IN (SELECT run_id FROM (SELECT run_id, "
+    "row_number() OVER (PARTITION BY agent_id ORDER BY created_ms DESC, run_id DESC) AS age FROM runs WHERE "
+    "workspace = ? AND conversation = ? AND coalesce(bot, '') = ? AND coalesce(thread, '') = ?) aged WHERE age = 1)",
+)
 COUNT_RUNS: Final = "SELECT count(*) FROM runs WHERE workspace = ? AND agent_id = ? AND created_ms >= ?"
 THREADS: Final = (
     "SELECT thread FROM (SELECT bot, thread, created_ms FROM runs WHERE workspace = ? AND conversation = ? "
