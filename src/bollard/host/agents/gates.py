@@ -90,8 +90,10 @@ class FrontGates:
         *,
         new_run: bool = True,
         uncounted: int = 0,
+        takes: bool = True,
     ) -> Passed | Refused:
-        """Judge one event. The rate is last, because passing it takes a token.
+        """Judge one event. The rate is last, because passing it takes a token; unless `takes` is false, for who only
+        asks.
 
         `live_runs_of_agent` are those that would run beside a new one, so without those it will wait for.
         `uncounted` are runs of the agent that passed and are not on disk yet; the day's budget counts them too.
@@ -99,7 +101,7 @@ class FrontGates:
         """
         refusal = self.look(agent, event, now_ms, live_runs_of_agent, new_run=new_run, uncounted=uncounted)
         if refusal is None:
-            refusal = self._rate(agent, event, now_mono)
+            refusal = self._rate(agent, event, now_mono, takes=takes)
         return Passed() if refusal is None else refusal
 
     def look(
@@ -139,10 +141,13 @@ class FrontGates:
     def _listed(self, agent: Agent, actors: tuple[str, ...], event: Spoken) -> bool:
         return not self._names(agent.workspace, event.actor_type, event.actor_id).isdisjoint(actors)
 
-    def _rate(self, agent: Agent, event: Spoken, now_mono: float) -> Refused | None:
+    def _rate(self, agent: Agent, event: Spoken, now_mono: float, *, takes: bool) -> Refused | None:
         rates = self._rates_of(agent)
-        wait_s = None if rates is None else rates.take(_rate_key(event), now_mono)
-        if rates is None or wait_s is None:
+        if rates is None:
+            return None
+        key = _rate_key(event)
+        wait_s = rates.take(key, now_mono) if takes else rates.look(key, now_mono)
+        if wait_s is None:
             return None
         return Refused(
             code="rate_limited",

@@ -49,19 +49,28 @@ class Rates(Generic[Key]):
 
     def take(self, key: Key, now: float) -> float | None:
         """Take one token: `None`, or the seconds after which there is one. A refusal takes nothing."""
+        wait_s = self.look(key, now)
+        if wait_s is not None:
+            return wait_s
         now_us = int(now * _SECOND)
-        known = self._full_at.get(key)
-        full_at = max(now_us, known or now_us) + self._token
-        wait = full_at - now_us - self.burst * self._token
-        if wait > 0:
-            # One more than that, so that who waits on a clock of floats does not come a microsecond early.
-            return (wait + 1) / _SECOND
-        if known is None:
+        full_at = self._full_with_one_less(key, now_us)
+        if key not in self._full_at:
             self._make_room(now_us)
             self._entries += 1
             heapq.heappush(self._soonest, (full_at, self._entries, key))
         self._full_at[key] = full_at
         return None
+
+    def look(self, key: Key, now: float) -> float | None:
+        """What `take` would say. Takes nothing."""
+        now_us = int(now * _SECOND)
+        wait = self._full_with_one_less(key, now_us) - now_us - self.burst * self._token
+        # One more than that, so that who waits on a clock of floats does not come a microsecond early.
+        return (wait + 1) / _SECOND if wait > 0 else None
+
+    def _full_with_one_less(self, key: Key, now_us: int) -> int:
+        """When the bucket would be full again, if a token were taken now."""
+        return max(now_us, self._full_at.get(key, now_us)) + self._token
 
     def _make_room(self, now_us: int) -> None:
         for _ in range(_SWEPT):

@@ -1,9 +1,9 @@
 """What would become of an event, as the API tells it. Pure."""
 
 from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
-from bollard.host.agents.gates import Refused
 from bollard.host.agents.routing import Step
 from bollard.host.agents.words import Locale, sentence
+from bollard.host.errors import HostError
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import granted_operations
 from bollard.host.intake.accepted import Preview
@@ -43,9 +43,10 @@ def _decision(decision: Admission) -> JsonObject:
             return {"kind": "reject", "message": said}
 
 
-def _refused(refused: Refused) -> JsonObject:
-    body: JsonObject = {"code": refused.code, "message": refused.sentence, "hint": refused.hint}
-    return body if refused.retry_after_s is None else {**body, "retry_after_s": round(refused.retry_after_s, 3)}
+def _refused(refused: HostError) -> JsonObject:
+    body: JsonObject = {"code": refused.code, "message": refused.message, "hint": refused.hint}
+    wait_s = refused.details.get("retry_after_s")
+    return body if wait_s is None else {**body, "retry_after_s": wait_s}
 
 
 def _summary(grant: Grant) -> JsonObject:

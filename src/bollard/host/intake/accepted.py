@@ -74,8 +74,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
     resolution: Resolution
     decision: Admission | None = None
-    refused: Refused | None = None
-    """The gate that would be closed; the rate is not asked, because asking takes a turn."""
+    refused: HostError | None = None
+    """Why it would not be taken whatever is decided about it; asking costs no turn of a rate."""
     grant: Grant | None = None
 
 

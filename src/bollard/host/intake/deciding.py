@@ -66,19 +66,28 @@ class Deciding:
 
     def refusal(self, agent: Agent, event: NewEvent, decision: Admission) -> HostError | None:
         """Why this event is not taken now. Front gates are the same for a message that steers (§9)."""
+        if (closed := self._closed()) is not None:
+            return closed
+        if isinstance(decision, Reject):
+            return Conflict(decision.sentence, hint="try again when its run has ended", agent=agent.agent_id)
+        lane = lane_of(agent.workspace, agent.agent_id, event)
+        return self.gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer))
+
+    def _closed(self) -> HostError | None:
+        """Why nothing at all is taken now."""
         if self._dispatcher.draining or self._dispatcher.closing:
             return Draining("the host takes nothing new: it is being stopped", hint="try again in a moment")
         if self._dispatcher.backlog.size >= self._queued_runs:
             return Overloaded("the host takes no runs now", hint="try again in a moment", limit=self._queued_runs)
         if self._journal.full:
             return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
-        if isinstance(decision, Reject):
-            return Conflict(decision.sentence, hint="try again when its run has ended", agent=agent.agent_id)
-        lane = lane_of(agent.workspace, agent.agent_id, event)
-        return self.gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer))
+        return None
 
-    def gated(self, agent: Agent, event: NewEvent, *, lane: LaneKey | None, new_run: bool) -> HostError | None:
-        """The front gates. A run that waits for others of its conversation is not beside them."""
+    def gated(
+        self, agent: Agent, event: NewEvent, *, lane: LaneKey | None, new_run: bool, takes: bool = True
+    ) -> HostError | None:
+        """The front gates; `takes` is false for who only asks. A run that waits for others of its conversation is not
+        beside them."""
         judged = self._gates.judge(
             agent,
             event,
@@ -87,6 +96,7 @@ class Deciding:
             self._places.beside(agent, lane),
             new_run=new_run,
             uncounted=self._places.uncounted(agent),
+            takes=takes,
         )
         return error_of(judged) if isinstance(judged, Refused) else None
 
@@ -97,13 +107,8 @@ class Deciding:
         agent = found.agent
         lane = lane_of(agent.workspace, agent.agent_id, event)
         decision = self.decide(agent, event, lane)
-        gate = self._gates.look(
-            agent,
-            event,
-            self._clock.now_ms(),
-            self._places.beside(agent, lane),
-            new_run=not isinstance(decision, Steer),
-            uncounted=self._places.uncounted(agent),
-        )
+        refused = self._closed()
+        if refused is None and not isinstance(decision, Reject):
+            refused = self.gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer), takes=False)
         grant = self._maker.grant(event, agent, "run_preview")
-        return Preview(resolution=found, decision=decision, refused=gate, grant=grant)
+        return Preview(resolution=found, decision=decision, refused=refused, grant=grant)
