@@ -106,7 +106,7 @@ class Takeover:
         for waiting in sorted([*rows, *messages], key=order):
             if isinstance(waiting, Waiting):
                 await self._dispatch(waiting)
-            elif self._backlog.returns(waiting.run_id):
+            elif await self._backlog.returns(waiting.run_id):
                 await self._queue_again(waiting)
         self._intake.returning.done(workspace, agent_id)
 
@@ -131,8 +131,9 @@ class Takeover:
         await self._insist(lambda: self._intake.redispatch(message.event, message.event_id, agent, message.binding_id))
 
     async def _stop(self, row: RunRow, reason: str) -> None:
-        """A run whose agent has not come back is stopped in the queue."""
-        await self._end(row, reason, "it was stopped in the queue")
+        """A run whose agent has not come back is stopped in the queue. Raises where the store does not take that."""
+        self._journal.remember(facts_of(row))
+        self._tell_of(row, *await self._try_to_end(row, reason, "it was stopped in the queue"))
 
     async def _queue_again(self, row: RunRow) -> None:
         queued = await self._insist(lambda: asyncio.to_thread(self._recovery.queued, row))

@@ -9,12 +9,14 @@ from tests.changing import replace
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
 from bollard.host.clock import ManualClock
-from bollard.host.errors import BudgetExceeded
+from bollard.host.errors import BudgetExceeded, StorageUnavailable
 from bollard.host.log.entries import Committed, Entry
 from bollard.host.log.records import NewRecord
 from bollard.host.simulator.conversations import conversation_problems
 from bollard.host.store.boundary import Store
 from bollard.host.store.memory import MemoryStore
+
+PATIENCE_S = 30.0
 
 
 async def leave_waiting(room: Any, *texts: str) -> list[str]:
@@ -298,6 +300,35 @@ async def test_a_run_that_waits_for_its_agent_after_a_restart_can_be_stopped(sto
     room.stage.agents.put(own)
     await takeover
     assert await room.answer_all() == []
+
+
+@pytest.mark.parametrize("comes_back", ["while it is stopped", "later"])
+async def test_whoever_stops_a_run_that_waits_for_its_agent_is_told_when_the_store_refuses_and_it_waits_on(
+    store: Store, rooms: Any, comes_back: str
+) -> None:
+    _, waited = await left_behind(await rooms(store, incarnation="dead"))
+    room = await rooms(store, incarnation="next")
+    own, dispatcher = room.stage.agents.own("parrot"), room.stage.dispatcher
+    room.stage.agents.withdraw(own.runner_id)
+    room.stage.agents.save(named("saved"))
+    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    await room.until(lambda: dispatcher.backlog.of("default") == [waited])
+    room.turnstile.lock()
+    stops = [asyncio.create_task(dispatcher.cancel(waited, "cancelled")) for _ in range(2)]
+    await room.turnstile.arrival()
+    if comes_back == "while it is stopped":
+        room.stage.agents.put(own)
+    room.turnstile.broken = True
+    room.turnstile.unlock()
+    async with asyncio.timeout(PATIENCE_S):
+        told = await asyncio.gather(*stops, return_exceptions=True)
+    assert [type(each) for each in told] == [StorageUnavailable] * 2
+    room.turnstile.broken = False
+    assert room.stage.row(waited).status == "queued"
+    room.stage.agents.put(own)
+    await takeover
+    assert await room.answer_all() == ["waited"]
+    room.check()
 
 
 async def test_a_run_that_waited_for_an_agent_that_was_deleted_is_lost_and_says_so(store: Store, rooms: Any) -> None:

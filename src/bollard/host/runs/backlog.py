@@ -123,8 +123,10 @@ class Backlog:
         """A run that waits for its agent to come back; `stop` ends it for a reason."""
         self._away[run_id] = _Away(workspace, stop)
 
-    def returns(self, run_id: str) -> bool:
-        """Its agent is there; false when it was stopped meanwhile."""
+    async def returns(self, run_id: str) -> bool:
+        """Its agent is there; false when it was stopped meanwhile. A stop that is under way goes first."""
+        while (stop := self._stops.get(run_id)) is not None:
+            await asyncio.wait([stop])
         return self._away.pop(run_id, None) is not None
 
     def wait(self, queued: QueuedRun) -> None:
@@ -218,8 +220,8 @@ class Backlog:
 
     def _stop_of(self, run_id: str, reason: str) -> Coroutine[Any, Any, None] | None:
         """What ends a run that waits."""
-        if (away := self._away.pop(run_id, None)) is not None:
-            return away.stop(reason)
+        if (away := self._away.get(run_id)) is not None:
+            return self._cancel_away(run_id, away, reason)
         queued = self._queue.pop(run_id, None) or self._held.get(run_id)
         if queued is None:
             return None
@@ -233,6 +235,11 @@ class Backlog:
             await self.cancel(run_id, reason)
         except HostError as error:
             _log.warning("a queued run could not be stopped", run=run_id, problem=error.message)
+
+    async def _cancel_away(self, run_id: str, away: _Away, reason: str) -> None:
+        """Where the store does not take that, it waits as before, and whoever stops it is told."""
+        await away.stop(reason)
+        del self._away[run_id]
 
     async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
         """A run that never started ends under an epoch of its own, so that nobody can start it any more."""
