@@ -198,12 +198,14 @@ async def test_the_next_epoch_takes_the_run_and_its_old_owner_writes_nothing_aft
     assert await new_journal.commit(note(scribe, 5, epoch=2)) == Committed()
 
 
+@pytest.mark.parametrize("left_ms", [VALID, RUN_OUT])
 async def test_a_renewal_moves_the_end_of_a_lease_and_leaves_the_rest_of_the_run_alone(
-    engines: Make, store: Store, scribe: Any
+    engines: Make, store: Store, scribe: Any, left_ms: int
 ) -> None:
+    """Of one that has run out too: whoever was blocked for longer goes on where nobody took the run meanwhile."""
     engine, journal = engines("i1")
     await claimed(engine, journal, scribe)
-    let_last(store, "i1", 1)
+    let_last(store, "i1", left_ms)
     before = row_of(store)
     asked_ms = store.now_ms()
     assert await engine.renew(["run_1"]) == set()

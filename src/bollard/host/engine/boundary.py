@@ -59,7 +59,8 @@ class Engine(Protocol):
         ...
 
     async def renew(self, run_ids: Sequence[str]) -> set[str]:
-        """Keep owning runs; returns those that were lost."""
+        """Keep owning runs; returns those that were lost. A lease that has run out may be taken by others, and is its
+        owner's until one of them did: the epoch decides, never the clock."""
         ...
 
     def signal(self, run_id: str, signal: Signal) -> bool:
