@@ -1,9 +1,15 @@
 """Who may see, steer and stop the runs of an agent: its rules, for who is bound by them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
 
+from bollard.host.http import run_rows
+
+PATIENCE_S = 120.0
 PASSWORD = "correct horse battery"
 
 
@@ -209,3 +215,54 @@ def test_nobody_lets_themselves_in_by_steering_a_run_that_everybody_may_steer(
     assert people["bob"].post(f"/api/v1/runs/{active}/cancel").status == 202  # that brings nobody in
     stream.until("run.ended")
     stream.close()
+
+
+@pytest.fixture
+def hidden_run(shop: Any, people: dict[str, Any], agent: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A run that bob may see until it is hidden from him and goes on; and the hiding."""
+    monkeypatch.setattr(run_rows, "STREAM_LOOK_S", 0.0)
+    name, room = agent("hiding", "workshop/steady"), f"hiding-{shop.port}"
+    run_id = people["ann"].tell(name, "begin", conversation=room).json["run_id"]
+
+    def hide() -> None:
+        agent(name, "workshop/steady", audience={"see": {"who": "participants"}})
+        people["ann"].tell(name, "behind the curtain", conversation=room)
+
+    yield run_id, hide
+    assert people["ann"].post(f"/api/v1/runs/{run_id}/cancel").status == 202
+    shop.ended(run_id)
+
+
+def test_a_stream_that_a_changed_rule_ends_says_so_and_nothing_of_the_run(
+    people: dict[str, Any], hidden_run: Any
+) -> None:
+    run_id, hide = hidden_run
+    stream = people["bob"].stream(run_id)
+    stream.until("message.delta")
+    hide()
+    before, last = [*stream.seen, *stream][-2:]
+    assert (last.type, last.id) == ("gap", None)
+    first = int(before.id.partition(".")[2]) + 1
+    assert last.data == {"run_id": run_id, "type": "gap", "data": {"first": first, "last": None, "reason": "revoked"}}
+    assert "curtain" not in str(stream.seen)
+    assert people["bob"].get(f"/api/v1/runs/{run_id}").status == 404
+
+
+def until_told(word: str, socket: ClientConnection) -> None:
+    while word not in str(socket.recv(PATIENCE_S)):
+        pass
+
+
+def test_a_socket_that_a_changed_rule_ends_says_so_and_nothing_of_the_run(
+    people: dict[str, Any], hidden_run: Any
+) -> None:
+    run_id, hide = hidden_run
+    bob = people["bob"]
+    address = f"ws://127.0.0.1:{bob.port}/api/v1/runs/{run_id}/socket"
+    with connect(address, additional_headers={"authorization": f"Bearer {bob.token}"}) as socket:
+        until_told("message.delta", socket)
+        hide()
+        with pytest.raises(ConnectionClosed) as closed:
+            until_told("curtain", socket)
+    assert closed.value.rcvd is not None
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "revoked")

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRule
 from bollard.host.http.callers import give_caller
+from bollard.host.http.presence import ShutOut
 from bollard.host.http.run_rows import RunRows
 from bollard.host.identity.audience import Audience, Place
 from bollard.host.identity.caller import Caller, installation
@@ -261,7 +262,7 @@ async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(
     await office.user("ann", "viewer", password=None)  # another role is another caller: whoever reads comes again
     assert await anext(batches) == []  # not looked at yet
     office.clock.advance(STREAM_LOOK_S)
-    with pytest.raises(StopAsyncIteration):
+    with pytest.raises(ShutOut):
         await anext(batches)
     assert closed == [True]
 

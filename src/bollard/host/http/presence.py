@@ -8,12 +8,16 @@ from typing import Final, Protocol
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import CALLER_LOOK_S
 
-__all__ = ["REVOKED", "REVOKED_CLOSE", "Endable", "Presence"]
+__all__ = ["REVOKED", "REVOKED_CLOSE", "Endable", "Presence", "ShutOut"]
 
 REVOKED: Final = "revoked"
 """What a reader is told whose stream or socket is ended for this."""
 REVOKED_CLOSE: Final = 1008
 """The close code of a WebSocket that says so."""
+
+
+class ShutOut(Exception):
+    """Ends what is read, because its reader may not read on."""
 
 
 class Endable(Hashable, Protocol):

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from bollard.host.clock import Clock
 from bollard.host.errors import Forbidden, NotFound
 from bollard.host.http.callers import caller_of
+from bollard.host.http.presence import ShutOut
 from bollard.host.identity.audience import Audience, Place
 from bollard.host.identity.caller import Caller
 from bollard.host.intake.accepted import Accepted
@@ -53,7 +54,7 @@ class RunRows:
         self, request: HTTPConnection, row: RunRow, batches: AsyncGenerator[list[StreamRecord]]
     ) -> AsyncGenerator[list[StreamRecord]]:
         """A stream for as long as its reader may see the run: a key that is deleted, a user who is shut out and a rule
-        that changed end it within two looks. A silent stream has empty batches, so that this comes by."""
+        that changed end it within two looks (`ShutOut`). A silent stream has empty batches, so that this comes by."""
         caller, looked_at = caller_of(request), self._clock.monotonic()
         try:
             async for batch in batches:
@@ -61,7 +62,7 @@ class RunRows:
                 if now - looked_at >= STREAM_LOOK_S:
                     looked_at = now
                     if not await self._audience.still_sees(caller, row):
-                        return
+                        raise ShutOut
                 yield batch
         finally:
             await batches.aclose()

@@ -17,7 +17,7 @@ from bollard.host.http.control import Control
 from bollard.host.http.errors import UpgradeRequired
 from bollard.host.http.guard import Rates
 from bollard.host.http.operations import Answer, Operation
-from bollard.host.http.presence import REVOKED, REVOKED_CLOSE, Presence
+from bollard.host.http.presence import REVOKED, REVOKED_CLOSE, Presence, ShutOut
 from bollard.host.http.requests import Id, SteerRun, parsed
 from bollard.host.http.run_rows import RunRows, accepted_body
 from bollard.host.http.runs import AFTER
@@ -107,9 +107,9 @@ class RunSocket:
             ends = await asyncio.gather(*tasks, return_exceptions=True)
             await batches.aclose()
         for end in ends:
-            if isinstance(end, Exception) and not isinstance(end, WebSocketDisconnect):
+            if isinstance(end, Exception) and not isinstance(end, WebSocketDisconnect | ShutOut):
                 raise end
-        if reader.ended:
+        if reader.ended or any(isinstance(end, ShutOut) for end in ends):
             await socket.close(REVOKED_CLOSE, REVOKED)
 
     async def _listen(self, socket: WebSocket, row: RunRow) -> None:

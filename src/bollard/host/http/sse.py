@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.types import Message, Receive, Scope, Send
 
+from bollard.host.http.presence import ShutOut
 from bollard.host.runs.hub import StreamRecord
 
 __all__ = ["EventStream", "frame", "hung_up"]
@@ -44,6 +45,9 @@ class EventStream:
         self._headers = [*_HEADERS, *headers]
         self._held = held
         """Whether the head waits for the first batch, because that is certain to come at once."""
+        self._head: Message | None = None
+        """As long as it has not left."""
+        self._seen: int | None = None
 
     def end(self) -> None:
         """The reader may not read on."""
@@ -52,38 +56,24 @@ class EventStream:
             self._pump.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head = {"type": "http.response.start", "status": 200, "headers": self._headers}
+        self._head = {"type": "http.response.start", "status": 200, "headers": self._headers}
         if scope["method"] == "HEAD":
-            await send(head)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send_last(send, b"")
             await self._batches.aclose()
             return
         self._pump = pump = asyncio.current_task()
-        seen: int | None = None
-        held = self._held
-        if not held:
-            await send(head)
+        if not self._held:
+            await self._send_head(send)
         left = asyncio.ensure_future(hung_up(receive))
         if pump is not None:
             left.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
         try:
-            more = True
-            async for batch in self._batches:
-                if held:
-                    held = False
-                    await send(head)
-                if batch:
-                    seen = batch[-1].seq
-                body = b"".join([frame(record) for record in batch]) or _ALIVE
-                more = not batch or batch[-1].type != "run.ended"  # the last record and the end leave in one send
-                await send({"type": "http.response.body", "body": body, "more_body": more})
-            if held:
-                await send(head)
-            if more:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._send_all(send)
+        except ShutOut:
+            await self._say_last(send)
         except asyncio.CancelledError:
             if self._cut and not left.done():
-                await self._say_last(send, head if held else None, seen)
+                await self._say_last(send)
             elif not left.done():
                 raise  # the host is stopping; a reader that left is no error
         finally:
@@ -91,14 +81,33 @@ class EventStream:
             left.cancel()
             await self._batches.aclose()
 
-    async def _say_last(self, send: Send, head: Message | None, seen: int | None) -> None:
+    async def _send_all(self, send: Send) -> None:
+        async for batch in self._batches:
+            if self._head is not None:
+                await self._send_head(send)
+            if batch:
+                self._seen = batch[-1].seq
+            body = b"".join([frame(record) for record in batch]) or _ALIVE
+            if batch and batch[-1].type == "run.ended":  # the last record and the end leave in one send
+                await self._send_last(send, body)
+                return
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await self._send_last(send, b"")
+
+    async def _say_last(self, send: Send) -> None:
         if self._pump is not None:
             self._pump.uncancel()  # it was meant for the records
         self._pump = None
+        await self._send_last(send, b"" if self._last_word is None else frame(self._last_word(self._seen)))
+
+    async def _send_head(self, send: Send) -> None:
+        head, self._head = self._head, None
         if head is not None:
             await send(head)
-        last = b"" if self._last_word is None else frame(self._last_word(seen))
-        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+    async def _send_last(self, send: Send, body: bytes) -> None:
+        await self._send_head(send)
+        await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def hung_up(receive: Receive) -> None:
