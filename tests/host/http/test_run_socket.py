@@ -143,6 +143,21 @@ def test_what_cannot_be_done_is_refused_with_its_code(api: Any) -> None:
         frames(socket)
 
 
+def test_what_is_refused_names_how_the_run_stands_now(api: Any) -> None:
+    room = f"stands-{api.port}"
+    first = api.say("wait", conversation=room)
+    second = api.say("wait", conversation=room)
+    with opened(api, path_of(second)) as socket:
+        say(socket, type="steer", input={"text": "x"})
+        assert until(socket, "refused")["data"]["details"]["status"] == "queued"
+        api.post(f"/api/v1/runs/{first}/cancel")
+        api.until(f"/api/v1/runs/{second}", lambda run: run["status"] == "running")
+        say(socket, type="steer", input={"text": "x"})
+        assert until(socket, "refused")["data"]["details"]["status"] == "running"
+        say(socket, type="cancel")
+        frames(socket)
+
+
 def test_a_reader_that_leaves_is_gone(api: Any) -> None:
     run_id = api.say("wait")
     with opened(api, path_of(run_id)) as socket:

@@ -23,7 +23,6 @@ from bollard.host.http.run_rows import RunRows, accepted_body
 from bollard.host.http.runs import AFTER
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.reading import RunReader, parse_place
-from bollard.host.store.rows import RunRow
 from bollard.protocol import JsonObject, Strict
 from bollard.wire import FrameError, decode, encode
 
@@ -94,7 +93,7 @@ class RunSocket:
         row = await self._rows.of(socket)
         await socket.accept()
         batches = self._rows.watched(socket, row, self._reader.read(row.run_id, after))
-        tasks = [asyncio.create_task(_tell(socket, batches)), asyncio.create_task(self._listen(socket, row))]
+        tasks = [asyncio.create_task(_tell(socket, batches)), asyncio.create_task(self._listen(socket))]
         reader = _Reader()
         self._presence.enter(reader, caller_of(socket))
         try:
@@ -112,7 +111,7 @@ class RunSocket:
         if reader.ended or any(isinstance(end, ShutOut) for end in ends):
             await socket.close(REVOKED_CLOSE, REVOKED)
 
-    async def _listen(self, socket: WebSocket, row: RunRow) -> None:
+    async def _listen(self, socket: WebSocket) -> None:
         """One frame after the other: whoever says much waits for its answers."""
         while True:
             message = await socket.receive()
@@ -122,13 +121,13 @@ class RunSocket:
             try:
                 frame = _frame(message.get("text"))
                 ref = frame.ref
-                event, data = await self._heard(socket, row, frame)
+                event, data = await self._heard(socket, frame)
             except HostError as error:
                 event, data = "refused", error_body(error)
             said: JsonObject = {"event": event, "data": data}
             await socket.send_text(encode(said if ref is None else {**said, "ref": ref}).decode())
 
-    async def _heard(self, socket: WebSocket, row: RunRow, frame: ClientFrame) -> tuple[str, JsonObject]:
+    async def _heard(self, socket: WebSocket, frame: ClientFrame) -> tuple[str, JsonObject]:
         if frame.type == "ping":
             return "pong", {}
         caller = caller_of(socket)
@@ -139,6 +138,7 @@ class RunSocket:
         refused = self._rates.take(f"{caller.workspace}/{caller.name}")
         if refused is not None:
             raise refused
+        row = await self._rows.of(socket)  # as it stands now, for who may see it now
         if frame.type == "cancel":
             await self._control.stop(row, caller)
             return "done", {"run_id": row.run_id, "cancelling": True}
