@@ -81,7 +81,7 @@ COMMANDS: Final = {
     "chat.gap_uncommitted": "the host stopped before it had kept what was shown last; what it kept follows",
     "chat.gap_behind": "some of the stream was skipped because it was read too slowly; it is fetched again",
     "chat.gap_closing": "the host is stopping; the run goes on when it is back",
-    "chat.gap_revoked": "your key, your session or your role was changed; the run goes on without you",
+    "chat.gap_revoked": "your key, session or role was changed, or the agent's rule; the run goes on without you",
     "chat.gap": "records {first} to {last} are not kept any more ({reason})",
     "failure.runner.error": "the runner gave up; its log says more",
     "failure.runner.timeout": "it took longer than the agent's deadline allows",

@@ -81,7 +81,7 @@ COMMANDS: Final = {
     "chat.gap_uncommitted": "主机在保存最后显示的内容之前停止了；以下是已保存的内容",
     "chat.gap_behind": "读得太慢，流的一部分被跳过；正在重新获取",
     "chat.gap_closing": "主机正在停止；它恢复后运行会继续",
-    "chat.gap_revoked": "你的密钥、会话或角色已变更；运行会继续，但你看不到后续内容",
+    "chat.gap_revoked": "你的密钥、会话或角色，或智能体的规则已变更；运行会继续，但你看不到后续内容",
     "chat.gap": "记录 {first} 至 {last} 已不再保留（{reason}）",
     "failure.runner.error": "运行器放弃了；详情见其日志",
     "failure.runner.timeout": "用时超过了智能体的时限",
