@@ -6,20 +6,20 @@ The parser has refused what it calls an error; this is the rest.
 from typing import Final
 
 from bollard.host.errors import HostError
-from bollard.host.http.errors import HeadTooLarge, MalformedRequest
+from bollard.host.http.errors import ExpectationFailed, HeadTooLarge, MalformedRequest, UnsupportedMedia
 from bollard.host.limits import REQUEST_HEAD_BYTES, REQUEST_HEADERS
 
 __all__ = ["HINT", "Head", "too_large", "too_much_beside"]
 
 HINT: Final = "send HTTP/1.1 as RFC 9112 has it"
-_NOTED: Final = frozenset({b"host", b"transfer-encoding", b"expect", b"upgrade"})
+_NOTED: Final = frozenset({b"host", b"transfer-encoding", b"content-encoding", b"expect", b"upgrade"})
 _UPGRADING: Final = frozenset({b"upgrade", b"connection", b"http2-settings"})
 
 
 class Head:
     """One head, field by field."""
 
-    __slots__ = ("_encodings", "_hosts", "continues", "fields", "upgrade", "url")
+    __slots__ = ("_encodings", "_hosts", "_unmet", "continues", "fields", "upgrade", "url")
 
     def __init__(self) -> None:
         self.url = b""
@@ -30,6 +30,8 @@ class Head:
         self.upgrade: bytes | None = None
         self._hosts = 0
         self._encodings: bytes | None = None
+        self._unmet: HostError | None = None
+        """Why this is no request for us, though two readers would read it alike."""
 
     def add(self, name: bytes, value: bytes) -> None:
         """One header line; the name in small letters."""
@@ -37,7 +39,10 @@ class Head:
             if name == b"host":
                 self._hosts += 1
             elif name == b"expect":
-                self.continues = value.lower() == b"100-continue"
+                self.continues = value.lower().rstrip() == b"100-continue"
+                self._unmet = self._unmet if self.continues else _unexpected()
+            elif name == b"content-encoding":
+                self._unmet = self._unmet if value.lower().rstrip() == b"identity" else _packed()
             elif name == b"upgrade":
                 self.upgrade = value.lower()
             else:
@@ -59,7 +64,7 @@ class Head:
         elif self._encodings is not None and (self._encodings != b"chunked" or version == "1.0"):
             problem = "a body comes chunked or with its length, and in no other way"
         else:
-            return None
+            return self._unmet
         return MalformedRequest(problem, hint=HINT)
 
     def drop_upgrade(self) -> None:
@@ -74,6 +79,14 @@ class Head:
 
     def _size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.fields)
+
+
+def _unexpected() -> ExpectationFailed:
+    return ExpectationFailed("nothing but 100-continue can be expected", hint="send no other Expect header")
+
+
+def _packed() -> UnsupportedMedia:
+    return UnsupportedMedia("bodies are not unpacked here", hint="send it as it is, without Content-Encoding")
 
 
 def too_large() -> HeadTooLarge:

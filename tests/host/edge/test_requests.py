@@ -195,7 +195,7 @@ def test_a_large_body_arrives_whole(server: Any) -> None:
 
 def test_a_client_that_asks_first_is_told_to_go_on(server: Any) -> None:
     wire = server.wire()
-    wire.send(b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+    wire.send(b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: 100-Continue \r\n\r\n")
     answer = wire.answer()
     assert answer is not None
     assert (answer.status, answer.headers) == (100, [])
@@ -203,6 +203,38 @@ def test_a_client_that_asks_first_is_told_to_go_on(server: Any) -> None:
     answer = wire.answer()
     assert answer is not None
     assert answer.json["body"] == 3
+
+
+@pytest.mark.parametrize(
+    "line", [b"Expect: banana", b"Expect: 100-continue, banana", b"Expect: 100-continue\r\nExpect: banana", b"Expect:"]
+)
+def test_a_client_that_expects_what_nobody_does_here_is_told_so(server: Any, line: bytes) -> None:
+    wire = server.wire()
+    wire.send(_POST + b"Content-Length: 3\r\n" + line + b"\r\n\r\n")
+    answer = wire.answer()
+    assert answer is not None
+    assert (answer.status, answer.code, answer.all("connection")) == (417, "expectation_failed", ["close"])
+    assert "Expect" in answer.json["error"]["hint"]
+    assert server.app.seen == []
+
+
+@pytest.mark.parametrize("packed", [b"gzip", b"identity, gzip", b"br", b"identity\r\nContent-Encoding: gzip", b""])
+def test_a_body_that_would_have_to_be_unpacked_is_refused(server: Any, packed: bytes) -> None:
+    wire = server.wire()
+    wire.send(_POST + b"Content-Length: 3\r\nContent-Encoding: " + packed + b"\r\n\r\nabc")
+    answer = wire.answer()
+    assert answer is not None
+    assert (answer.status, answer.code, answer.all("connection")) == (415, "unsupported_media_type", ["close"])
+    assert "Content-Encoding" in answer.json["error"]["hint"]
+    assert server.app.seen == []
+
+
+def test_a_body_that_says_it_is_as_it_is_is_read(server: Any) -> None:
+    wire = server.wire()
+    wire.send(_POST + b"Content-Length: 3\r\nContent-Encoding: Identity \r\n\r\nabc")
+    answer = wire.answer()
+    assert answer is not None
+    assert (answer.status, answer.json["body"]) == (200, 3)
 
 
 def test_an_old_client_gets_its_answer_and_the_end(server: Any) -> None:

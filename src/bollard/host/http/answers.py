@@ -26,6 +26,7 @@ STATUS: Final[Mapping[str, int]] = {
     "forbidden_origin": 403,
     "forbidden_host": 421,
     "malformed_request": 400,
+    "expectation_failed": 417,
     "request_timeout": 408,
     "head_too_large": 431,
     "too_many_connections": 503,

@@ -10,6 +10,7 @@ HostError
 ├── UpgradeRequired     a WebSocket was asked for as a page
 ├── ForbiddenOrigin     a browser asks for a page of another site
 ├── ForbiddenHost       the request was meant for another name than this host's
+├── ExpectationFailed   the client expects what no host does
 ├── MalformedRequest    what came is no HTTP request that two readers would read alike
 ├── RequestTimeout      a request came too slowly
 ├── HeadTooLarge        the head of a request is larger than its limit
@@ -20,6 +21,7 @@ HostError
 from bollard.host.errors import Conflict, HostError, Overloaded
 
 __all__ = [
+    "ExpectationFailed",
     "ForbiddenHost",
     "ForbiddenOrigin",
     "HeadTooLarge",
@@ -81,6 +83,12 @@ class ForbiddenHost(HostError):
     """The request was meant for another name than this host's."""
 
     code = "forbidden_host"
+
+
+class ExpectationFailed(HostError):
+    """The client expects what no host does; nothing of its request was done."""
+
+    code = "expectation_failed"
 
 
 class MalformedRequest(HostError):

@@ -85,6 +85,11 @@ ERROR_WORDS: Final[Mapping[str, ErrorWords]] = {
         message="the request has two lengths",
         hint="send each header once",
     ),
+    "expectation_failed": ErrorWords(
+        summary="The client expects something else than to be told to go on.",
+        message="nothing but 100-continue can be expected",
+        hint="send no other Expect header",
+    ),
     "request_timeout": ErrorWords(
         summary="The request came too slowly; nothing of it was done.",
         message="the head came too slowly",
@@ -214,6 +219,8 @@ _EVERY: Final = (
     "forbidden_origin",
     "request_timeout",
     "forbidden_host",
+    "unsupported_media_type",
+    "expectation_failed",
     "rate_limited",
     "head_too_large",
     "runtime_error",
