@@ -118,6 +118,8 @@ def test_two_hosts_cannot_share_a_data_directory(host, bollard) -> None:
     ("arguments", "variables", "code", "sentence"),
     [
         (("--data", "file/data"), {}, 2, "file/data cannot be written: Not a directory"),
+        (("--data", ""), {}, 2, "the settings cannot work: data is ''"),
+        ((), {"BOLLARD_DATA": ""}, 2, "the settings cannot work: data is ''"),
         ((), {"BOLLARD_HOST": "0.0.0.0"}, 2, "a public address without TLS is refused"),
         (("--port", "70000"), {}, 2, "the settings cannot work: port is 70000"),
         (("--workers", "0"), {}, 2, "the settings cannot work: workers is 0"),

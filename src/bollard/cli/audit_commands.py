@@ -43,7 +43,7 @@ def verify(
 
 
 def _verify_store(
-    shell: Shell, data: Path | None, database: str | None, witness: list[Path] | None, public_key: list[str] | None
+    shell: Shell, data: str | None, database: str | None, witness: list[Path] | None, public_key: list[str] | None
 ) -> int:
     from contextlib import ExitStack
 

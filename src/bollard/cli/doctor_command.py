@@ -1,7 +1,6 @@
 """`bollard doctor`: finds and explains what is likely wrong, with a host running or without one. Changes nothing."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -55,7 +54,7 @@ def doctor(
     return 1 if errors else 0
 
 
-def _asked(data: Path | None, port: int | None, database: str | None) -> dict[str, object]:
+def _asked(data: str | None, port: int | None, database: str | None) -> dict[str, object]:
     return {"data": data, "port": port, "database": database}
 
 

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DataOption", "DatabaseOption", "chosen_store", "size_text", "store_problems"]
 
-DataOption = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="up.option.data")]
+DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help="up.option.data")]
+"""As it was written: nothing is no place, and a path of nothing would be this folder."""
 DatabaseOption = Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")]
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-def chosen_store(data: Path | None, database: str | None, *, there: bool = True) -> "Settings":
+def chosen_store(data: str | None, database: str | None, *, there: bool = True) -> "Settings":
     """The settings, with what the command line says about the store. Its directory must be there unless told so."""
     from bollard.host.settings import read_settings
 

@@ -12,6 +12,7 @@ from bollard.cli.errors import UsageProblem
 from bollard.cli.limits import COLLECT_AFTER
 from bollard.cli.log_library import load_without_rich
 from bollard.cli.shell import Shell
+from bollard.cli.store_options import DatabaseOption, DataOption
 
 __all__ = ["app"]
 
@@ -21,13 +22,13 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command("up", cls=Command, help="up")
 def up(
     ctx: typer.Context,
-    data: Annotated[Path | None, typer.Option("--data", metavar="DIR", help="up.option.data")] = None,
+    data: DataOption = None,
     port: Annotated[int | None, typer.Option("--port", metavar="N", help="up.option.port")] = None,
     host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="up.option.host")] = None,
-    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="up.option.tls_cert")] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="up.option.tls_key")] = None,
+    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="up.option.tls_cert")] = None,
+    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="up.option.tls_key")] = None,
     plugins: Annotated[list[Path] | None, typer.Option("--plugins", metavar="PATH", help="up.option.plugins")] = None,
-    database: Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")] = None,
+    database: DatabaseOption = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="up.option.workers")] = None,
 ) -> int:
     try:
