@@ -8,7 +8,7 @@ from bollard.cli.errors import UsageProblem
 WITHOUT_PYTEST = """
 import os, sys
 sys.modules["pytest"] = None
-from bollard.cli.main import run
+from bollard.cli.command_line import run
 sys.exit(run(["plugin", "test", "."], os.environ))
 """
 

@@ -92,7 +92,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 BROKEN = """
 import os, sys
 from bollard.cli.app import LazyCommand, Root
-from bollard.cli.main import run
+from bollard.cli.command_line import run
 Root.lazy = {"broken": LazyCommand(module="bollard.no_such_module", help="plugin")}
 sys.exit(run(["broken"], os.environ))
 """

@@ -1,0 +1,96 @@
+"""One command line. What went wrong becomes a sentence, a hint and an exit code here, and nowhere else."""
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import typer
+
+from bollard.cli.app import build
+from bollard.cli.columns import printable
+from bollard.cli.errors import EXIT_INTERRUPTED, CliError, HostRefusal, UsageProblem
+from bollard.cli.language import Text, choose_language, load_text
+from bollard.cli.shell import read_invocation
+
+__all__ = ["run"]
+
+_USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0]
+"""The parser's own error, which typer does not export."""
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run one command line and give its exit code."""
+    text = load_text(choose_language(environment))
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # bytes that are no text are replaced, they end nothing
+            stream.reconfigure(errors="replace")
+    try:
+        rest, shell = read_invocation(arguments, environment, stdout_is_terminal=sys.stdout.isatty())
+        text = shell.text
+        code = build(text).main(args=rest, prog_name="bollard", standalone_mode=False, obj=shell)
+        sys.stdout.flush()
+    except CliError as error:
+        fields = _fields(error, text)
+        return _tell(text(error.key, **fields), text(error.hint, **fields), error.exit_code, text)
+    except BrokenPipeError:
+        # Whoever read our output has gone. What is still in the buffer must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("\n")
+        return EXIT_INTERRUPTED
+    except _USAGE_ERROR as error:
+        return _usage_error(error, text)
+    except Exception as error:  # noqa: BLE001 -- the last boundary: a bug of ours becomes a sentence
+        if environment.get("BOLLARD_DEBUG"):
+            traceback.print_exc()
+        detail = f"{type(error).__name__}: {error}"
+        return _tell(text("error.bug", detail=detail), text("hint.bug"), 1, text)
+    return code if isinstance(code, int) else 0
+
+
+def _fields(error: CliError, text: Text) -> dict[str, object]:
+    """What fills the sentences; those of a host are told in the reader's language, as far as they are known."""
+    if "advice" not in error.fields:  # only what a host says comes with its own hint
+        return error.fields
+    code = error.code if isinstance(error, HostRefusal) else ""
+    said = text.of_host(str(error.fields.get("detail", "")), code)
+    return {**error.fields, "detail": said, "advice": text.advice_of_host(str(error.fields["advice"]), code)}
+
+
+def _tell(sentence: str, hint: str, code: int, text: Text) -> int:
+    sys.stderr.write(printable(f"bollard: {sentence}\n{text('hint', hint=hint)}\n"))
+    return code
+
+
+def _usage_error(error: Any, text: Text) -> int:
+    """The parser's errors by their class, because their sentences are English only."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stdout.write(error.ctx.get_help() + "\n")
+        return 0
+    path = error.ctx.command_path if error.ctx is not None else "bollard"
+    param = getattr(error, "param", None)
+    named = (param.metavar if param.param_type_name == "argument" else param.opts[0]) if param is not None else ""
+    near = ", ".join(getattr(error, "possibilities", None) or ())
+    match type(error).__name__:
+        case "NoSuchOption":
+            problem = UsageProblem(
+                "error.option",
+                "hint.option_near" if near else "hint.help",
+                word=error.option_name,
+                near=near,
+                path=path,
+            )
+        case "MissingParameter":
+            problem = UsageProblem("error.missing", "hint.help", word=named, path=path)
+        case "BadOptionUsage":
+            problem = UsageProblem("error.option_value", "hint.help", word=error.option_name, path=path)
+        case "BadParameter":
+            problem = UsageProblem("error.value", "hint.help", word=named, detail=error.message.rstrip("."), path=path)
+        case _:
+            detail = error.format_message().rstrip(".")
+            problem = UsageProblem("error.usage", "hint.help", detail=detail, path=path)
+    return _tell(text(problem.key, **problem.fields), text(problem.hint, **problem.fields), problem.exit_code, text)
