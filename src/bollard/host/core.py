@@ -128,7 +128,8 @@ def build_core(
     sources = Sources() if sources is None else sources
     files = FileBook(journal, clock)
     offers = Offers(agents, sources, files)
-    maker = RunMaker(clock, ids or IdMaker(), offers.of)
+    ids = ids or IdMaker()
+    maker = RunMaker(clock, ids, offers.of)
     answers: dict[str, Handler] = {}  # filled below: what answers a run may start other runs
     streams: dict[str, StreamHandler] = {}
     dispatcher = Dispatcher(
@@ -230,6 +231,7 @@ def build_core(
         agents=agents,
         intake=intake,
         backlog=dispatcher.backlog,
+        ids=ids,
         counts=counts,
     )
     dispatcher.end_on_disk = takeover.end

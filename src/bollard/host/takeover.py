@@ -17,6 +17,7 @@ from bollard.host.log.journal import Journal, passes
 from bollard.host.recovery import WENT_AWAY, Recovery, Waiting, facts_of
 from bollard.host.runs.backlog import Backlog
 from bollard.host.runs.hub import Hub
+from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.machine import RunState
 from bollard.host.runs.stream_records import stream_record
 from bollard.host.store.rows import RunRow
@@ -51,6 +52,7 @@ class Takeover:
         agents: AgentBook,
         intake: Intake,
         backlog: Backlog,
+        ids: IdMaker,
         counts: RunCounts | None = None,
     ) -> None:
         self._recovery = recovery
@@ -59,6 +61,7 @@ class Takeover:
         self._agents = agents
         self._intake = intake
         self._backlog = backlog
+        self._ids = ids
         self._counts = counts or RunCounts()
         self.lost_are_ended = asyncio.Event()
         """Set when no run of an earlier incarnation counts as running any more."""
@@ -79,7 +82,10 @@ class Takeover:
             if row.status == "queued":
                 rows.setdefault((row.workspace, row.agent_id), []).append(row)
         messages: dict[tuple[str, str], list[Waiting]] = {}
-        for message in await self._insist(lambda: asyncio.to_thread(self._recovery.pending)):
+        pending = await self._insist(lambda: asyncio.to_thread(self._recovery.pending))
+        # What comes now comes behind them, whatever the clock says: of those that wait, the id says who came first.
+        self._ids.go_behind(waiting.event_id for waiting in (*left, *pending))
+        for message in pending:
             messages.setdefault((message.workspace, message.agent_id), []).append(message)
         agents = dict.fromkeys([*rows, *messages])
         returning.known(agents)

@@ -105,6 +105,23 @@ async def test_runs_that_waited_keep_their_order_when_the_clock_was_set_back_bet
     assert await room.answer_all() == ["second", "third", "fourth"]
 
 
+async def test_what_is_given_back_comes_behind_what_waited_before_a_restart_with_a_clock_that_was_set_back(
+    store: Store, rooms: Any, clock: ManualClock
+) -> None:
+    before = await rooms(store, incarnation="dead")
+    await before.begin()
+    for text, actor in (("first", "bob"), ("second", "cleo")):  # only who started a run steers it
+        await before.say(text, actor)
+    await before.die()
+    clock.jump(-3600)
+    room = await rooms(store, incarnation="next")
+    await room.stage.core.takeover.run()
+    run = await room.nth_run(1)
+    assert (await room.say("given back", "bob")).run_id == run.run_id
+    await room.give_up(run, "runner.error")
+    assert await room.answer_all(after=1) == ["second", "given back"]
+
+
 async def test_parallel_runs_that_waited_for_room_go_on_beside_each_other(
     memory_store: MemoryStore, rooms: Any
 ) -> None:

@@ -2,6 +2,8 @@
 call each is dear."""
 
 import os
+import re
+from collections.abc import Iterable
 from typing import Final
 
 __all__ = ["IdMaker", "made_ms"]
@@ -12,6 +14,7 @@ _TOP: Final = 1 << (8 * _RANDOM_BYTES)
 _TIME_DIGITS: Final = 11
 _STEP_BITS: Final = 40
 """How far apart two ids of one millisecond are, at most."""
+_MADE: Final = re.compile(rf"[a-z]+_([0-9a-f]{{{_TIME_DIGITS}}})([0-9a-f]{{{2 * _RANDOM_BYTES}}})")
 
 
 class IdMaker:
@@ -33,6 +36,12 @@ class IdMaker:
             if self._last >= _TOP:
                 self._last_ms, self._last = self._last_ms + 1, drawn >> 1
         return f"{self._last_ms:0{_TIME_DIGITS}x}{self._last:016x}"
+
+    def go_behind(self, named: Iterable[str]) -> None:
+        """What comes next is larger than each of these prefixed ids, too: they were made before, perhaps by a clock
+        that was set back since."""
+        made = [(int(found[1], 16), int(found[2], 16)) for each in named if (found := _MADE.fullmatch(each))]
+        self._last_ms, self._last = max([(self._last_ms, self._last), *made])
 
     def _draw(self) -> int:
         if self._used >= len(self._pool):
