@@ -72,7 +72,8 @@ class Control:
                 name="cancelRun",
                 tag="runs",
                 summary="Stop a run.",
-                description="The runner has 5 s to say its last words. The stream says when the run has ended.",
+                description="The runner has 5 s to say its last words. The stream says when the run has ended. That it "
+                "was stopped is on disk before the answer, unless the store takes nothing for 2 s.",
                 right="runs.control",
                 answers={
                     202: Answer(
@@ -180,11 +181,11 @@ class Control:
     async def stop(self, row: RunRow, caller: Caller) -> None:
         """Raises `Conflict` where there is nothing to stop, and `Forbidden` for who may not."""
         await self._rows.check_steering(caller, row)
-        if not await self._dispatcher.cancel(row.run_id, "cancelled"):
+        if not await self._dispatcher.stop(row.run_id):
             row = await asyncio.to_thread(self._store.run, row.run_id) or row
             if row.status in TERMINAL_STATUSES:
                 raise Conflict(f"the run has ended: {row.status}", hint="there is nothing to cancel", status=row.status)
-            raise Conflict("the run is not on this host", hint="try again in a moment", status=row.status)
+            raise Conflict("the run is ending, or is not on this host", hint="try again in a moment", status=row.status)
 
     async def steer(self, request: Request) -> Response:
         """A message into the run's conversation. Which run takes it is decided as for every message there."""

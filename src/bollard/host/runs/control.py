@@ -76,6 +76,8 @@ class RunControl:
         below = [hand_down(child, revoked, by) for child in self._called_by(run)]
         if landed is None or await landed is None:
             raise Conflict("the run has ended meanwhile", hint="there is nothing to revoke")
+        if everything:
+            await run.written()  # that it is stopped for it, too
         for each in below:
             if each is not None:
                 await each  # a child that is over meanwhile needs nothing taken away

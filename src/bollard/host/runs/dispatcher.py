@@ -5,6 +5,7 @@ Which runs there are, and whose turn it is in a conversation, is decided before 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -15,7 +16,7 @@ from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Engine, Signal
 from bollard.host.errors import HostError, WorkerUnavailable
-from bollard.host.limits import RUNS_AT_ONCE, WORKER_START_S
+from bollard.host.limits import JOURNAL_GIVE_UP_S, RUNS_AT_ONCE, WORKER_START_S
 from bollard.host.log.facts import RunFacts
 from bollard.host.log.journal import Journal
 from bollard.host.runs.backlog import Backlog, BacklogPorts, Room
@@ -247,6 +248,16 @@ class Dispatcher:
         """Stop a run that is live or waits; false when it is neither here. `superseded`: for a newer message."""
         return await self.backlog.cancel(run_id, reason, superseded=superseded)
 
+    async def stop(self, run_id: str) -> bool:
+        """The same for somebody who is told: it is on disk by then. A store that takes nothing does not keep them
+        waiting for long, since what runs is stopped all the same."""
+        stopped = await self.cancel(run_id, "cancelled")
+        if live := self._live.get(run_id):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(JOURNAL_GIVE_UP_S):
+                    await live.written()
+        return stopped
+
     async def cancel_all(self, workspace: str) -> None:
         """Stop every run of a workspace that is live or waits."""
         live = [run_id for run_id, run in self._live.items() if run.facts.workspace == workspace]
@@ -255,7 +266,7 @@ class Dispatcher:
 
     def _signalled(self, run_id: str, signal: Signal) -> bool:
         live = self._live.get(run_id)
-        if live is None:
+        if live is None or live.ending:
             return False
         live.cancel(signal.reason, superseded=signal.superseded)
         return True
