@@ -5,13 +5,16 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
+import psycopg
 import pytest
-from tests.chaos.host_process import HostProcess
+from tests.chaos.host_process import HostProcess, UpProcess
 from tests.chaos.http_client import BROKEN
+from tests.chaos.receiver import Receiver
 
 from bollard.host.log.rebuild import rebuild
 from bollard.host.simulator.history import History
@@ -20,6 +23,7 @@ from bollard.host.store.boundary import Store
 from bollard.trust.keys import load_or_make_signing_key
 
 HERE = Path(__file__).parent
+SERVERS = ("postgresql://postgres@127.0.0.1:5432/postgres", "postgresql://root@127.0.0.1:5432/postgres")
 
 
 def scripted_plan(dice: random.Random, event_id: str) -> dict[str, Any]:
@@ -141,6 +145,11 @@ def host_class() -> type[HostProcess]:
     return HostProcess
 
 
+@pytest.fixture(scope="session")
+def up_class() -> type[UpProcess]:
+    return UpProcess
+
+
 @pytest.fixture
 async def make_host(tmp_path: Path) -> AsyncIterator[Callable[..., HostProcess]]:
     """Makes hosts, and ends those that are left."""
@@ -176,3 +185,38 @@ def disk_shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("shim") / "disk_shim.so"
     subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, HERE / "disk_shim.c", "-ldl"], check=True)
     return library
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A program behind a channel, at its `url`."""
+    found = Receiver()
+    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
+    found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    yield found
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[tuple[str, psycopg.Connection[Any]]]:
+    """PostgreSQL: its URL, and a connection that may make databases."""
+    named = os.environ.get("BOLLARD_TEST_POSTGRES")
+    for url in (named,) if named else SERVERS:
+        try:
+            connection = psycopg.connect(url, autocommit=True, connect_timeout=120)
+        except psycopg.Error:
+            continue
+        with connection:
+            yield url, connection
+        return
+    pytest.fail("no PostgreSQL server answers", pytrace=False)
+
+
+@pytest.fixture
+def database(server: tuple[str, psycopg.Connection[Any]]) -> Iterator[tuple[str, str]]:
+    """A database of its own; its name, and its URL."""
+    url, connection = server
+    name = f"bollard_chaos_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
+    connection.execute(f"CREATE DATABASE {name}")
+    yield name, urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+    connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -19,7 +19,7 @@ from bollard.host.limits import HOUSEKEEPING_S
 from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
 
-__all__ = ["HostProcess"]
+__all__ = ["HostProcess", "UpProcess"]
 
 HERE = Path(__file__).parent
 _SAYS_S = 10.0
@@ -60,7 +60,7 @@ class HostProcess:
             "housekeeping_s": housekeeping_s,
             "database": database,
         }
-        self._database = database
+        self.database = database
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
         self._output = 0
@@ -182,7 +182,7 @@ class HostProcess:
         return found
 
     def open_store(self) -> Store:
-        store = choose_store(self._database, self.data, SystemClock())
+        store = choose_store(self.database, self.data, SystemClock())
         store.open()
         return store
 
@@ -213,3 +213,40 @@ class HostProcess:
                 return json.dumps((await self.health())["plugins"])
         except (*BROKEN, ValueError, LookupError) as error:  # it listens no more, or not yet
             return f"nothing ({type(error).__name__})"
+
+
+class UpProcess(HostProcess):
+    """A host as an operator starts it: `bollard up`, with a home of its own, one plugin and settings."""
+
+    def __init__(self, data: Path, plugin: Path, *, database: str = "", **settings: str) -> None:
+        settings |= {"builtin_plugins": "false", "requests_per_minute": "1000000"}
+        variables = {f"BOLLARD_{name.upper()}": value for name, value in settings.items()}
+        variables |= {"HOME": str(data.parent)} | ({"BOLLARD_DATABASE": database} if database else {})
+        super().__init__(data, [plugin], database=database, environment=variables)
+        self.plugin_path = plugin
+
+    def command(self) -> list[str]:
+        return [*self._program("up"), "--port", str(self.port), "--plugins", str(self.plugin_path)]
+
+    def listens(self, line: bytes) -> bool:
+        said = json.loads(line) if line.startswith(b"{") else {}
+        if said.get("event") == "token":
+            (self.data / "token").write_text(said["token"])
+        return said.get("event") == "agent.ready"
+
+    def _program(self, *words: str) -> list[str]:
+        return [str(Path(sys.executable).parent / "bollard"), *words, "--data", str(self.data)]
+
+    async def tell(self, *words: str) -> int:
+        """Another command for the same data; its exit code."""
+        process = await asyncio.create_subprocess_exec(
+            *self._program(*words), stdout=asyncio.subprocess.DEVNULL, env={**os.environ, **self._environment}
+        )
+        async with self.awaiting(f"the end of {words}"):
+            return await process.wait()
+
+    def journal(self) -> psutil.Process:
+        """The process that writes its log."""
+        children = psutil.Process(self.pid).children(recursive=True)
+        (found,) = [child for child in children if "bollard.host.log.journal_process" in child.cmdline()]
+        return found

@@ -7,7 +7,6 @@ import json
 import random
 import signal
 import time
-from collections import Counter
 
 import pytest
 
@@ -16,33 +15,6 @@ from bollard.host.log.rebuild import rebuild
 
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 FINAL = {"sent", "failed", "unknown"}
-
-
-class Receiver:
-    """A program behind a channel, which counts what arrives under each key."""
-
-    def __init__(self):
-        self.arrived = Counter()
-        self.texts = {}
-
-    async def serve(self, reader, writer):
-        with contextlib.closing(writer), contextlib.suppress(*BROKEN):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in head[1:] if line}
-            body = json.loads(await reader.readexactly(int(headers["content-length"])))
-            self.arrived[headers["webhook-id"]] += 1
-            self.texts[headers["webhook-id"]] = body["text"]
-            writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"message":"m"}')
-            await writer.drain()
-
-
-@pytest.fixture
-async def receiver():
-    found = Receiver()
-    server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
-    found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    yield found
-    server.close()
 
 
 class Chat:

@@ -1,44 +1,17 @@
 """F01: the process that writes the log is killed. The host stops by itself, and what was acknowledged stays true."""
 
 import asyncio
-import json
-import sys
-from pathlib import Path
 
 import psutil
 import pytest
 from tests.chaos.patience import PATIENCE_S
 
-MODULE = "bollard.host.log.journal_process"
 BROKEN = (OSError, EOFError)
 
 
 @pytest.fixture
-def make_up(host_class, scripted, tmp_path):
-    """A host as an operator starts it: `bollard up`."""
-
-    class Up(host_class):
-        def command(self):
-            program = str(Path(sys.executable).parent / "bollard")
-            return [program, "up", "--data", str(self.data), "--port", str(self.port), "--plugins", str(scripted)]
-
-        def listens(self, line):
-            said = json.loads(line) if line.startswith(b"{") else {}
-            if said.get("event") == "token":
-                (self.data / "token").write_text(said["token"])
-            return said.get("event") == "agent.ready"
-
-    return lambda: Up(
-        tmp_path / "data",
-        [],
-        environment={"HOME": str(tmp_path), "BOLLARD_BUILTIN_PLUGINS": "false", "BOLLARD_JOURNAL": "process"},
-    )
-
-
-def _journal_of(host):
-    children = psutil.Process(host.pid).children(recursive=True)
-    (found,) = [child for child in children if MODULE in child.cmdline()]
-    return found
+def make_up(up_class, scripted, tmp_path):
+    return lambda: up_class(tmp_path / "data", scripted, journal="process")
 
 
 async def _kill_later(process, seconds):
@@ -61,7 +34,7 @@ async def test_a_host_whose_journal_is_killed_stops_and_loses_nothing_it_acknowl
         for _ in range(max(1, rounds // 2)):
             await host.start()
             await host.ready("scripted")
-            nemesis = asyncio.create_task(_kill_later(_journal_of(host), chaos.random.uniform(0.02, 0.8)))
+            nemesis = asyncio.create_task(_kill_later(host.journal(), chaos.random.uniform(0.02, 0.8)))
             await _storm(chaos, clients=6)
             await nemesis
             assert await host.died() > 0, "it ends by itself, and not as if all were well"
@@ -78,7 +51,7 @@ async def test_a_journal_does_not_outlive_its_host(make_up):
     host = make_up()
     await host.start()
     try:
-        journal = _journal_of(host)
+        journal = host.journal()
     finally:
         await host.kill()
     await asyncio.to_thread(psutil.wait_procs, [journal], timeout=PATIENCE_S)

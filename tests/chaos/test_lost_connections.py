@@ -2,20 +2,14 @@
 does, or an administrator. Nothing acknowledged is lost, nothing is done twice, every run ends, and the host goes on."""
 
 import asyncio
-import os
 import random
 import signal
 from collections import Counter
-from urllib.parse import urlsplit, urlunsplit
-
-import psycopg
-import pytest
 
 from bollard.host.simulator.ledger import chain_problems, run_problems
 from bollard.host.store.rows import ENDED
 from bollard.trust.keys import load_or_make_signing_key
 
-SERVERS = ("postgresql://postgres@127.0.0.1:5432/postgres", "postgresql://root@127.0.0.1:5432/postgres")
 CLIENTS = 6
 PAUSE_S = 0.05
 """Between two tries of what was not answered."""
@@ -24,30 +18,6 @@ ENDED_BY_SERVER = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s AND application_name = 'bollard'"
 )
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
-
-
-@pytest.fixture(scope="module")
-def server():
-    named = os.environ.get("BOLLARD_TEST_POSTGRES")
-    for url in (named,) if named else SERVERS:
-        try:
-            connection = psycopg.connect(url, autocommit=True, connect_timeout=120)
-        except psycopg.Error:
-            continue
-        with connection:
-            yield url, connection
-        return
-    pytest.fail("no PostgreSQL server answers", pytrace=False)
-
-
-@pytest.fixture
-def database(server):
-    """A database of its own; its name, and its URL."""
-    url, connection = server
-    name = f"bollard_cut_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
-    connection.execute(f"CREATE DATABASE {name}")
-    yield name, urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
-    connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 class Load:

@@ -2,11 +2,8 @@
 was not answered, under the same id; nothing is lost, nothing is done twice, and nearly nobody is told of an error."""
 
 import asyncio
-import json
 import signal
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from tests.chaos.patience import PATIENCE_S
@@ -22,27 +19,8 @@ BROKEN = (OSError, EOFError, asyncio.IncompleteReadError, ValueError, IndexError
 
 
 @pytest.fixture
-async def up(host_class, scripted, tmp_path):
-    """A host as an operator starts it: `bollard up`."""
-
-    class Up(host_class):
-        def command(self):
-            program = str(Path(sys.executable).parent / "bollard")
-            return [program, "up", "--data", str(self.data), "--port", str(self.port), "--plugins", str(scripted)]
-
-        def listens(self, line):
-            said = json.loads(line) if line.startswith(b"{") else {}
-            if said.get("event") == "token":
-                (self.data / "token").write_text(said["token"])
-            return said.get("event") == "agent.ready"
-
-    variables = {
-        "HOME": str(tmp_path),
-        "BOLLARD_BUILTIN_PLUGINS": "false",
-        "BOLLARD_GRACE_S": "1",
-        "BOLLARD_REQUESTS_PER_MINUTE": "1000000",
-    }
-    up = Up(tmp_path / "data", [], environment=variables)
+async def up(up_class, scripted, tmp_path):
+    up = up_class(tmp_path / "data", scripted, grace_s="1")
     yield up
     await up.clear()
 

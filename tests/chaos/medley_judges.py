@@ -1,0 +1,108 @@
+"""What must be true of the store that a medley leaves, beside what must be of every store."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.medley_crowd import CHAT, Crowd
+from tests.chaos.receiver import Receiver
+
+from bollard.host.log.records import data_of
+from bollard.host.simulator.ledger import all_records, ledger_of
+from bollard.host.store.boundary import Store
+
+Lines = list[dict[str, Any]]
+"""What runners and tools were told is done, or did."""
+_STANDS = {"allow_once": {"granted", "used"}, "deny": {"denied"}}
+"""How an approval stands that was answered so."""
+
+
+def deeds(store: Store, lines: Lines, blobs: Path) -> Iterator[str]:
+    """Counts that were compared and set, uploads and calls of other agents."""
+    counted: dict[str, list[tuple[int, int]]] = {}
+    made: Counter[str] = Counter()
+    for record in all_records(store):
+        if record.type == "state.updated":
+            agent = store.run(record.run_id).agent_id
+            counted.setdefault(agent, []).append((data_of(record)["value"], record.id))
+        elif record.type == "artifact.created":
+            made[data_of(record)["artifact_id"]] += 1
+    for agent, counts in counted.items():
+        if [value for value, _ in counts] != list(range(1, len(counts) + 1)):
+            yield f"{agent} counted {counts}"
+    yield from (f"{artifact_id} was made {times} times" for artifact_id, times in made.items() if times > 1)
+    for line in lines:
+        match line["did"]:
+            case "count" if (line["value"], line["version"]) not in counted[store.run(line["run"]).agent_id]:
+                yield f"{line} is not in the log"
+            case "upload":
+                row, digest = store.artifact("default", line["artifact"]), line["sha256"]
+                if row is None or row.sha256 != digest or not (blobs / "sha256" / digest[:2] / digest).exists():
+                    yield f"{line} is not there: {row}"
+            case "call":
+                child = store.run(line["child"])
+                if child is None or (child.status, child.parent_run_id) != (line["status"], line["run"]):
+                    yield f"{line}, and it is {child}"
+
+
+def parcels(store: Store, lines: Lines, crowd: Crowd) -> Iterator[str]:
+    """What somebody had to allow is done once at most, and never when it was denied."""
+    delivered = Counter(line["parcel"] for line in lines if line["did"] == "deliver")
+    yield from (f"{parcel} was delivered {times} times" for parcel, times in delivered.items() if times > 1)
+    yield from (f"{line} and it was not" for line in lines if line["did"] == "ask" and not delivered[line["parcel"]])
+    for row in store.approvals("default", None, None, 10_000):
+        parcel, decision = json.loads(row.body)["arguments"]["parcel"], crowd.decided.get(row.approval_id)
+        call = store.tool_call(row.run_id, row.call_id)
+        if row.status == "requested" or (decision is not None and row.status not in _STANDS[decision]):
+            yield f"{row.approval_id} was decided as {decision} and is {row.status}"
+        if delivered[parcel] and (row.status != "used" or call.status == "rejected"):
+            yield f"{parcel} was delivered, its approval is {row.status}, its call {call}"
+        if not delivered[parcel] and call is not None and call.status == "completed":
+            yield f"{parcel} was not delivered, and its call is completed"
+
+
+def promises(store: Store, crowd: Crowd) -> Iterator[str]:
+    """What was stopped, taken away, and said from outside."""
+    kinds = {run_id: [record.type for record in ledger_of(store, run_id)] for run_id in crowd.stopped | crowd.revoked}
+    yield from (
+        f"{run_id} was stopped: {kinds[run_id]}" for run_id in crowd.stopped if "run.cancelled" not in kinds[run_id]
+    )
+    yield from (
+        f"{run_id} was revoked: {kinds[run_id]}" for run_id in crowd.revoked if "grant.revoked" not in kinds[run_id]
+    )
+    for name, run in crowd.externals.items():
+        records = [record for record in ledger_of(store, run.run_id) if record.type == "message.completed"]
+        said = [json.loads(record.json)["data"]["message"]["content"] for record in records]
+        wanted = [f"{name}-{number}." for number in range(1, run.acknowledged + 1)]
+        if said[: len(wanted)] != wanted or len(said) != len(set(said)):
+            yield f"{name} was told that {wanted} is on disk, and it is {said}"
+        if run.ended and store.run(run.run_id).status != "completed":
+            yield f"{name} was told that it ended, and it is {store.run(run.run_id).status}"
+
+
+def letters(store: Store, crowd: Crowd, receiver: Receiver) -> Iterator[str]:
+    """What came through the channel, and every answer to it."""
+    for number, found in crowd.written.items():
+        event = store.event("default", found["event_id"]) if found else None
+        if found and (event is None or event.run_id != found["run_id"]):
+            yield f"letter {number} was acknowledged as {found} and is {event}"
+    due = dict(_due(store))
+    outbox = {row.delivery_id: row for row in store.outbox("default", None, None, 100_000)}
+    yield from (f"{delivery_id} is in the outbox or due, not both" for delivery_id in outbox.keys() ^ due.keys())
+    for delivery_id, row in outbox.items():
+        text = receiver.texts.get(f"{delivery_id}.0")
+        if row.status != "sent" or text is None or text != due.get(delivery_id):
+            yield f"{delivery_id} is {row.status}, and {text!r} arrived for {due.get(delivery_id)!r}"
+
+
+def _due(store: Store) -> Iterator[tuple[str, str]]:
+    """Every message for the channel by its delivery, and runs that failed, of which nothing more is said."""
+    for record in all_records(store):
+        if record.type in ("message.completed", "run.ended") and store.run(record.run_id).agent_id == CHAT:
+            data = data_of(record)
+            if record.type == "message.completed":
+                yield f"{record.run_id}.{record.seq}", data["message"]["content"]
+            elif data["status"] == "failed":
+                yield f"{record.run_id}.{record.seq}", ""
