@@ -12,7 +12,6 @@ from bollard.cli.errors import UsageProblem
 from bollard.cli.limits import COLLECT_AFTER
 from bollard.cli.log_library import load_without_rich
 from bollard.cli.shell import Shell
-from bollard.cli.store_options import DatabaseOption, DataOption
 
 __all__ = ["app"]
 
@@ -22,13 +21,13 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command("up", cls=Command, help="up")
 def up(
     ctx: typer.Context,
-    data: DataOption = None,
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="up.option.data")] = None,
     port: Annotated[int | None, typer.Option("--port", metavar="N", help="up.option.port")] = None,
     host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="up.option.host")] = None,
     tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="up.option.tls_cert")] = None,
     tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="up.option.tls_key")] = None,
     plugins: Annotated[list[Path] | None, typer.Option("--plugins", metavar="PATH", help="up.option.plugins")] = None,
-    database: DatabaseOption = None,
+    database: Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")] = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="up.option.workers")] = None,
 ) -> int:
     try:
