@@ -148,18 +148,18 @@ def _constant(name: str) -> JsonValue:
     raise FrameError("number", f"{name} is not JSON")
 
 
+_read_carefully: Final = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+).decode
+
+
 def _decode_carefully(frame: bytes) -> JsonValue:
     try:
         text = frame.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FrameError("encoding", f"not UTF-8 at byte {error.start}") from None
     try:
-        value = cast(
-            "JsonValue",
-            json.loads(
-                text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
-            ),
-        )
+        value = cast("JsonValue", _read_carefully(text))
     except json.JSONDecodeError as error:
         raise FrameError("syntax", f"{error.msg} at character {error.pos}") from None
     if "\\u" in text:
