@@ -4,10 +4,10 @@ SHELL := /bin/bash
 VENV := .venv
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test check bench chaos explore fuzz clean help
+.PHONY: setup run test test-rest test-all check bench chaos explore fuzz clean help
 
 help:            ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ \t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ \t/'
 
 setup: $(STAMP)  ## install everything into .venv
 $(STAMP): pyproject.toml uv.lock scripts/setup
@@ -16,8 +16,13 @@ $(STAMP): pyproject.toml uv.lock scripts/setup
 run: setup       ## start the host: http://127.0.0.1:8420, data in ./data
 	@scripts/run
 
-test: setup      ## every check: lint, types, imports, tests
+test: setup      ## lint, types, imports, and the quick tier of the tests (minutes)
 	@scripts/test
+
+test-rest: setup ## the tests that the quick tier leaves out: full matrices, fault injection, every page
+	@scripts/test --rest
+
+test-all: test test-rest ## every check and every test
 
 check: setup     ## the quick half of the tests: lint, types, imports
 	@scripts/check
