@@ -1,7 +1,7 @@
-"""The contract between host and runner: every shape, limit and error, and nothing else.
+"""The contract between host and runner: shapes, limits and errors. Depends on pydantic and nothing else.
 
-Stands on pydantic alone. `limits` holds every limit by name; the rest is the list of `front_door`. That is loaded with
-the first name that is asked for: a command that only needs a limit should not wait for two hundred shapes.
+`limits` is loaded with the package. The other names are those of `front_door`, which is loaded when the first of them
+is used: a command that needs only a limit does not load two hundred shapes.
 """
 
 from importlib import import_module
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from bollard.protocol import limits as limits
 
 if TYPE_CHECKING:
-    from bollard.protocol.front_door import *  # noqa: F403 -- its `__all__` is the list
+    from bollard.protocol.front_door import *  # noqa: F403 -- each module lists its own names
 else:
 
     def __getattr__(name: str) -> Any:
-        front_door = import_module("bollard.protocol.front_door")
-        if name != "__all__" and name not in front_door.__all__:
+        names = {key: value for key, value in vars(import_module(f"{__name__}.front_door")).items() if key[0] != "_"}
+        globals().update(names, __all__=sorted(names))
+        if name not in globals():
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(front_door, name)
-        return found
+        return globals()[name]

@@ -156,6 +156,7 @@ class ToolCallParams(Tolerant):
     """Parameters of `tool/call`."""
 
     call_id: str
+    """Unique on its connection, over the calls of all runs."""
     tool: str
     arguments: JsonObject
     timeout_ms: Int = Field(ge=1)

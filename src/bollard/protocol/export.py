@@ -31,11 +31,10 @@ _ANSWERED_BY_ACTION: Final = "api/call"
 
 
 def _public_shapes() -> Mapping[str, type[Shape]]:
-    named = {name: cast("object", getattr(front_door, name)) for name in sorted(front_door.__all__)}
     return MappingProxyType(
         {
             name: thing
-            for name, thing in named.items()
+            for name, thing in sorted(vars(front_door).items())
             if isinstance(thing, type) and issubclass(thing, Shape) and name not in shape.__all__
         }
     )

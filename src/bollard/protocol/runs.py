@@ -8,7 +8,20 @@ from bollard.protocol.context import ActorContext
 from bollard.protocol.message import ArtifactRef
 from bollard.protocol.shape import Digest, Flag, Int, JsonObject, Timestamp, Tolerant
 
-__all__ = ["RUN_STATUSES", "TERMINAL_STATUSES", "AgentRun", "AgentRunRecord", "RunEnded", "RunRecordPage", "RunStatus"]
+__all__ = [
+    "COMPACTION_CHECKPOINT_KEY",
+    "RUN_STATUSES",
+    "TERMINAL_STATUSES",
+    "AgentRun",
+    "AgentRunRecord",
+    "CompactionCheckpoint",
+    "ConcurrencyPolicy",
+    "RunEnded",
+    "RunRecordPage",
+    "RunStatus",
+    "SteeringMark",
+]
+
 
 RunStatus = Literal["queued", "dispatching", "running", "waiting", "completed", "failed", "cancelled", "timeout"]
 RUN_STATUSES: Final[tuple[RunStatus, ...]] = get_args(RunStatus)
@@ -72,3 +85,34 @@ class RunRecordPage(Tolerant):
     items: tuple[AgentRunRecord, ...] = ()
     next_cursor: str | None = None
     has_more: Flag = False
+
+
+# Two agreements that are data, not calls: the steering mark (§9) and the compaction checkpoint (§10).
+
+
+COMPACTION_CHECKPOINT_KEY: Final = "runner.compaction.checkpoint"
+"""The state key, in scope `conversation`, that holds the newest checkpoint."""
+
+ConcurrencyPolicy = Literal["steer", "queue", "interrupt", "reject", "parallel"]
+"""What happens to a message that arrives while a run is active."""
+
+
+class SteeringMark(Tolerant):
+    """`metadata.steering` of an event that a live run absorbed."""
+
+    status: str
+    trigger_behavior: str
+    claimed_by_run_id: str
+    claimed_runner_id: str
+    claimed_at: Timestamp
+
+
+class CompactionCheckpoint(Tolerant):
+    """A summary of a conversation up to transcript `seq` `covers_until`."""
+
+    schema_version: Int
+    summary: str
+    covers_until: Int
+    tokens_before: Int
+    created_at: Timestamp
+    conversation_id: str

@@ -1,11 +1,10 @@
-"""Frames, the JSON-RPC peer and both ends of the channel between a host and a worker (protocol.md §11).
+"""The worker connection: frames, the JSON-RPC peer, and the end of the host and of the worker (protocol.md §11).
 
-`bollard.wire.websocket` is imported on its own, because only remote runtimes need it.
+`bollard.wire.websocket` is imported separately because only remote runtimes need it.
 """
 
 from bollard.wire.catalogue import CatalogueProblem, RunnerCatalogue, ToolCatalogue
-from bollard.wire.delta_frame import Delta
-from bollard.wire.envelope import Note
+from bollard.wire.envelope import Delta, Notification
 from bollard.wire.errors import (
     CallTimeout,
     ChannelClosed,
@@ -20,7 +19,7 @@ from bollard.wire.host_calls import RunCall
 from bollard.wire.host_end import HostEnd, HostObserver
 from bollard.wire.host_run import HostRun, RunEnd, RunSink, WorkerResult
 from bollard.wire.memory import MemoryTransport, memory_pair
-from bollard.wire.peer import Incoming, Peer, Service
+from bollard.wire.peer import IncomingCall, Peer, PeerListener
 from bollard.wire.process import WorkerProcess, spawn_worker, worker_environment
 from bollard.wire.stream import StreamTransport, connect_socket
 from bollard.wire.strict_json import decode, encode
@@ -38,19 +37,19 @@ __all__ = [
     "HostEnd",
     "HostObserver",
     "HostRun",
-    "Incoming",
+    "IncomingCall",
     "IncompatiblePeer",
     "MemoryTransport",
-    "Note",
+    "Notification",
     "PayloadTooLarge",
     "Peer",
+    "PeerListener",
     "Receiver",
     "RemoteError",
     "RunCall",
     "RunEnd",
     "RunSink",
     "RunnerCatalogue",
-    "Service",
     "StreamTransport",
     "Strike",
     "ToolCatalogue",

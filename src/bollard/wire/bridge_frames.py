@@ -1,6 +1,7 @@
-"""What the host and its MCP bridge say to each other: one JSON object in a line, told apart by `tag`.
+"""The messages between the host and its MCP bridge: JSON objects, told apart by `tag`.
 
-Both ends are of this installation and of one version, so this is no protocol that anybody else speaks.
+JSON, because MessagePack has no integer above 64 bits, and an MCP server may send one. Both ends are of this
+installation and of one version, so this is no protocol that anybody else speaks.
 """
 
 from typing import Any, Final, Literal
@@ -18,6 +19,7 @@ __all__ = [
     "Closed",
     "Connected",
     "DropLogin",
+    "Ended",
     "FinishLogin",
     "Logged",
     "Login",
@@ -198,12 +200,19 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_fiel
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed", tag_field="tag"):
-    """A connection has ended, or never came to be. Calls that were under way have been answered before."""
+    """A connection is lost, or never came to be. No call is made on it from here on; each call that was under way gets
+    its answer. `Ended` follows."""
 
     link: int
     problem: str
     hint: str = ""
     needs_login: bool = False
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="tag"):
+    """Nothing is left of a connection that was closed, its process included: another one may begin."""
+
+    link: int
 
 
 class LoginAsked(msgspec.Struct, frozen=True, kw_only=True, tag="login_asked", tag_field="tag"):
@@ -275,6 +284,7 @@ ToHost = (
     | Tools
     | Started
     | Closed
+    | Ended
     | Logged
     | Progressed
     | Returned
@@ -287,5 +297,4 @@ ToHost = (
 
 encode_frame: Final = msgspec.json.Encoder().encode
 to_bridge: Final = msgspec.json.Decoder(ToBridge).decode
-"""Raises `msgspec.ValidationError`, which is a bug of ours."""
 to_host: Final = msgspec.json.Decoder(ToHost).decode

@@ -1,6 +1,6 @@
-"""What a worker says it offers, entry by entry: one bad runner or tool is a problem with a name, and hides no other.
+"""Reads the runners and tools that a worker lists. A bad entry becomes a named problem and does not hide the others.
 
-Pure: the host's end feeds the decoded answers of `runners/list` and `tools/list`.
+Pure: the input is the decoded response to `runners/list` or `tools/list`.
 """
 
 from typing import TypeVar
@@ -18,11 +18,9 @@ from bollard.protocol import (
     limits,
 )
 
-__all__ = ["CatalogueProblem", "RunnerCatalogue", "ToolCatalogue", "read_runners", "read_tools"]
-
 
 class CatalogueProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that was skipped: which, which field of it, and what is wrong."""
+    """An entry that was skipped: its name, the invalid field, and the problem."""
 
     entry: str
     field: str
@@ -30,14 +28,14 @@ class CatalogueProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunnerCatalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """The runners of a plugin that can be used, and the entries that cannot."""
+    """The usable runners of a plugin, and a problem for each other entry."""
 
     runners: tuple[AgentRunnerDiscovery, ...]
     problems: tuple[CatalogueProblem, ...]
 
 
 class ToolCatalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a plugin that can be used, and the entries that cannot."""
+    """The usable tools of a plugin, and a problem for each other entry."""
 
     tools: tuple[ToolDefinition, ...]
     problems: tuple[CatalogueProblem, ...]
@@ -46,12 +44,12 @@ class ToolCatalogue(msgspec.Struct, frozen=True, kw_only=True):
 S = TypeVar("S", bound=Shape)
 
 
-def _named(entry: JsonValue, key: str, index: int) -> str:
+def _entry_name(entry: JsonValue, key: str, index: int) -> str:
     name = entry.get(key) if isinstance(entry, dict) else None
     return name[: limits.NAME_CHARACTERS] if isinstance(name, str) else f"#{index}"
 
 
-def _read(
+def _read_entries(
     answer: JsonValue, key: str, name_key: str, shape: type[S], most: int
 ) -> tuple[list[S], list[CatalogueProblem]]:
     entries = answer.get(key) if isinstance(answer, dict) else None
@@ -64,7 +62,7 @@ def _read(
             found.append(shape.from_wire(entry))
         except ValidationError as error:
             field, problem = first_problem(error)
-            problems.append(CatalogueProblem(entry=_named(entry, name_key, index), field=field, problem=problem))
+            problems.append(CatalogueProblem(entry=_entry_name(entry, name_key, index), field=field, problem=problem))
     if len(entries) > most:
         text = f"{len(entries)} entries, only the first {most} were read"
         problems.append(CatalogueProblem(entry=key, field=key, problem=text))
@@ -72,12 +70,12 @@ def _read(
 
 
 def read_runners(answer: JsonValue, plugin: PluginIdentity) -> RunnerCatalogue:
-    """The runners that are this plugin's own and well described."""
-    found, problems = _read(answer, "runners", "runner_name", AgentRunnerDiscovery, limits.RUNNERS_PER_PLUGIN)
+    """Return the valid runners that belong to `plugin`; other entries become problems."""
+    found, problems = _read_entries(answer, "runners", "runner_name", AgentRunnerDiscovery, limits.RUNNERS_PER_PLUGIN)
     runners: dict[str, AgentRunnerDiscovery] = {}
     for runner in found:
         if (runner.plugin_author, runner.plugin_name) != (plugin.author, plugin.name):
-            text = f"says it belongs to {runner.plugin_author}/{runner.plugin_name}, not to this channel's plugin"
+            text = f"says it belongs to {runner.plugin_author}/{runner.plugin_name}, not to this plugin"
             problems.append(CatalogueProblem(entry=runner.runner_name, field="plugin_name", problem=text))
         elif runner.runner_name in runners:
             text = "a second runner of this name in one plugin"
@@ -88,8 +86,8 @@ def read_runners(answer: JsonValue, plugin: PluginIdentity) -> RunnerCatalogue:
 
 
 def read_tools(answer: JsonValue) -> ToolCatalogue:
-    """The tools that are well described."""
-    found, problems = _read(answer, "tools", "name", ToolDefinition, limits.TOOLS_PER_PLUGIN)
+    """Return the valid tools; other entries become problems."""
+    found, problems = _read_entries(answer, "tools", "name", ToolDefinition, limits.TOOLS_PER_PLUGIN)
     tools: dict[str, ToolDefinition] = {}
     for tool in found:
         if tool.name in tools:

@@ -1,13 +1,13 @@
-"""Everything that can go wrong on a channel, as one tree.
+"""The errors of a worker connection, as one tree.
 
 WireError
-├── FrameError          a frame that cannot be accepted: too large, not JSON, over a limit, no envelope
-├── PayloadTooLarge     something of ours that would not fit; nothing was sent
-├── ChannelClosed       the channel is gone
+├── FrameError          a frame is not acceptable: too large, not JSON, over a limit, no envelope
+├── PayloadTooLarge     an outgoing message exceeds a limit; nothing was sent
+├── ChannelClosed       the connection is closed
 ├── CallTimeout         the peer did not answer in time
 ├── RemoteError         the peer answered with an error
 └── IncompatiblePeer    the peer speaks another protocol, or broke the handshake
-    └── HandshakeRefused    the host said no, with a status and a sentence
+    └── HandshakeRefused    the host refused the handshake with an HTTP status
 """
 
 import contextlib
@@ -17,18 +17,6 @@ from typing import Literal
 from pydantic import ValidationError
 
 from bollard.protocol import AgentAPIError, JsonValue
-
-__all__ = [
-    "CallTimeout",
-    "ChannelClosed",
-    "FrameError",
-    "FrameFault",
-    "HandshakeRefused",
-    "IncompatiblePeer",
-    "PayloadTooLarge",
-    "RemoteError",
-    "WireError",
-]
 
 FrameFault = Literal[
     "oversized",
@@ -51,7 +39,7 @@ class WireError(Exception):
 
 
 class FrameError(WireError):
-    """A frame that cannot be accepted. `fault` is for programs, `detail` for people; neither quotes the frame."""
+    """A frame is not acceptable. `fault` is for programs and `detail` for people; neither quotes the frame."""
 
     def __init__(self, fault: FrameFault, detail: str) -> None:
         super().__init__(f"{fault}: {detail}")
@@ -60,7 +48,7 @@ class FrameError(WireError):
 
 
 class PayloadTooLarge(WireError):
-    """A result or call that exceeds its limit. It is never cut."""
+    """A result or call exceeds its limit. It is refused as a whole, never truncated."""
 
     def __init__(self, what: str, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(f"{what} is {size_bytes} bytes of JSON, the limit is {limit_bytes}")
@@ -70,7 +58,7 @@ class PayloadTooLarge(WireError):
 
 
 class ChannelClosed(WireError):
-    """The channel is gone; whatever was under way on it is dead."""
+    """The connection is closed. Every pending call on it has failed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"channel closed: {reason}")
@@ -97,7 +85,7 @@ class RemoteError(WireError):
 
     @property
     def api_error(self) -> AgentAPIError:
-        """The error as the run API knows it; a peer that sent none gets `runtime_error`."""
+        """The run API error in `data`; `runtime_error` if the peer sent none."""
         with contextlib.suppress(ValidationError):
             if isinstance(self.data, dict):
                 return AgentAPIError.from_wire({"message": self.message, **self.data})
@@ -105,7 +93,7 @@ class RemoteError(WireError):
 
 
 class IncompatiblePeer(WireError):
-    """The peer cannot be talked to; the hint says what to upgrade or fix."""
+    """The peer is incompatible. The hint says what to upgrade or fix."""
 
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(f"{problem}\nhint: {hint}")
@@ -114,7 +102,7 @@ class IncompatiblePeer(WireError):
 
 
 class HandshakeRefused(IncompatiblePeer):
-    """The host answered, and said no. `status` is that of HTTP; the sentence is the host's own."""
+    """The host refused the handshake. `status` is the HTTP status, `problem` the host's own message."""
 
     def __init__(self, status: int, problem: str, hint: str) -> None:
         super().__init__(problem, hint)
@@ -122,10 +110,10 @@ class HandshakeRefused(IncompatiblePeer):
 
     @staticmethod
     def read(status: int, body: bytes, asked: str) -> "HandshakeRefused":
-        """The sentence and the hint of a host's answer, where it has them."""
+        """Build the error from the host's HTTP response, with its message and hint if it has them."""
         try:
             error = json.loads(body)["error"]
             problem, hint = str(error["message"]), str(error["hint"])
-        except (ValueError, KeyError, TypeError):  # a proxy, or no host of ours
+        except (ValueError, KeyError, TypeError):  # a proxy, or another server
             problem, hint = f"HTTP {status}", "check the address and that a Bollard host answers there"
         return HandshakeRefused(status, f"{asked} was refused: {problem}", hint)

@@ -1,7 +1,7 @@
-"""The host's end of a channel: discovery, runs, tools, and strikes against a worker that breaks the protocol (§11).
+"""The host's end of a worker connection: discovery, runs, tools, and strikes for protocol violations (§11).
 
-It enforces what the channel alone can know (identity, framing, envelopes, windows, which runs are alive here) and
-leaves rights, payloads and durability to its owner.
+It enforces what the connection alone knows: identity, framing, envelopes, windows and active runs. Permissions,
+payloads and durability are the owner's work.
 """
 
 import asyncio
@@ -30,57 +30,60 @@ from bollard.protocol import (
 from bollard.protocol.limits import LOG_RECORDS_BURST, RESULT_BYTES
 from bollard.protocol.limits import PROTOCOL_VERSION as PROTOCOL
 from bollard.wire.catalogue import RunnerCatalogue, ToolCatalogue, read_runners, read_tools
-from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, read_delta
-from bollard.wire.envelope import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Note
+from bollard.wire.envelope import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    RESULT_ENVELOPE_BYTES,
+    Notification,
+    read_delta,
+)
 from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError
-from bollard.wire.host_calls import RunCall, refuse
-from bollard.wire.host_run import HostRun, RunEnd, RunSink, answered, read_result
+from bollard.wire.flow_control import LogLimiter, ReadQueue
+from bollard.wire.host_calls import RunCall, send_api_error
+from bollard.wire.host_run import HostRun, RunEnd, RunSink, read_result, read_run_end
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S, REQUEST_TIMEOUT_S
-from bollard.wire.log_gate import LogGate
-from bollard.wire.peer import Incoming, Peer
-from bollard.wire.read_room import ReadRoom
-from bollard.wire.strikes import Strike, StrikeBook
+from bollard.wire.peer import IncomingCall, Peer
+from bollard.wire.strikes import Strike, StrikeCounter
 from bollard.wire.transport import Transport
 
-__all__ = ["HostEnd", "HostObserver"]
-
 _UPGRADE: Final = "upgrade the worker's SDK, or the host, so that both speak the same protocol"
-_TOOL_ANSWER_MARGIN_S: Final = 2.0  # a worker enforces a tool's time-out itself; the host's is the second line
+_TOOL_ANSWER_MARGIN_S: Final = 2.0  # the worker enforces the timeout of a tool itself; the host's is the fallback
 
 
 class HostObserver(Protocol):
-    """What the owner of a channel is told beside its runs."""
+    """Callbacks for the owner of a connection, besides those of its runs."""
 
     def logged(self, record: LogRecord) -> None: ...
 
     def struck(self, strike: Strike) -> None:
-        """The channel broke the protocol; `strike.ends == "worker"` means that it was closed for it."""
+        """The worker broke the protocol. With `strike.ends == "worker"` the connection is being closed."""
         ...
 
     def batch_ended(self) -> None:
-        """Everything that arrived together has been told: the moment to commit and to return credit."""
+        """All frames that arrived together were handled. The owner commits and returns credit here."""
         ...
 
     def closed(self, reason: str) -> None: ...
 
 
 class HostEnd:
-    """Drives one worker over one channel."""
+    """Drives one worker over one connection."""
 
     def __init__(self, transport: Transport, observer: HostObserver, *, limits: ChannelLimits | None = None) -> None:
         self._limits = limits or ChannelLimits()
         self._observer = observer
         self._peer = Peer(transport, self, frame_bytes=self._limits.frame_bytes)
-        self._strikes = StrikeBook()
+        self._strikes = StrikeCounter()
         self._runs: dict[str, HostRun] = {}
         self._streams: dict[str, RunCall] = {}
-        self._reads = ReadRoom()
+        self._reads = ReadQueue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: InitializeResult | None = None
         self._quick_bytes = min(self._limits.frame_bytes, RESULT_BYTES + RESULT_ENVELOPE_BYTES)
         self._clock = asyncio.get_running_loop().time
-        # A worker keeps the rate itself. This is the second line, so a burst that was held up on its way still passes.
-        self._log_gate = LogGate(self._clock(), burst=2 * LOG_RECORDS_BURST)
+        # The worker limits its rate itself. This limit is a fallback, so a delayed burst still passes.
+        self._log_gate = LogLimiter(self._clock(), burst=2 * LOG_RECORDS_BURST)
         self._notes: dict[str, Callable[[JsonObject, int], None]] = {
             "run/result": self._result,
             "log": lambda params, _: self._logged(params),
@@ -90,17 +93,17 @@ class HostEnd:
 
     @property
     def peer(self) -> InitializeResult:
-        """Who is on the other side; fixed by `initialize`."""
+        """The worker's introduction, fixed by `initialize`."""
         if self._worker is None:
-            raise IncompatiblePeer("the channel is not initialized", "call initialize first")
+            raise IncompatiblePeer("the connection is not initialized", "call initialize first")
         return self._worker
 
     # --- what the owner does ---
 
     async def initialize(self, host_version: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> InitializeResult:
-        """Introduce both sides, once. Raises `IncompatiblePeer` with a sentence that says what to upgrade."""
+        """Exchange introductions, once. Raises `IncompatiblePeer` that says what to upgrade."""
         if self._worker is not None:
-            raise IncompatiblePeer("the channel is initialized already", "open another channel")
+            raise IncompatiblePeer("the connection is already initialized", "open another connection")
         self._peer.start()
         params = InitializeParams(protocol=PROTOCOL, host_version=host_version, limits=self._limits)
         try:
@@ -124,24 +127,24 @@ class HostEnd:
         return self._worker
 
     async def list_runners(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> RunnerCatalogue:
-        """The runners that can be used, and named problems for the rest."""
+        """Return the usable runners, and a named problem for each other entry."""
         answer = await self._peer.call("runners/list", {}, timeout_s=timeout_s)
         return read_runners(answer, self.peer.plugin)
 
     async def list_tools(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> ToolCatalogue:
-        """The tools that can be used, and named problems for the rest."""
+        """Return the usable tools, and a named problem for each other entry."""
         return read_tools(await self._peer.call("tools/list", {}, timeout_s=timeout_s))
 
     def start_run(self, request: AgentRunRequest, sink: RunSink) -> HostRun:
-        """Start a run; what comes of it is told to `sink`, and `HostRun.ended` when the worker has answered."""
+        """Start a run. Its results go to `sink`; `HostRun.ended` resolves when the worker has answered."""
         return self.start_run_raw(request.context.run_id, request.to_wire(), sink)
 
     def start_run_raw(self, run_id: str, params: JsonObject, sink: RunSink) -> HostRun:
-        """The same with a request that is JSON already."""
+        """Start a run from a request that is already JSON."""
         if self._peer.closed_because is not None:
             raise ChannelClosed(self._peer.closed_because)
         if run_id in self._runs:
-            raise ValueError(f"the run {run_id} is active on this channel already")
+            raise ValueError(f"the run {run_id} is already active on this connection")
         run = HostRun(
             self._peer,
             run_id,
@@ -160,7 +163,7 @@ class HostEnd:
 
     async def _send_later(self, run: HostRun, params: JsonObject) -> None:
         try:
-            await self._room()
+            await self._wait_for_room()
         except ChannelClosed:
             return  # `closed` has ended the run
         self._send_start(run, params)
@@ -171,33 +174,36 @@ class HostEnd:
 
         run.sending()
         try:
-            self._peer.ask("run/start", params, told)
+            run.sent(self._peer.ask("run/start", params, told), self._peer.transport.sent_bytes)
         except WireError as error:
-            # In a later turn, as an answer would: the caller has not got its run yet.
+            # Deferred like a response, because the caller does not have its run yet.
             asyncio.get_running_loop().call_soon(told, error)
         if len(self._runs) == 1:
-            self._peer.transport.flush()  # no other run has anything to send along: it need not wait for the turn's end
+            self._peer.transport.flush()  # no other run can share this write, so nothing is gained by waiting
 
     def _end_run(self, run: HostRun, answer: JsonValue | WireError) -> None:
         if isinstance(answer, ChannelClosed):
-            end = RunEnd(how="lost", reason=answer.reason)
+            end = self._build_lost_end(run, answer.reason)
         elif isinstance(answer, WireError):
             end = RunEnd(how="refused", reason=str(answer))
         else:
-            end = answered(answer)
+            end = read_run_end(answer)
         if self._runs.get(run.run_id) is run:
             del self._runs[run.run_id]
         self._strikes.forget(run.run_id)
         run.end(end)
 
-    async def _room(self) -> None:
-        """Wait until a slow worker has read what was sent, so that large requests at once do not look like one that
-        never reads."""
+    def _build_lost_end(self, run: HostRun, reason: str) -> RunEnd:
+        unread = run.unread(self._peer.transport.read_bytes, self._peer.answered_through)
+        return RunEnd(how="lost", reason=reason, unread=unread)
+
+    async def _wait_for_room(self) -> None:
+        """Wait until a slow worker has caught up. Otherwise many large requests look like a worker that never reads."""
         if self._peer.transport.congested:
             await self._peer.transport.drain()
 
     async def call_tool(self, params: ToolCallParams) -> ToolAnswer:
-        """Call a tool of the plugin. Cancelling the waiter, or running out of time, sends `tool/cancel`."""
+        """Call a tool of the plugin. A cancelled waiter or a timeout sends `tool/cancel`."""
 
         def give_up(_: object) -> None:
             self._peer.note("tool/cancel", {"call_id": params.call_id})
@@ -205,7 +211,7 @@ class HostEnd:
         timeout_s = params.timeout_ms / 1000 + _TOOL_ANSWER_MARGIN_S
         try:
             async with asyncio.timeout(timeout_s):
-                await self._room()
+                await self._wait_for_room()
         except TimeoutError as error:
             raise CallTimeout("tool/call", timeout_s) from error
         answer = await self._peer.call("tool/call", params.to_wire(), timeout_s=timeout_s, given_up=give_up)
@@ -216,32 +222,32 @@ class HostEnd:
             raise RemoteError(INTERNAL_ERROR, f"tool/call was answered wrongly at {field}: {problem}") from error
 
     async def ping(self, *, timeout_s: float = HEARTBEAT_TIMEOUT_S) -> None:
-        """Raises `CallTimeout` when the worker's loop does not turn."""
+        """Ping the worker. Raises `CallTimeout` if its event loop is blocked."""
         await self._peer.call("ping", {}, timeout_s=timeout_s)
 
     async def shutdown(self, grace_s: float) -> None:
-        """Let runs end for `grace_s`, then have the rest cancelled; the worker exits after its answer."""
+        """Ask the worker to exit. It lets runs end for `grace_s`, cancels the rest, answers, and exits."""
         await self._peer.call("shutdown", {"grace_s": grace_s}, timeout_s=grace_s + REQUEST_TIMEOUT_S)
 
     def close(self, reason: str) -> None:
         self._peer.close(reason)
 
-    # --- what the peer tells (Service) ---
+    # --- callbacks of the peer (PeerListener) ---
 
     def quick(self, frame: bytes) -> bool:
         if len(frame) > self._quick_bytes:
-            return False  # over a limit; the general way says which
+            return False  # over a limit; the general path reports which one
         delta = read_delta(frame)
         if delta is None:
             return False
         run = self._runs.get(delta.run_id)
         if run is None:
-            self._strike(delta.run_id, "run_id", "a result names no active run of this channel")
+            self._strike(delta.run_id, "run_id", "a result names no active run of this connection")
         elif not run.take_delta(delta, len(frame) - RESULT_ENVELOPE_BYTES):
             self._strike(delta.run_id, "over_credit", "more results under way than the window allows")
         return True
 
-    def noted(self, note: Note, size: int) -> None:
+    def noted(self, note: Notification, size: int) -> None:
         handler = self._notes.get(note.method)
         if handler is None:
             self._strike_params(note.params, "unknown_method", f"{note.method[:64]!r} is not a note of a worker")
@@ -258,7 +264,7 @@ class HostEnd:
         result = read_result(params, size)
         run = self._runs.get(result.run_id)
         if run is None:
-            self._strike(result.run_id, "run_id", "a result names no active run of this channel")
+            self._strike(result.run_id, "run_id", "a result names no active run of this connection")
         elif not run.take_result(result):
             self._strike(result.run_id, "over_credit", "more results under way than the window allows")
 
@@ -273,7 +279,7 @@ class HostEnd:
 
     def _api_credit(self, params: JsonObject) -> None:
         credit = ApiCredit.from_wire(params)
-        stream = self._streams.get(credit.stream_id)  # one that ended meanwhile is no fault
+        stream = self._streams.get(credit.stream_id)  # the stream may have ended in the meantime
         if stream is not None and not stream.credited(credit.index):
             self._strike(stream.run_id, "credit", "a stream was credited beyond what was sent")
 
@@ -282,7 +288,7 @@ class HostEnd:
         if run := self._runs.get(cancel.run_id):
             run.give_up_call(cancel.id)
 
-    def called(self, call: Incoming) -> None:
+    def called(self, call: IncomingCall) -> None:
         if call.method not in ("api/call", "api/stream"):
             call.fail(METHOD_NOT_FOUND, f"{call.method[:64]} is not a method of a host")
             self._strike_params(call.params, "unknown_method", f"{call.method[:64]!r} is not a method of a host")
@@ -297,16 +303,18 @@ class HostEnd:
             return
         run = self._runs.get(asked.run_id)
         if run is None:
-            refuse(call, AgentAPIError(code="not_found", message="there is no such run"))
-            self._strike(asked.run_id, "run_id", "a call names no active run of this channel")
+            send_api_error(call, AgentAPIError(code="not_found", message="there is no such run"))
+            self._strike(asked.run_id, "run_id", "a call names no active run of this connection")
             return
         self._take_call(run, call, asked)
 
-    def _take_call(self, run: HostRun, call: Incoming, asked: ApiCall | ApiStream) -> None:
+    def _take_call(self, run: HostRun, call: IncomingCall, asked: ApiCall | ApiStream) -> None:
         stream_id = asked.stream_id if isinstance(asked, ApiStream) else None
         if stream_id is not None and stream_id in self._streams:
             message = "the stream_id is that of an open stream"
-            refuse(call, AgentAPIError(code="invalid_argument", message=message, details={"field": "stream_id"}))
+            send_api_error(
+                call, AgentAPIError(code="invalid_argument", message=message, details={"field": "stream_id"})
+            )
             self._strike(run.run_id, "envelope", message)
             return
 
@@ -330,7 +338,7 @@ class HostEnd:
         run.take_call(run_call)
 
     def faulted(self, fault: FrameError) -> None:
-        self._carry_out(self._strikes.against_channel(fault.fault, fault.detail))
+        self._apply_strike(self._strikes.against_connection(fault.fault, fault.detail))
 
     def batch_ended(self) -> None:
         self._observer.batch_ended()
@@ -338,7 +346,7 @@ class HostEnd:
     def closed(self, reason: str) -> None:
         self._reads.close()
         for run in list(self._runs.values()):
-            run.end(RunEnd(how="lost", reason=reason))
+            run.end(self._build_lost_end(run, reason))
         self._runs.clear()
         self._observer.closed(reason)
 
@@ -349,13 +357,13 @@ class HostEnd:
         self._strike(run_id if isinstance(run_id, str) else "", fault, detail)
 
     def _strike(self, run_id: str, fault: str, detail: str) -> None:
-        """Against the run if it is alive here, else against the channel."""
+        """Count a strike against the run if it is active here, otherwise against the connection."""
         if run_id in self._runs:
-            self._carry_out(self._strikes.against_run(run_id, fault, detail))
+            self._apply_strike(self._strikes.against_run(run_id, fault, detail))
         else:
-            self._carry_out(self._strikes.against_channel(fault, detail))
+            self._apply_strike(self._strikes.against_connection(fault, detail))
 
-    def _carry_out(self, strike: Strike) -> None:
+    def _apply_strike(self, strike: Strike) -> None:
         run = self._runs.get(strike.run_id) if strike.run_id is not None else None
         if run is not None:
             run.struck(strike)

@@ -1,4 +1,7 @@
-"""One run on the host's end of a channel: its results in order, its window, its calls. Knows no meaning of them."""
+"""One run on the host's end of a worker connection: the order of its results, its window and its calls.
+
+It does not interpret results or calls.
+"""
 
 import asyncio
 from typing import Literal, Protocol
@@ -6,22 +9,51 @@ from typing import Literal, Protocol
 import msgspec
 
 from bollard.protocol import TERMINAL_TYPES, AgentAPIError, JsonObject, JsonValue, limits
-from bollard.wire.credit import Window
-from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, Delta
+from bollard.wire.envelope import RESULT_ENVELOPE_BYTES, Delta
 from bollard.wire.errors import FrameError
+from bollard.wire.flow_control import Window
 from bollard.wire.host_calls import RunCall
 from bollard.wire.peer import Peer
-from bollard.wire.sequence import ResultSequence
 from bollard.wire.strict_json import encode
 from bollard.wire.strikes import Strike
 
-__all__ = ["HostRun", "RunEnd", "RunSink", "WorkerResult", "read_result"]
+Verdict = Literal["next", "gap", "duplicate", "late"]
+
+
+class ResultSequence:
+    """Checks the sequence numbers of a run's results (§5). Pure.
+
+    Each result counts at most once and gaps are reported. A result below the newest number is dropped; the host never
+    reorders and never waits for a missing one.
+    """
+
+    __slots__ = ("_newest", "ended", "last")
+
+    def __init__(self) -> None:
+        self.last = 0
+        """The newest accepted number."""
+        self._newest = 0  # the newest late number, so that each late result is reported once
+        self.ended = False
+        """Whether a terminal result was accepted. Every later result is `late`."""
+
+    def judge(self, number: int, *, terminal: bool) -> Verdict:
+        """Classify a number. `gap` means accepted with the numbers from `last + 1` to `number - 1` missing."""
+        if number <= self.last or number <= self._newest:
+            return "duplicate"
+        if self.ended:
+            self._newest = number
+            return "late"
+        verdict: Verdict = "next" if number == self.last + 1 else "gap"
+        self.last = number
+        self.ended = terminal
+        return verdict
+
 
 _RESULT_FIELDS = frozenset({"run_id", "type", "data", "sequence", "timestamp"})
 
 
 class WorkerResult(msgspec.Struct, frozen=True):
-    """One result, its envelope checked, its payload not: that depends on the type and is the run's business."""
+    """One result with a checked envelope. The payload is not checked here."""
 
     run_id: str
     type: str
@@ -32,15 +64,17 @@ class WorkerResult(msgspec.Struct, frozen=True):
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How the worker's part of a run ended: answered, refused, or lost with the channel."""
+    """How the worker's part of a run ended: answered, refused, or lost with the connection."""
 
     how: Literal["answered", "refused", "lost"]
     last_sequence: int | None = None
     reason: str | None = None
+    unread: Literal["certain", "likely"] | None = None
+    """For a lost run: whether the worker never read `run/start`. `likely` means there is no evidence that it did."""
 
 
 class RunSink(Protocol):
-    """What a run's owner is told, in the order of arrival."""
+    """Callbacks for the owner of a run, in order of arrival."""
 
     def delta(self, delta: Delta, size: int) -> None: ...
 
@@ -51,24 +85,24 @@ class RunSink(Protocol):
         ...
 
     def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
-        """A result without effect: after the terminal one, or larger than a result may be."""
+        """A result was refused: it came after the terminal result, or exceeds the size limit."""
         ...
 
     def called(self, call: RunCall) -> None: ...
 
     def crowded(self, call: RunCall, times: int) -> None:
-        """So many calls came while as many as may be were unanswered, this one first. They are refused already."""
+        """`times` calls, starting with `call`, exceeded the limit of unanswered calls and were refused."""
         ...
 
     def struck(self, strike: Strike) -> None:
-        """The run broke the protocol; `strike.ends == "run"` asks the owner to end it."""
+        """The run broke the protocol. With `strike.ends == "run"` the owner must end it."""
         ...
 
     def ended(self, end: RunEnd) -> None: ...
 
 
 def read_result(params: JsonObject, frame_size: int) -> WorkerResult:
-    """Check the envelope of a result by hand: this is the warm path, and its data is JSON already."""
+    """Read the envelope of a result. Checked by hand, because this path is hot and the data is already JSON."""
     run_id, kind, data, sequence = (params.get(key) for key in ("run_id", "type", "data", "sequence"))
     timestamp = params.get("timestamp")
     if not isinstance(run_id, str):
@@ -83,13 +117,13 @@ def read_result(params: JsonObject, frame_size: int) -> WorkerResult:
         raise FrameError("envelope", "a timestamp is not negative")
     if unknown := params.keys() - _RESULT_FIELDS:
         raise FrameError("envelope", f"a result has no field {min(unknown)[:64]!r}")
-    # What the sender counted: its params. A peer that writes spaces is judged by what it would be without them.
+    # The sender counts its encoded params. Spaces of another encoder do not count.
     size = min(frame_size - RESULT_ENVELOPE_BYTES, len(encode(params)))
     return WorkerResult(run_id, kind, data, sequence, timestamp, size)
 
 
 class HostRun:
-    """A run that was started on a channel and is not answered yet."""
+    """A run that was started on a connection and is not answered yet."""
 
     def __init__(self, peer: Peer, run_id: str, sink: RunSink, *, window_results: int, window_bytes: int) -> None:
         self.run_id = run_id
@@ -100,29 +134,34 @@ class HostRun:
         self._sequence = ResultSequence()
         self._calls: dict[int | str, RunCall] = {}
         self._answered: dict[int | str, RunCall] = {}
-        """Calls whose answers somebody wants back if the worker has given them up meanwhile, by id."""
+        """Answered calls with an `on_unread` callback, by id, until the worker reuses the id."""
         self._sent = False
+        self._start_end_offset: int | None = None
+        self._start_id: int | None = None
+        self._called = False
         self._early_cancel: str | None = None
         self.cancelled_at: float | None = None
-        """When the worker was first asked to stop it, on the loop's clock."""
+        """When the first cancel was sent, on the loop's clock."""
         self._struck_out = False
         self._over = False
 
     # --- what the owner does ---
 
     def credit(self, sequence: int) -> None:
-        """Results are committed through `sequence`; the worker may send as many more."""
+        """Grant credit: results through `sequence` are committed."""
         if self._window.credit(sequence):
             self._peer.note("run/credit", {"run_id": self.run_id, "sequence": sequence})
 
-    def lead_to(self, sink: RunSink) -> None:
-        """From now on somebody else is told."""
+    def redirect(self, sink: RunSink) -> None:
+        """Replace the sink of this run."""
         self._sink = sink
 
     def cancel(self, reason: str) -> None:
-        """Ask the worker to stop the run. The reason is a failure code."""
+        """Ask the worker to cancel the run. The reason is a failure code."""
         if not self._sent:
-            self._early_cancel = reason  # it must not overtake `run/start`: the worker would not know the run
+            self._early_cancel = (
+                reason  # sent after `run/start`, because the worker ignores a cancel for an unknown run
+            )
             return
         if self.cancelled_at is None:
             self.cancelled_at = asyncio.get_running_loop().time()
@@ -133,16 +172,33 @@ class HostRun:
         """The newest accepted result."""
         return self._sequence.last
 
-    # --- what the channel tells ---
+    # --- callbacks of the connection ---
 
     def sending(self) -> None:
-        """`run/start` leaves in this step of the loop; a cancel that came before it follows it."""
+        """`run/start` is about to be sent. An earlier cancel follows it."""
         self._sent = True
         if self._early_cancel is not None:
             asyncio.get_running_loop().call_soon(self.cancel, self._early_cancel)
 
+    def sent(self, start_id: int, ends_at: int) -> None:
+        """`run/start` was sent as request `start_id`; `ends_at` is the offset of its last byte in the stream."""
+        self._start_id, self._start_end_offset = start_id, ends_at
+
+    def unread(self, read_bytes: int | None, answered_through: int) -> Literal["certain", "likely"] | None:
+        """Return whether a lost worker never read `run/start`.
+
+        `read_bytes` is how much the worker read, if known. `answered_through` is the newest request it answered; it
+        reads in order.
+        """
+        if self._start_id is None or self._start_end_offset is None:
+            return "certain"  # it was never sent
+        if read_bytes is not None:
+            return "certain" if self._start_end_offset > read_bytes else None
+        heard = self._sequence.last > 0 or self._called or self._start_id <= answered_through
+        return None if heard else "likely"
+
     def take_delta(self, delta: Delta, size: int) -> bool:
-        """False when it broke the window."""
+        """Accept a text delta. Returns False if it exceeds the window."""
         if self._struck_out:
             return True
         sequence = self._sequence
@@ -156,10 +212,10 @@ class HostRun:
         return fits
 
     def take_result(self, result: WorkerResult) -> bool:
-        """False when it broke the window. The terminal result needs no credit."""
+        """Accept a result. Returns False if it exceeds the window. The terminal result needs no credit."""
         if self._struck_out:
             return True
-        # One that is too large has no effect, so it ends nothing either.
+        # An oversized result has no effect, so it does not end the run either.
         terminal = result.type in TERMINAL_TYPES and result.size_bytes <= limits.RESULT_BYTES
         if (verdict := self._judge(result.sequence, result.size_bytes, terminal=terminal)) is not None:
             return verdict
@@ -172,7 +228,7 @@ class HostRun:
         return fits
 
     def _judge(self, number: int, size: int, *, terminal: bool) -> bool | None:
-        """What to say of a result that is not accepted, or `None` for one that is."""
+        """Return `None` for an accepted result, otherwise the return value of the caller."""
         first_missing = self._sequence.last + 1
         match self._sequence.judge(number, terminal=terminal):
             case "next":
@@ -183,26 +239,27 @@ class HostRun:
             case "duplicate":
                 return True
             case "late":
-                # It leaves a record, so it takes part in the window like any other.
+                # A late result leaves a record, so it counts against the window.
                 fits = self._window.fits(size)
                 self._window.take(number, size)
                 self._sink.refused(number, "late")
                 return fits
 
     def take_call(self, call: RunCall) -> None:
+        self._called = True
         if self._struck_out:
-            self._tell_call(call)
+            self._deliver_call(call)
             return
         if len(self._calls) >= limits.CALLS_IN_FLIGHT:
             message = f"{limits.CALLS_IN_FLIGHT} calls of this run are unanswered already"
             call.refuse(AgentAPIError(code="rate_limited", message=message, retryable=True))
             self._sink.crowded(call, 1)
             return
-        self._answered.pop(call.id, None)  # the worker uses the id again: it has read that answer
+        self._answered.pop(call.id, None)  # the worker reuses the id, so it has read that answer
         self._calls[call.id] = call
-        call.begin(self._tell_call)
+        call.begin(self._deliver_call)
 
-    def _tell_call(self, call: RunCall) -> None:
+    def _deliver_call(self, call: RunCall) -> None:
         if self._struck_out or self._over:
             call.refuse(AgentAPIError(code="cancelled", message="the run broke the protocol or has ended"))
         else:
@@ -214,14 +271,14 @@ class HostRun:
             self._answered[call.id] = call
 
     def give_up_call(self, call_id: int | str) -> None:
-        """The worker gave a call up; one that was answered meanwhile is no fault: the answer is dropped unread."""
+        """The worker gave up a call. If it was already answered, `on_unread` is called."""
         if call := self._calls.get(call_id):
             call.give_up()
         elif (call := self._answered.pop(call_id, None)) and call.on_unread is not None:
             call.on_unread()
 
     def struck(self, strike: Strike) -> None:
-        """From the strike that ends the run nothing of it is told any more, whatever else the worker sends."""
+        """Report a strike. After the strike that ends the run, nothing more of it reaches the sink."""
         if self._struck_out:
             return
         if strike.ends == "run":
@@ -235,13 +292,13 @@ class HostRun:
         self._over = True
         for call in list(self._calls.values()):
             call.give_up()
-        if not self.ended.done():  # whoever awaited it may have cancelled it
+        if not self.ended.done():  # the awaiting task may have cancelled it
             self.ended.set_result(end)
         self._sink.ended(end)
 
 
-def answered(result: JsonValue) -> RunEnd:
-    """What the answer to `run/start` says; an answer without a number is a broken one."""
+def read_run_end(result: JsonValue) -> RunEnd:
+    """Read the response to `run/start`. A response without `last_sequence` counts as a refusal."""
     last = result.get("last_sequence") if isinstance(result, dict) else None
     if isinstance(last, bool) or not isinstance(last, int) or last < 0:
         return RunEnd(how="refused", reason="run/start was answered without last_sequence")

@@ -1,9 +1,8 @@
-"""What the host and its knowledge process say to each other: length-prefixed MessagePack on a socket pair.
+"""The messages between the host and its knowledge process, in MessagePack.
 
 Both ends are of this installation and of one version, so this is no protocol that anybody else speaks.
 """
 
-import struct
 from typing import Any, Final, Literal
 
 import msgspec
@@ -13,8 +12,6 @@ from bollard.protocol.limits import KIB, MIB
 __all__ = [
     "DOCUMENT_BYTES",
     "FRAME_BYTES",
-    "HOST_PID_VARIABLE",
-    "LENGTH_BYTES",
     "QUESTION_BYTES",
     "TOP_K",
     "UNFINISHED",
@@ -45,8 +42,7 @@ __all__ = [
     "Status",
     "decode_from_host",
     "decode_from_knowledge",
-    "framed",
-    "length_of",
+    "encode_frame",
 ]
 
 DOCUMENT_BYTES: Final = 32 * MIB
@@ -55,16 +51,10 @@ FRAME_BYTES: Final = DOCUMENT_BYTES + 256 * KIB
 """One frame: a document, and what is said around it."""
 QUESTION_BYTES: Final = 64 * KIB
 """One question with its filters."""
-HOST_PID_VARIABLE: Final = "BOLLARD_KNOWLEDGE_HOST"
-"""Which process started it: one that is gone by the time it looks needs nobody."""
 UNFINISHED: Final = "knowledge.unfinished"
 """A file in the data directory while there is work: the next host sees by it that the process is needed."""
 TOP_K: Final = 50
 """Chunks that one question may ask for."""
-
-_LENGTH: Final = struct.Struct(">I")
-LENGTH_BYTES: Final = _LENGTH.size
-_encode: Final = msgspec.msgpack.Encoder().encode
 
 Status = Literal["waiting", "indexing", "ready", "failed"]
 
@@ -278,29 +268,6 @@ FromHost = (
 Answer = Done | Shown | Listed | Body | Found | Failed
 FromKnowledge = Opened | Refused | Busy | Answer
 
-_from_host: Final = msgspec.msgpack.Decoder(FromHost)
-_from_knowledge: Final = msgspec.msgpack.Decoder(FromKnowledge)
-
-
-def decode_from_host(body: bytes) -> FromHost:
-    """Raises `msgspec.MsgspecError`."""
-    return _from_host.decode(body)
-
-
-def decode_from_knowledge(body: bytes) -> FromKnowledge:
-    """Raises `msgspec.MsgspecError`."""
-    return _from_knowledge.decode(body)
-
-
-def framed(message: FromHost | FromKnowledge) -> bytes:
-    """With its length in front."""
-    body = _encode(message)
-    return _LENGTH.pack(len(body)) + body
-
-
-def length_of(head: bytes) -> int:
-    """How many bytes follow; raises `ValueError` for more than a frame may have."""
-    (length,) = _LENGTH.unpack(head)
-    if length > FRAME_BYTES:
-        raise ValueError(f"a frame of {length} bytes")
-    return length
+encode_frame: Final = msgspec.msgpack.Encoder().encode
+decode_from_host: Final = msgspec.msgpack.Decoder(FromHost).decode
+decode_from_knowledge: Final = msgspec.msgpack.Decoder(FromKnowledge).decode

@@ -1,25 +1,83 @@
-"""Reads the file `manifest.yaml` of a plugin: bounded, plain YAML, a mapping. What it says is judged by the worker.
+"""Reads `manifest.yaml` of a plugin: bounded, plain YAML, a mapping. The worker validates its content.
 
-Whoever starts workers needs one thing of it beforehand: which variables of its environment they ask for.
+The host reads only the environment variables that the manifest declares, before it starts the worker.
 """
 
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
+import yaml
 from pydantic import ValidationError
+from yaml.constructor import ConstructorError
 
 from bollard.protocol import JsonObject, JsonValue, PluginSpec
 from bollard.protocol.limits import KIB
-from bollard.wire.plain_yaml import YamlError, load_plain_yaml
 
-__all__ = ["MANIFEST_BYTES", "MANIFEST_NAME", "ManifestError", "declared_environment", "load_manifest"]
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# PyYAML's composer and constructor are untyped where they are extended here.
+
+
+class YamlError(Exception):
+    """The text is not plain YAML. Carries the place and the problem."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place}: {problem}")
+        self.place = place
+        self.problem = problem
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Accepts YAML that maps to JSON: no aliases, tags, dates or duplicate keys, and text keys only.
+
+    Aliases can expand a small file without bound, and YAML drops one of two equal keys silently.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise ConstructorError(None, None, "aliases are not allowed", self.peek_event().start_mark)
+        if self.peek_event().tag is not None:  # tags construct bytes, dates and other objects
+            raise ConstructorError(None, None, "tags are not allowed", self.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise ConstructorError(None, None, "a key must be text", key_node.start_mark)
+            if key in seen:
+                raise ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_plain_yaml(data: bytes) -> object:
+    """Parse the single document in `data`. Raises `YamlError`."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise YamlError(f"byte {error.start}", "not UTF-8") from error
+    try:
+        return cast("object", yaml.load(text, Loader=_PlainLoader))  # noqa: S506 -- a SafeLoader with fewer features
+    except yaml.MarkedYAMLError as error:
+        place = f"line {error.problem_mark.line + 1}" if error.problem_mark else "the file"
+        raise YamlError(place, error.problem or "not YAML") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise YamlError("the file", f"not YAML: {type(error).__name__}") from error
+
 
 MANIFEST_NAME: Final = "manifest.yaml"
 MANIFEST_BYTES: Final = 256 * KIB
 
 
 class ManifestError(Exception):
-    """There is no manifest that can be used: where it fails, why, and what to do."""
+    """The manifest is missing or unusable. Carries the place, the problem and a hint."""
 
     def __init__(self, place: str, problem: str, hint: str, *, was_read: bool) -> None:
         super().__init__(f"{place}: {problem}")
@@ -27,11 +85,11 @@ class ManifestError(Exception):
         self.problem = problem
         self.hint = hint
         self.was_read = was_read
-        """Whether there is such a file at all."""
+        """Whether the file exists and was read."""
 
 
 def load_manifest(folder: Path) -> JsonObject:
-    """The manifest of a plugin's folder as it stands there. Raises `ManifestError`."""
+    """Read the manifest in a plugin folder without validating its content. Raises `ManifestError`."""
     data = _read(folder / MANIFEST_NAME)
     if len(data) > MANIFEST_BYTES:
         problem = f"is larger than {MANIFEST_BYTES} bytes"
@@ -48,9 +106,9 @@ def load_manifest(folder: Path) -> JsonObject:
 
 
 def declared_environment(plugin: Path) -> tuple[str, ...]:
-    """The variables that the manifest names in `spec.env`.
+    """Return the environment variables in `spec.env` of the manifest.
 
-    None where there is no manifest, or one that cannot be used: the worker will say why.
+    Empty if the manifest is missing or unusable; the worker reports the reason.
     """
     try:
         spec = load_manifest(plugin).get("spec")
@@ -61,9 +119,9 @@ def declared_environment(plugin: Path) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> bytes:
-    """The file, and at most one byte more than it may have."""
+    """Read the file up to one byte more than the limit."""
     hint = "write one, or let `bollard plugin new` make one"
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    if path.exists() and not path.is_file():  # opening a pipe would block
         raise ManifestError(MANIFEST_NAME, "is not a file", hint, was_read=False)
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Two transports joined in memory: the same boundary without a socket, for tests and for hosts in one process."""
+"""Two joined transports in memory: the transport boundary without a socket, for tests and in-process workers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,22 +9,21 @@ from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES, 
 from bollard.wire.outbox import Outbox
 from bollard.wire.transport import Receiver
 
-__all__ = ["MemoryTransport", "memory_pair"]
-
-Later = Callable[[Callable[[], None]], object]
-"""Does something in a later turn of the loop."""
+Scheduler = Callable[[Callable[[], None]], object]
+"""Runs a callback in a later turn of the loop."""
 
 
 class MemoryTransport:
-    """One end of a pair. Frames arrive in a later turn of the loop, as they would from a socket."""
+    """One end of a pair. Frames arrive in a later turn of the loop, as from a socket."""
 
     def __init__(
-        self, frame_bytes: int = limits.FRAME_BYTES, *, stall_s: float = WRITE_STALL_S, later: Later | None = None
+        self, frame_bytes: int = limits.FRAME_BYTES, *, stall_s: float = WRITE_STALL_S, later: Scheduler | None = None
     ) -> None:
         self._frame_bytes = frame_bytes
         self._later = later or asyncio.get_running_loop().call_soon
-        self._outbox = Outbox(self._write, taken=self._taken, stalled=self.cut, stall_s=stall_s)
-        self._heard = 0
+        self._outbox = Outbox(self._write, taken=self._count_taken, stalled=self.cut, stall_s=stall_s)
+        self._delivered = 0
+        self._written = 0
         self._other: MemoryTransport | None = None
         self._receiver: Receiver | None = None
         self._inbox: list[bytes | FrameError] = []
@@ -33,7 +32,7 @@ class MemoryTransport:
         self._paused = False
         self._lost: str | None = None
         self._closed_here = False
-        self._told = False
+        self._loss_reported = False
 
     def join(self, other: "MemoryTransport") -> None:
         self._other = other
@@ -41,6 +40,19 @@ class MemoryTransport:
     @property
     def congested(self) -> bool:
         return self._outbox.congested
+
+    @property
+    def sent_bytes(self) -> int:
+        return self._written + self._outbox.waiting_bytes
+
+    @property
+    def read_bytes(self) -> int | None:
+        return self._other.delivered_bytes if self._other is not None and self._other.closed_here else None
+
+    @property
+    def closed_here(self) -> bool:
+        """Whether this end closed. It delivers nothing after that."""
+        return self._closed_here
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -70,18 +82,19 @@ class MemoryTransport:
             self._other.lose(f"the peer closed: {reason}")
 
     def lose(self, reason: str) -> None:
-        """The other end is gone, or this one is."""
+        """Mark the connection as lost; the receiver is notified later."""
         if self._lost is None:
             self._lost = reason
             self._outbox.close(reason)
             self._schedule()
 
     def _write(self, frames: Sequence[bytes]) -> None:
+        self._written += sum(map(len, frames))
         if self._other is not None:
             self._other.accept(frames)
 
     def accept(self, frames: Sequence[bytes]) -> None:
-        """Frames of the other end."""
+        """Queue frames from the other end."""
         if self._lost is not None:
             return
         for frame in frames:
@@ -91,31 +104,31 @@ class MemoryTransport:
                 self._inbox.append(frame)
                 self._inbox_bytes += len(frame)
         if self._inbox_bytes > WRITE_HIGH_WATER_BYTES and self._other is not None:
-            self._other.hold_back()
+            self._other.pause_sending()
         if self._inbox_bytes > WRITE_HARD_LIMIT_BYTES and self._other is not None:
             self._other.cut()
         self._schedule()
 
     def cut(self) -> None:
-        """The other end does not read: both are gone."""
+        """Drop the connection because the other end does not read."""
         self.lose("the peer does not read")
         if self._other is not None:
             self._other.lose("the peer closed: the peer does not read")
 
     @property
-    def heard_bytes(self) -> int:
-        """Bytes that were ever delivered here."""
-        return self._heard
+    def delivered_bytes(self) -> int:
+        """Total bytes delivered to this end."""
+        return self._delivered
 
-    def _taken(self) -> int:
-        return 0 if self._other is None else self._other.heard_bytes
+    def _count_taken(self) -> int:
+        return 0 if self._other is None else self._other.delivered_bytes
 
-    def hold_back(self) -> None:
-        """The other end has more unread bytes than it likes."""
+    def pause_sending(self) -> None:
+        """Pause sending: the other end has too many unread bytes."""
         self._outbox.pause()
 
-    def go_on(self) -> None:
-        """The other end has read them."""
+    def resume_sending(self) -> None:
+        """Resume sending: the other end has caught up."""
         self._outbox.resume()
 
     def _schedule(self) -> None:
@@ -125,29 +138,29 @@ class MemoryTransport:
 
     def _deliver(self) -> None:
         self._scheduled = False
-        if self._receiver is None or self._told:
+        if self._receiver is None or self._loss_reported:
             return
         if self._closed_here:
-            self._inbox.clear()
+            self._inbox, self._inbox_bytes = [], 0
         elif self._paused:
             return
-        self._heard += self._inbox_bytes
+        self._delivered += self._inbox_bytes
         frames, self._inbox, self._inbox_bytes = self._inbox, [], 0
         if frames:
             self._receiver.frames_received(frames)
             if self._other is not None:
-                self._other.go_on()
+                self._other.resume_sending()
             if self._lost is not None:
-                self._schedule()  # the loss is told in a turn of its own, as a socket would
+                self._schedule()  # the loss is reported in a separate turn, as by a socket
         elif self._lost is not None:
-            self._told = True
+            self._loss_reported = True
             self._receiver.connection_lost(self._lost)
 
 
 def memory_pair(
-    frame_bytes: int = limits.FRAME_BYTES, *, later: Later | None = None
+    frame_bytes: int = limits.FRAME_BYTES, *, later: Scheduler | None = None
 ) -> tuple[MemoryTransport, MemoryTransport]:
-    """Two joined transports. `later` says when what was sent arrives; otherwise that is the next turn of the loop."""
+    """Return two joined transports. `later` schedules delivery; the default is the next turn of the loop."""
     left, right = MemoryTransport(frame_bytes, later=later), MemoryTransport(frame_bytes, later=later)
     left.join(right)
     right.join(left)

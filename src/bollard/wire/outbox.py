@@ -1,17 +1,16 @@
-"""What is queued to leave: batches frames of one turn into one write, makes producers wait for a slow peer, and notices
-one that takes nothing at all."""
+"""The outgoing queue of a transport: batches frames, applies back-pressure, and detects a peer that never reads."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from bollard.wire.errors import ChannelClosed
-from bollard.wire.limits import WRITE_FLUSH_BYTES, WRITE_STALL_S
-
-__all__ = ["Outbox"]
+from bollard.wire.limits import WRITE_FLUSH_BYTES, WRITE_HARD_LIMIT_BYTES, WRITE_STALL_S
+from bollard.wire.transport import Transport
 
 
 class Outbox:
-    """The sending half of a transport."""
+    """The sending half of a transport. Frames of one loop turn leave in one write."""
 
     def __init__(
         self,
@@ -21,8 +20,8 @@ class Outbox:
         stalled: Callable[[], None],
         stall_s: float = WRITE_STALL_S,
     ) -> None:
-        """`write` takes the frames of one batch. `taken` says how many bytes the peer has ever taken, and `stalled` is
-        told when that stays the same for `stall_s` while producers wait."""
+        """`write` sends one batch of frames. `taken` returns the total bytes that the peer took; `stalled` is called
+        if that number does not change for `stall_s` while producers wait."""
         self._write = write
         self._taken = taken
         self._stalled = stalled
@@ -33,8 +32,18 @@ class Outbox:
         self._scheduled = False
         self._waiters: list[asyncio.Future[None]] = []
         self._closed: str | None = None
-        self._look: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
         self.congested = False
+
+    @property
+    def waiting_frames(self) -> int:
+        """Frames queued for the end of the turn."""
+        return len(self._frames)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the queued frames, without the framing of the transport."""
+        return self._bytes
 
     def send(self, frame: bytes) -> None:
         if self._closed is not None:
@@ -45,9 +54,9 @@ class Outbox:
             self.flush()
         elif not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._turn_ends)
+            self._loop.call_soon(self._end_turn)
 
-    def _turn_ends(self) -> None:
+    def _end_turn(self) -> None:
         self._scheduled = False
         self.flush()
 
@@ -57,30 +66,30 @@ class Outbox:
             self._write(frames)
 
     def pause(self) -> None:
-        """The peer is behind. May be said again while it is."""
+        """Mark the peer as congested. Repeated calls have no effect."""
         if not self.congested and self._closed is None:
             self.congested = True
-            self._look_later(self._taken())
+            self._schedule_check(self._taken())
 
     def resume(self) -> None:
         self.congested = False
-        self._look_no_more()
+        self._cancel_check()
         self._wake()
 
-    def _look_later(self, taken: int) -> None:
-        self._look = self._loop.call_later(self._stall_s, self._look_now, taken)
+    def _schedule_check(self, taken: int) -> None:
+        self._check_timer = self._loop.call_later(self._stall_s, self._check_progress, taken)
 
-    def _look_now(self, taken_before: int) -> None:
+    def _check_progress(self, taken_before: int) -> None:
         taken = self._taken()
         if taken == taken_before:
             self._stalled()
         else:
-            self._look_later(taken)
+            self._schedule_check(taken)
 
-    def _look_no_more(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+    def _cancel_check(self) -> None:
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+            self._check_timer = None
 
     async def drain(self) -> None:
         while self.congested and self._closed is None:
@@ -91,10 +100,10 @@ class Outbox:
             raise ChannelClosed(self._closed)
 
     def close(self, reason: str) -> None:
-        """Nothing is taken any more; whoever waits is told."""
+        """Refuse further frames and fail every waiting `drain`."""
         self._closed = self._closed or reason
         self._frames.clear()
-        self._look_no_more()
+        self._cancel_check()
         self._wake()
 
     def _wake(self) -> None:
@@ -102,3 +111,47 @@ class Outbox:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+class HeldResponses:
+    """Encoded responses that wait for a congested peer, oldest first. Empty as long as the peer keeps up."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._waiting: deque[tuple[bytes, Callable[[], None]]] = deque()
+        self._sender: asyncio.Task[None] | None = None
+        self.bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, frame: bytes, sent: Callable[[], None]) -> None:
+        """Send the frame when there is room, then call `sent`. A connection that closes before never calls it."""
+        self._waiting.append((frame, sent))
+        self.bytes += len(frame)
+        if self._sender is None:
+            self._sender = asyncio.get_running_loop().create_task(self._send_all())
+
+    def send_some(self) -> None:
+        """Send the oldest responses before the connection closes; the rest is dropped."""
+        sent = 0
+        while self._waiting and (sent := sent + len(self._waiting[0][0])) <= WRITE_HARD_LIMIT_BYTES // 2:
+            self._send_next()
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                await self._transport.drain()
+                if self._waiting:
+                    self._send_next()
+        except ChannelClosed:
+            self._waiting.clear()
+            self.bytes = 0
+        finally:
+            self._sender = None
+
+    def _send_next(self) -> None:
+        frame, sent = self._waiting.popleft()
+        self.bytes -= len(frame)
+        self._transport.send(frame)
+        sent()

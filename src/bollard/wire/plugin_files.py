@@ -1,7 +1,6 @@
-"""The files that make up a plugin, and the digest that pins them. The host and the worker count the same ones.
+"""The files of a plugin and the digest that pins them. The host and the worker count the same files.
 
-What tools leave behind and what is hidden is no part of a plugin: it is neither copied nor counted, so it must not be
-what runs.
+Hidden files and the caches of tools are not part of a plugin: they are neither copied nor hashed, so they must not run.
 """
 
 import hashlib
@@ -9,8 +8,6 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
-
-__all__ = ["PluginFileError", "digest_of_plugin", "is_left_out", "plugin_files"]
 
 _LEFT_OUT: Final = frozenset({"__pycache__", ".git", ".venv", "node_modules"})
 _PIECE: Final = 1 << 20
@@ -26,12 +23,12 @@ class PluginFileError(Exception):
 
 
 def is_left_out(part: str) -> bool:
-    """Whether a file or folder of this name is no part of a plugin."""
+    """Return whether a file or folder of this name is excluded from plugins."""
     return part in _LEFT_OUT or part.startswith(".")
 
 
 def plugin_files(path: Path) -> Iterator[tuple[str, Path]]:
-    """Name inside the plugin, and place, of each of its files: of a folder, or the one file that it is."""
+    """Yield the name inside the plugin and the path of each file. A plugin is a folder or a single file."""
     if path.is_file():
         yield path.name, path
         return
@@ -42,7 +39,7 @@ def plugin_files(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def digest_of_plugin(path: Path) -> str:
-    """SHA-256 over the sorted names and the contents of a plugin's files. Raises `PluginFileError`."""
+    """Return the SHA-256 of the sorted names and the contents of a plugin's files. Raises `PluginFileError`."""
     digest = hashlib.sha256()
     for name, file in sorted(plugin_files(path)):
         try:
@@ -53,7 +50,7 @@ def digest_of_plugin(path: Path) -> str:
 
 
 def _add_file(name: str, file: Path, update: Callable[[bytes], object]) -> None:
-    """Its name, its length and its content, in pieces: a large file is never in memory as a whole."""
+    """Hash the name, the size and the content of a file in pieces: a large file is never in memory as a whole."""
     with file.open("rb") as content:
         size = os.fstat(content.fileno()).st_size
         update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""The transport over a byte stream: an inherited socket, a socket pair, or whatever a codec makes of one."""
+"""The transport over a byte stream: an inherited socket, a socket pair, or a codec such as WebSocket."""
 
 import asyncio
 import socket
@@ -7,36 +7,83 @@ from typing import Protocol, cast
 
 from bollard.protocol import limits
 from bollard.wire.errors import FrameError
-from bollard.wire.framing import LineFramer
 from bollard.wire.limits import CLOSE_FLUSH_S, WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES, WRITE_STALL_S
 from bollard.wire.outbox import Outbox
 from bollard.wire.transport import Receiver
 
-__all__ = ["Codec", "LineCodec", "StreamTransport", "connect_socket"]
+
+class LineFramer:
+    """Splits a byte stream into frames at newlines. Holds at most one frame's limit of bytes.
+
+    An oversized line is reported once and skipped.
+    """
+
+    def __init__(self, frame_bytes: int = limits.FRAME_BYTES) -> None:
+        self._limit = frame_bytes
+        self._tail = bytearray()  # grows in place, so that a frame that arrives byte by byte is not copied each time
+        self._skipping = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of an incomplete frame."""
+        return len(self._tail)
+
+    def feed(self, data: bytes) -> list[bytes | FrameError]:
+        """Return the frames that `data` completes, with a `FrameError` in place of each oversized one."""
+        frames: list[bytes | FrameError] = []
+        *lines, rest = data.split(b"\n")
+        if lines:
+            if self._skipping:
+                self._skipping = False
+                del lines[0]
+            elif self._tail:
+                lines[0] = bytes(self._tail) + lines[0]
+                self._tail.clear()
+            if len(data) + len(lines[0] if lines else b"") <= self._limit:
+                frames.extend(lines)
+            else:
+                frames.extend(line if len(line) <= self._limit else self._oversized() for line in lines)
+        if not self._skipping:
+            if len(self._tail) + len(rest) > self._limit:
+                self._tail = bytearray()
+                self._skipping = True
+                frames.append(self._oversized())
+            else:
+                self._tail += rest
+        return frames
+
+    def end(self) -> FrameError | None:
+        """Return an error if the stream ended inside a frame."""
+        if not self._tail and not self._skipping:
+            return None
+        return FrameError("half_frame", "the stream ended inside a frame")
+
+    def _oversized(self) -> FrameError:
+        return FrameError("oversized", f"a frame is larger than {self._limit} bytes")
 
 
 class Codec(Protocol):
-    """How frames are written into bytes and found in them."""
+    """Encodes frames into bytes and decodes bytes into frames."""
 
     def encode(self, frames: Sequence[bytes]) -> bytes:
-        """The bytes that carry `frames`."""
+        """Return the bytes that carry `frames`."""
         ...
 
     def decode(self, data: bytes) -> tuple[list[bytes | FrameError], bytes]:
-        """The frames that `data` completes, and bytes to answer the peer's stream with (handshakes, pongs)."""
+        """Return the frames that `data` completes, and bytes to send back (handshakes, pongs)."""
         ...
 
     def end(self) -> FrameError | None:
-        """What the end of the stream cut off."""
+        """Return an error if the stream ended inside a frame."""
         ...
 
     def farewell(self, reason: str) -> bytes:
-        """The bytes to send before closing."""
+        """Return the bytes to send before closing."""
         ...
 
     @property
     def finished(self) -> str | None:
-        """Why nothing can follow on this stream, once the codec knows."""
+        """The reason why the stream has ended, once the codec knows it."""
         ...
 
 
@@ -45,8 +92,8 @@ class LineCodec:
 
     finished: str | None = None
 
-    def __init__(self, frame_bytes: int = limits.FRAME_BYTES) -> None:
-        self._framer = LineFramer(frame_bytes)
+    def __init__(self) -> None:
+        self._framer = LineFramer()
 
     def encode(self, frames: Sequence[bytes]) -> bytes:
         return b"\n".join((*frames, b""))
@@ -67,8 +114,9 @@ class StreamTransport(asyncio.Protocol):
 
     def __init__(self, codec: Codec, *, stall_s: float = WRITE_STALL_S) -> None:
         self._codec = codec
-        self._outbox = Outbox(self._write, taken=self._taken, stalled=self._cut, stall_s=stall_s)
-        self._given = 0
+        self._outbox = Outbox(self._write, taken=self._count_taken, stalled=self._cut, stall_s=stall_s)
+        self._written = 0
+        self._read: int | None = None
         self._stream: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
         self._early: list[bytes | FrameError] = []
@@ -84,13 +132,20 @@ class StreamTransport(asyncio.Protocol):
         self._stream.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         if not self._reading:
             self._stream.pause_reading()
+            # asyncio of Python 3.11.2 starts reading after connection_made in spite of the pause.
+            asyncio.get_running_loop().call_soon(self._pause_again)
+
+    def _pause_again(self) -> None:
+        if not self._reading and self._stream is not None and not self._stream.is_closing():
+            self._stream.resume_reading()
+            self._stream.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         frames, answer = self._codec.decode(data)
         if answer and self._stream is not None:
-            self._put(self._stream, answer)
+            self._write_bytes(self._stream, answer)
         if self._receiver is None:
-            self._early.extend(frames)  # what came with the end of a handshake
+            self._early.extend(frames)  # frames that arrived with the end of a handshake
         elif frames:
             self._receiver.frames_received(frames)
         if self._codec.finished is not None:
@@ -123,6 +178,20 @@ class StreamTransport(asyncio.Protocol):
     @property
     def congested(self) -> bool:
         return self._outbox.congested
+
+    @property
+    def sent_bytes(self) -> int:
+        """Counts line framing, one newline for each frame. Other codecs add bytes that are not counted."""
+        return self._written + self._outbox.waiting_bytes + self._outbox.waiting_frames
+
+    @property
+    def read_bytes(self) -> int | None:
+        return self._read
+
+    def peer_ended(self, unread_bytes: int) -> None:
+        """Record that the peer's process exited with `unread_bytes` left in its socket."""
+        if self._lost is None and self._closing is None:
+            self._read = self._count_taken() - unread_bytes
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -165,19 +234,24 @@ class StreamTransport(asyncio.Protocol):
             self._abort_timer = asyncio.get_running_loop().call_later(CLOSE_FLUSH_S, self._stream.abort)
 
     def _write(self, frames: Sequence[bytes]) -> None:
-        if self._stream is not None and not self._stream.is_closing():
-            self._put(self._stream, self._codec.encode(frames))
+        if self._stream is None:
+            return
+        data = self._codec.encode(frames)
+        if self._stream.is_closing():
+            self._written += len(data)  # never read, but the offsets of sent frames must stay behind what was read
+        else:
+            self._write_bytes(self._stream, data)
 
-    def _put(self, stream: asyncio.Transport, data: bytes) -> None:
-        self._given += len(data)
+    def _write_bytes(self, stream: asyncio.Transport, data: bytes) -> None:
+        self._written += len(data)
         stream.write(data)
         if stream.get_write_buffer_size() > WRITE_HARD_LIMIT_BYTES:
-            # Only what never waits gets here, such as refusals: a peer that asks and never reads.
+            # Only frames that never wait, such as refusals, get here: the peer sends requests and never reads.
             self._cut()
 
-    def _taken(self) -> int:
-        """Bytes that the peer, or the system for it, has taken."""
-        return self._given - (0 if self._stream is None else self._stream.get_write_buffer_size())
+    def _count_taken(self) -> int:
+        """Return the bytes that the peer, or the operating system, has taken."""
+        return self._written - (0 if self._stream is None else self._stream.get_write_buffer_size())
 
     def _cut(self) -> None:
         self._closing = self._closing or "the peer does not read"
@@ -186,9 +260,9 @@ class StreamTransport(asyncio.Protocol):
             self._stream.abort()
 
 
-async def connect_socket(sock: socket.socket, frame_bytes: int = limits.FRAME_BYTES) -> StreamTransport:
-    """A line-framed transport over a connected stream socket; the transport owns the socket from here on."""
+async def connect_socket(sock: socket.socket) -> StreamTransport:
+    """Return a line-framed transport over a connected stream socket. The transport owns the socket."""
     sock.setblocking(False)
     loop = asyncio.get_running_loop()
-    _, transport = await loop.create_connection(lambda: StreamTransport(LineCodec(frame_bytes)), sock=sock)
+    _, transport = await loop.create_connection(lambda: StreamTransport(LineCodec()), sock=sock)
     return transport

@@ -1,8 +1,8 @@
-"""JSON from outside: every limit of §11 is enforced, and most of them before anything is built.
+"""Strict JSON for frames: enforces every limit of §11, most of them before a value is built.
 
-The quick way decodes with msgspec, encodes again and compares the bytes: equality proves that there were no duplicate
-keys, no NaN, no odd escapes and no invalid UTF-8. What is not equal is not wrong (another peer may write spaces or
-escapes), so it is parsed again by a careful parser that says what is wrong. Not a general JSON library.
+The fast path decodes with msgspec, encodes again and compares the bytes: equality proves that there are no duplicate
+keys, no NaN, no unusual escapes and no invalid UTF-8. Different bytes are not necessarily an error, because another
+peer may write spaces or escapes; the careful parser then decides and names the fault. Not a general JSON library.
 """
 
 import json
@@ -15,28 +15,28 @@ import msgspec
 from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.wire.errors import FrameError
 
-__all__ = ["check_written", "decode", "encode", "encode_frame"]
-
-_decode_quick: Final = msgspec.json.Decoder().decode
+_decode_fast: Final = msgspec.json.Decoder().decode
 encode: Final = msgspec.json.Encoder().encode
-"""One JSON document as compact UTF-8. Takes only what our own code built."""
+"""Encode a value of our own code as compact UTF-8 JSON."""
 
 _LONG_NUMBER: Final = b"0" * 16  # 2**53 has 16 digits: shorter integers are within range
-_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")  # as one, a search is quicker than a pattern
-_LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can hide a
-# key of more than 256 characters
+_DIGITS: Final = bytes.maketrans(
+    b"123456789", b"000000000"
+)  # with all digits equal, a substring search replaces a slower pattern
+_LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can
+# be a key of more than 256 characters
 _SEARCHED_BYTES: Final = 2048
 _DIGITS_MAX: Final = 32
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
-    """The JSON value of one frame; raises `FrameError` with the fault."""
+    """Decode one frame. Raises `FrameError`."""
     if len(frame) > frame_bytes:
         raise FrameError("oversized", f"{len(frame)} bytes, the limit is {frame_bytes}")
     _check_shape(frame)
     try:
-        value = cast("JsonValue", _decode_quick(frame))
+        value = cast("JsonValue", _decode_fast(frame))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_carefully(frame)
     if encode(value) != frame:
@@ -47,7 +47,7 @@ def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
 
 
 def _is_suspect(frame: bytes) -> bool:
-    """Whether a frame may hold a large integer or a long key. In a large one it is quicker to look at the values."""
+    """Return whether a frame may hold a large integer or a long key. For a large frame, checking values is faster."""
     return bool(
         len(frame) > _SEARCHED_BYTES
         or _LONG_NUMBER in frame.translate(_DIGITS)
@@ -57,7 +57,7 @@ def _is_suspect(frame: bytes) -> bool:
 
 
 def encode_frame(value: JsonValue) -> bytes:
-    """`encode` and `check_written`; the size is checked by whoever knows the peer's limit."""
+    """Encode a value and check it with `check_written`. The caller checks the size."""
     try:
         frame = encode(value)
     except UnicodeEncodeError:
@@ -69,9 +69,9 @@ def encode_frame(value: JsonValue) -> bytes:
 
 
 def check_written(frame: bytes, value: JsonValue) -> None:
-    """Whether a frame of our own would be accepted: raises the `FrameError` that the peer would count as a strike.
+    """Check an outgoing frame. Raises the `FrameError` that the peer would count as a strike.
 
-    `value` is what was written: the encoder makes null of NaN, which must not happen silently.
+    `value` is checked too, because the encoder turns NaN into null.
     """
     _check_shape(frame)
     if _is_suspect(frame) or b"null" in frame:
@@ -79,11 +79,11 @@ def check_written(frame: bytes, value: JsonValue) -> None:
 
 
 def _check_shape(frame: bytes) -> None:
-    """Depth and nodes, counted on the bytes. The cheap upper bound settles almost every frame."""
+    """Check the depth and the number of values on the bytes. A cheap upper bound is enough for almost every frame."""
     openers = frame.count(b"{") + frame.count(b"[")
     if openers <= limits.FRAME_DEPTH and openers + frame.count(b",") < limits.FRAME_NODES:
         return
-    # Strings become "0": what is left is structure. Escaped backslashes go first, so that \\" ends a string.
+    # Replace strings by "0", so that only structure is left. Escaped backslashes go first, so that \\" ends a string.
     outside = frame.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
     skeleton = b"0".join(outside).translate(None, b" \t\r\n")
     openers = skeleton.count(b"{") + skeleton.count(b"[")

@@ -1,6 +1,6 @@
-"""Protocol violations and what they cost (§11): three against a run end it, three against a channel end its worker.
+"""Counts protocol violations (§11): three strikes against a run end it, three against a connection end its worker.
 
-Pure counting: the host's end of a channel feeds it and carries out the verdict.
+Pure: the host's end of the connection applies the verdict.
 """
 
 from collections import Counter
@@ -10,11 +10,9 @@ import msgspec
 
 from bollard.protocol import limits
 
-__all__ = ["Strike", "StrikeBook"]
-
 
 class Strike(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation. `run_id` is absent when it is the channel's."""
+    """One violation. `run_id` is absent if it counts against the connection."""
 
     fault: str
     detail: str
@@ -23,18 +21,18 @@ class Strike(msgspec.Struct, frozen=True, kw_only=True):
     ends: Literal["nothing", "run", "worker"]
 
 
-class StrikeBook:
-    """Counts strikes of one channel and of the runs on it."""
+class StrikeCounter:
+    """Counts the strikes of one connection and of its runs."""
 
     def __init__(self, allowed: int = limits.STRIKES) -> None:
         self._allowed = allowed
         self._runs: Counter[str] = Counter()
-        self._channel = 0
+        self._connection = 0
 
-    def against_channel(self, fault: str, detail: str) -> Strike:
-        self._channel += 1
-        ends: Literal["nothing", "worker"] = "worker" if self._channel >= self._allowed else "nothing"
-        return Strike(fault=fault, detail=detail, run_id=None, count=self._channel, ends=ends)
+    def against_connection(self, fault: str, detail: str) -> Strike:
+        self._connection += 1
+        ends: Literal["nothing", "worker"] = "worker" if self._connection >= self._allowed else "nothing"
+        return Strike(fault=fault, detail=detail, run_id=None, count=self._connection, ends=ends)
 
     def against_run(self, run_id: str, fault: str, detail: str) -> Strike:
         self._runs[run_id] += 1
@@ -43,5 +41,5 @@ class StrikeBook:
         return Strike(fault=fault, detail=detail, run_id=run_id, count=count, ends=ends)
 
     def forget(self, run_id: str) -> None:
-        """The run has ended."""
+        """Drop the count of a run that has ended."""
         self._runs.pop(run_id, None)

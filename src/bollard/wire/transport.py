@@ -1,21 +1,19 @@
-"""The boundary between frames and whatever carries them. Implementations: memory, stream (sockets), websocket."""
+"""The transport boundary, which carries frames. Implementations: memory, stream (sockets), websocket."""
 
 from typing import Protocol
 
 from bollard.wire.errors import FrameError
 
-__all__ = ["Receiver", "Transport"]
-
 
 class Receiver(Protocol):
-    """Who is told what arrived. All calls come from the event loop and must not block."""
+    """Callbacks for incoming frames. They run on the event loop and must not block."""
 
     def frames_received(self, frames: list[bytes | FrameError]) -> None:
-        """Whatever arrived together, in order; a `FrameError` stands for a frame that could not be read."""
+        """Handle the frames that arrived together, in order. A `FrameError` stands for an unreadable frame."""
         ...
 
     def connection_lost(self, reason: str) -> None:
-        """The transport is gone; called once, nothing follows."""
+        """The transport is closed. Called once, as the last callback."""
         ...
 
 
@@ -24,11 +22,21 @@ class Transport(Protocol):
 
     @property
     def congested(self) -> bool:
-        """Whether producers ought to `drain` before they send more."""
+        """Whether producers should `drain` before they send more."""
+        ...
+
+    @property
+    def sent_bytes(self) -> int:
+        """Total bytes sent, including queued frames."""
+        ...
+
+    @property
+    def read_bytes(self) -> int | None:
+        """Bytes that the peer read before it exited; `None` if unknown."""
         ...
 
     def start(self, receiver: Receiver) -> None:
-        """Begin to deliver to `receiver`."""
+        """Start delivering frames to `receiver`."""
         ...
 
     def send(self, frame: bytes) -> None:
@@ -36,21 +44,21 @@ class Transport(Protocol):
         ...
 
     def flush(self) -> None:
-        """Write what is queued now instead of at the end of the turn."""
+        """Write queued frames now instead of at the end of the turn."""
         ...
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough; raises `ChannelClosed`."""
+        """Wait until the peer is no longer congested. Raises `ChannelClosed`."""
         ...
 
     def pause_reading(self) -> None:
-        """Deliver nothing for now; the peer's sends will back up."""
+        """Stop delivering frames; the peer's sends back up."""
         ...
 
     def resume_reading(self) -> None:
-        """Deliver again."""
+        """Continue delivering frames."""
         ...
 
     def close(self, reason: str) -> None:
-        """Send what is queued, then close. Idempotent."""
+        """Send queued frames, then close. Idempotent."""
         ...

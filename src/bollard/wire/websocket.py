@@ -1,7 +1,7 @@
-"""Frames as WebSocket text messages, client and server, for remote runtimes.
+"""Frames as WebSocket text messages, for the client and the server of remote runtimes.
 
-A codec over the `websockets` library's protocol state machine, so that the stream transport, its batching and its
-back-pressure serve both kinds of channel. Needs the extra `bollard[remote]`.
+A codec over the protocol state machine of the `websockets` library, so that the stream transport with its batching and
+back-pressure serves both kinds of connection. Needs the extra `bollard[remote]`.
 """
 
 import asyncio
@@ -19,25 +19,23 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from bollard.protocol import limits
-from bollard.wire import remote_door
+from bollard.wire import runtime_handshake
 from bollard.wire.errors import ChannelClosed, FrameError, HandshakeRefused, IncompatiblePeer
 from bollard.wire.limits import WEBSOCKET_HANDSHAKE_S
 from bollard.wire.stream import StreamTransport
 
-__all__ = ["CHANNEL_SUBPROTOCOL", "Accept", "connect_websocket", "serve_websocket"]
-
-CHANNEL_SUBPROTOCOL: Final = Subprotocol(remote_door.CHANNEL_SUBPROTOCOL)
+CHANNEL_SUBPROTOCOL: Final = Subprotocol(runtime_handshake.CHANNEL_SUBPROTOCOL)
 
 Accept = Callable[[StreamTransport, Request], Awaitable[None]]
-"""Takes over one connection whose handshake is done."""
+"""Takes over one connection after its handshake."""
 
 
 class WebSocketCodec:
-    """The `Codec` of both sides; `opened` resolves when the handshake is done."""
+    """The `Codec` of both sides. `opened` resolves after the handshake."""
 
     def __init__(self, protocol: ClientProtocol | ServerProtocol) -> None:
         self._protocol = protocol
-        self._message = bytearray()  # of fragments; it grows by content only, however many empty ones there are
+        self._message = bytearray()  # collects fragments; grows by content only, so empty fragments cost nothing
         self._skipping = False
         self._finished: str | None = None
         self.opened: asyncio.Future[Request | None] = asyncio.get_running_loop().create_future()
@@ -51,20 +49,20 @@ class WebSocketCodec:
         return self._protocol.subprotocol
 
     def hello(self, headers: Sequence[tuple[str, str]]) -> bytes:
-        """The first bytes of a client: its opening request."""
+        """Return the opening request of a client."""
         if isinstance(self._protocol, ClientProtocol):
             request = self._protocol.connect()
             for name, value in headers:
                 request.headers[name] = value
             self._protocol.send_request(request)
-        return self._outgoing()
+        return self._take_outgoing()
 
     def encode(self, frames: Sequence[bytes]) -> bytes:
         if self._protocol.state is not OPEN:
             return b""
         for frame in frames:
             self._protocol.send_text(frame)
-        return self._outgoing()
+        return self._take_outgoing()
 
     def decode(self, data: bytes) -> tuple[list[bytes | FrameError], bytes]:
         self._protocol.receive_data(data)
@@ -78,10 +76,10 @@ class WebSocketCodec:
             else:
                 self._open(None)
         if self._protocol.state in (State.CLOSING, State.CLOSED):
-            self._finished = self._why_closed()
+            self._finished = self._explain_close()
         if self._protocol.handshake_exc is not None and not self.opened.done():
-            self.opened.set_exception(_refused(self._protocol.handshake_exc))
-        return frames, self._outgoing()
+            self.opened.set_exception(_handshake_error(self._protocol.handshake_exc))
+        return frames, self._take_outgoing()
 
     def end(self) -> FrameError | None:
         if not self.opened.done():
@@ -91,7 +89,7 @@ class WebSocketCodec:
     def farewell(self, reason: str) -> bytes:
         if self._protocol.state is OPEN:
             self._protocol.send_close(CloseCode.NORMAL_CLOSURE, reason.encode()[:100].decode(errors="ignore"))
-        return self._outgoing()
+        return self._take_outgoing()
 
     def _open(self, request: Request | None) -> None:
         if self._protocol.state is OPEN and not self.opened.done():
@@ -99,7 +97,7 @@ class WebSocketCodec:
 
     def _take(self, frame: Frame, frames: list[bytes | FrameError]) -> None:
         if frame.opcode is Opcode.BINARY:
-            frames.append(FrameError("binary", "the channel carries text messages only"))
+            frames.append(FrameError("binary", "the connection carries text messages only"))
             self._skipping = not frame.fin
         elif frame.opcode is Opcode.CONT and self._skipping:
             self._skipping = not frame.fin
@@ -112,7 +110,7 @@ class WebSocketCodec:
                 frames.append(bytes(self._message))
                 self._message.clear()
 
-    def _why_closed(self) -> str:
+    def _explain_close(self) -> str:
         received = self._protocol.close_rcvd
         sent = self._protocol.close_sent
         if sent is not None and sent.code == CloseCode.MESSAGE_TOO_BIG:
@@ -120,11 +118,11 @@ class WebSocketCodec:
         close = received or sent
         return f"the peer closed: {close.reason or close.code}" if close else "the peer closed"
 
-    def _outgoing(self) -> bytes:
+    def _take_outgoing(self) -> bytes:
         return b"".join(self._protocol.data_to_send())
 
 
-def _refused(error: Exception) -> IncompatiblePeer:
+def _handshake_error(error: Exception) -> IncompatiblePeer:
     if isinstance(error, InvalidStatus):
         return HandshakeRefused.read(error.response.status_code, bytes(error.response.body or b""), "the connection")
     return IncompatiblePeer(
@@ -135,7 +133,7 @@ def _refused(error: Exception) -> IncompatiblePeer:
 async def connect_websocket(
     url: str, *, tls: ssl.SSLContext | None = None, headers: Sequence[tuple[str, str]] = ()
 ) -> StreamTransport:
-    """Dial a host. `wss` verifies certificates with the system's trust unless `tls` says otherwise."""
+    """Connect to a host. `wss` verifies certificates with the system's trust store unless `tls` is given."""
     try:
         uri = parse_uri(url)
     except (InvalidURI, ValueError) as error:
@@ -155,7 +153,7 @@ async def connect_websocket(
     except OSError as error:
         raise ChannelClosed(f"{uri.host}:{uri.port} cannot be reached: {error.strerror or error}") from error
     stream.write(codec.hello(headers))
-    await _opened(transport, codec)
+    await _wait_for_handshake(transport, codec)
     if codec.subprotocol != CHANNEL_SUBPROTOCOL:
         transport.close("the peer does not speak this protocol")
         raise IncompatiblePeer(
@@ -164,7 +162,7 @@ async def connect_websocket(
     return transport
 
 
-async def _opened(transport: StreamTransport, codec: WebSocketCodec) -> Request | None:
+async def _wait_for_handshake(transport: StreamTransport, codec: WebSocketCodec) -> Request | None:
     transport.resume_reading()
     try:
         async with asyncio.timeout(WEBSOCKET_HANDSHAKE_S):
@@ -180,12 +178,12 @@ async def _opened(transport: StreamTransport, codec: WebSocketCodec) -> Request 
 
 
 async def serve_websocket(accept: Accept, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> asyncio.Server:
-    """Listen for runtimes. Each connection is handed to `accept` once its handshake is done."""
+    """Listen for runtimes. `accept` gets each connection after its handshake."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def welcome(transport: StreamTransport, codec: WebSocketCodec) -> None:
         try:
-            request = await _opened(transport, codec)
+            request = await _wait_for_handshake(transport, codec)
         except (ChannelClosed, IncompatiblePeer):
             return
         if request is not None:

@@ -1,6 +1,6 @@
-"""The worker's end of a channel: answers the host's methods and keeps the channel's rules (§11).
+"""The worker's end of a worker connection: answers the host's methods and enforces the connection's rules (§11).
 
-It runs nothing: a `WorkerHandler` is told what the host wants. Any worker process can be built on it.
+It executes nothing itself; a `WorkerHandler` does. Any worker process can be built on it.
 """
 
 import asyncio
@@ -34,18 +34,16 @@ from bollard.wire.envelope import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    Note,
-    failure_frame,
-    note_frame,
+    Notification,
+    encode_error,
+    encode_notification,
 )
 from bollard.wire.errors import FrameError
-from bollard.wire.limits import DEAD_RUNS_REMEMBERED, LOG_CONGESTED_BYTES
-from bollard.wire.log_gate import LogGate
-from bollard.wire.peer import Incoming, Peer
+from bollard.wire.flow_control import LogLimiter
+from bollard.wire.limits import ENDED_RUN_IDS, LOG_CONGESTED_BYTES
+from bollard.wire.peer import IncomingCall, Peer
 from bollard.wire.transport import Transport
 from bollard.wire.worker_run import IncomingStream, WorkerRun
-
-__all__ = ["ToolRequest", "WorkerEnd", "WorkerHandler"]
 
 
 class ToolRequest:
@@ -53,7 +51,7 @@ class ToolRequest:
 
     __slots__ = ("_incoming", "params")
 
-    def __init__(self, incoming: Incoming, params: ToolCallParams) -> None:
+    def __init__(self, incoming: IncomingCall, params: ToolCallParams) -> None:
         self._incoming = incoming
         self.params = params
 
@@ -61,12 +59,12 @@ class ToolRequest:
         self._incoming.answer(answer.to_wire())
 
     def refuse(self, message: str) -> None:
-        """The call itself is wrong, as opposed to a tool that failed."""
+        """Refuse an invalid call. A tool that failed is an answer instead."""
         self._incoming.fail(INVALID_PARAMS, message)
 
 
 class WorkerHandler(Protocol):
-    """What a worker does with the host's wishes. Callbacks must not block and must not raise."""
+    """Callbacks for the host's requests. They must not block and must not raise."""
 
     def runners(self) -> list[JsonObject]: ...
 
@@ -81,14 +79,14 @@ class WorkerHandler(Protocol):
     def tool_cancelled(self, call_id: str) -> None: ...
 
     def shutdown(self, grace_s: float, done: Callable[[], None]) -> None:
-        """Let runs end for `grace_s`, then call `done` and leave."""
+        """Let runs end for `grace_s`, then call `done` and exit."""
         ...
 
     def closed(self, reason: str) -> None: ...
 
 
 class WorkerEnd:
-    """Serves one plugin over one channel."""
+    """Serves one plugin over one connection."""
 
     def __init__(
         self, transport: Transport, handler: WorkerHandler, *, worker: WorkerIdentity, plugin: PluginIdentity
@@ -101,14 +99,14 @@ class WorkerEnd:
         self._limits = ChannelLimits()
         self._stopping = False
         self._runs: dict[str, WorkerRun] = {}
-        self._dead: OrderedDict[str, None] = OrderedDict()
+        self._ended_ids: OrderedDict[str, None] = OrderedDict()
         self._streams: dict[str, IncomingStream] = {}
         self._stream_numbers = itertools.count(1)
         self._clock = asyncio.get_running_loop().time
-        self._log_gate = LogGate(self._clock())
+        self._log_gate = LogLimiter(self._clock())
         self.heard_at = self._clock()
-        """When the host was last heard, on the loop's clock."""
-        self._calls: Final[dict[str, Callable[[Incoming], None]]] = {
+        """When the last frame of the host arrived, on the loop's clock."""
+        self._calls: Final[dict[str, Callable[[IncomingCall], None]]] = {
             "runners/list": lambda call: call.answer({"runners": [*handler.runners()]}),
             "tools/list": lambda call: call.answer({"tools": [*handler.tools()]}),
             "run/start": self._start_run,
@@ -130,28 +128,28 @@ class WorkerEnd:
 
     @property
     def runs(self) -> list[WorkerRun]:
-        """Runs that are started and not answered."""
+        """The active runs."""
         return list(self._runs.values())
 
     def finish_run(self, run: WorkerRun, reason: str = "the run has ended") -> None:
-        """Answer `run/start`: the run is dead from here on."""
+        """Answer `run/start`. The run can send nothing after that."""
         run.finish(reason)
         if self._runs.pop(run.run_id, None) is not None:
-            self._dead[run.run_id] = None
-            if len(self._dead) > DEAD_RUNS_REMEMBERED:
-                self._dead.popitem(last=False)
+            self._ended_ids[run.run_id] = None
+            if len(self._ended_ids) > ENDED_RUN_IDS:
+                self._ended_ids.popitem(last=False)
         if not self._runs:
-            self._peer.transport.flush()  # no other run has anything to send along: the end goes at once
+            self._peer.transport.flush()  # no other run can share this write, so nothing is gained by waiting
 
     def refuse_run(self, run: WorkerRun, message: str, field: str) -> None:
-        """Answer `run/start` with an error that names the field; the id may be used again."""
+        """Answer `run/start` with an error that names the field. The run id may be used again."""
         self._runs.pop(run.run_id, None)
         run.refuse(message, field)
 
     def log(
         self, level: LogLevel, message: str, fields: JsonObject | None = None, *, run_id: str | None = None
     ) -> None:
-        """Send one log record, unless there were too many of them; the number dropped travels with the next."""
+        """Send one log record, unless the rate limit drops it. The next record carries the number of dropped ones."""
         if self._host is None:
             return
         dropped = self._log_gate.admit(self._clock())
@@ -163,22 +161,22 @@ class WorkerEnd:
         if len(message) > limits.LOG_MESSAGE_CHARACTERS:
             sent["cut_characters"] = len(message) - limits.LOG_MESSAGE_CHARACTERS
             message = message[: limits.LOG_MESSAGE_CHARACTERS]
-        message = message.encode("utf-8", "replace").decode()  # a log record never fails, whatever was printed
+        message = message.encode("utf-8", "replace").decode()  # a log record must never fail
         record: JsonObject = {"level": level, "message": message, "fields": sent}
         if run_id is not None:
             record["run_id"] = run_id
         try:
-            frame = note_frame("log", record)
+            frame = encode_notification("log", record)
         except FrameError as error:
-            frame = note_frame("log", {**record, "fields": {"fields_refused": error.fault}})
+            frame = encode_notification("log", {**record, "fields": {"fields_refused": error.fault}})
         if len(frame) > self._peer.frame_bytes:
-            frame = note_frame("log", {**record, "fields": {"fields_refused": "oversized"}})
+            frame = encode_notification("log", {**record, "fields": {"fields_refused": "oversized"}})
         elif len(frame) > LOG_CONGESTED_BYTES and self._peer.transport.congested:
-            # A record never waits, and a burst of them with large fields must not look like a host that never reads.
-            frame = note_frame("log", {**record, "fields": {"fields_refused": "congested"}})
+            # A record never waits, so a burst of large ones would look like a host that never reads.
+            frame = encode_notification("log", {**record, "fields": {"fields_refused": "congested"}})
         self._peer.transport.send(frame)
 
-    # --- what the peer tells (Service) ---
+    # --- callbacks of the peer (PeerListener) ---
 
     def quick(self, frame: bytes) -> bool:
         del frame
@@ -188,36 +186,36 @@ class WorkerEnd:
         self.heard_at = self._clock()
 
     def faulted(self, fault: FrameError) -> None:
-        # The host is the trusted side: say what was wrong, so that a person can find it, and go on.
+        # The host is trusted: report the fault so that a person can find it, and continue.
         if fault.fault != "half_frame":
             code = INVALID_REQUEST if fault.fault == "envelope" else PARSE_ERROR
-            self._peer.transport.send(failure_frame(None, code, str(fault)))
+            self._peer.transport.send(encode_error(None, code, str(fault)))
         self.log("warning", "a frame of the host could not be used", {"fault": fault.fault, "detail": fault.detail})
 
-    def called(self, call: Incoming) -> None:
+    def called(self, call: IncomingCall) -> None:
         if call.method == "ping":
             call.answer({})
         elif call.method == "initialize":
             self._guard(call, self._initialize)
         elif self._host is None:
-            call.fail(INVALID_REQUEST, "the channel is not initialized; call initialize first")
+            call.fail(INVALID_REQUEST, "the connection is not initialized; call initialize first")
         elif handler := self._calls.get(call.method):
             self._guard(call, handler)
         elif call.method in self._notes:
-            self.noted(Note(call.method, call.params), 0)
+            self.noted(Notification(call.method, call.params), 0)
             call.answer({})
         else:
             call.fail(METHOD_NOT_FOUND, f"{call.method[:64]} is not a method of a worker")
 
     @staticmethod
-    def _guard(call: Incoming, handler: Callable[[Incoming], None]) -> None:
+    def _guard(call: IncomingCall, handler: Callable[[IncomingCall], None]) -> None:
         try:
             handler(call)
         except ValidationError as error:
             field, problem = first_problem(error)
             call.fail(INVALID_PARAMS, f"{call.method}: {field}: {problem}", {"field": field})
 
-    def noted(self, note: Note, size: int) -> None:
+    def noted(self, note: Notification, size: int) -> None:
         handler = self._notes.get(note.method)
         if handler is None:
             self.log("warning", "the host sent a note this worker does not know", {"method": note.method[:64]})
@@ -239,9 +237,9 @@ class WorkerEnd:
 
     # --- methods ---
 
-    def _initialize(self, call: Incoming) -> None:
+    def _initialize(self, call: IncomingCall) -> None:
         if self._host is not None:
-            call.fail(INVALID_REQUEST, "the channel is initialized already; its identity is fixed")
+            call.fail(INVALID_REQUEST, "the connection is already initialized; its identity is fixed")
             return
         host = InitializeParams.from_wire(call.params)
         if host.protocol != limits.PROTOCOL_VERSION:
@@ -253,7 +251,7 @@ class WorkerEnd:
             )
             return
         self._host = host
-        # The smaller of both sides' windows holds, whatever the host offers.
+        # The smaller limit of both sides applies.
         ours = self._limits
         self._limits = ChannelLimits(
             frame_bytes=min(ours.frame_bytes, host.limits.frame_bytes),
@@ -266,14 +264,14 @@ class WorkerEnd:
         )
         call.answer(answer.to_wire())
 
-    def _start_run(self, call: Incoming) -> None:
+    def _start_run(self, call: IncomingCall) -> None:
         context = call.params.get("context")
         run_id = context.get("run_id") if isinstance(context, dict) else None
         if not isinstance(run_id, str):
             call.fail(INVALID_PARAMS, "run/start: context.run_id: missing", {"field": "context.run_id"})
         elif run_id in self._runs:
             call.fail(INVALID_REQUEST, "run/start: this run is active already")
-        elif run_id in self._dead:
+        elif run_id in self._ended_ids:
             call.fail(INVALID_REQUEST, "run/start: this run has ended and stays dead")
         elif self._stopping:
             call.fail(INVALID_REQUEST, "run/start: this worker is shutting down")
@@ -290,10 +288,10 @@ class WorkerEnd:
             self._runs[run_id] = run
             self._handler.run_started(run)
 
-    def _call_tool(self, call: Incoming) -> None:
+    def _call_tool(self, call: IncomingCall) -> None:
         self._handler.tool_called(ToolRequest(call, ToolCallParams.from_wire(call.params)))
 
-    def _shut_down(self, call: Incoming) -> None:
+    def _shut_down(self, call: IncomingCall) -> None:
         grace_s = Shutdown.from_wire(call.params).grace_s
         self._stopping = True
         self._handler.shutdown(grace_s, lambda: call.answer({}))
