@@ -10,16 +10,16 @@ import pytest
 from tests.changing import replace
 
 from bollard.confine.errors import LevelMissing
-from bollard.confine.launch import Ended, Program, run_confined
+from bollard.confine.launcher import Program, ProgramResult, run_confined
 from bollard.confine.limits import PROCESSES
 from bollard.confine.order import JailLimits
-from bollard.confine.probing import Findings, Walls, probe, walls_of
+from bollard.confine.probe import Confinement, Findings, choose_confinement, probe
 
 PYTHON = str(Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}"))
 LONG_S = 60.0
 """Nothing here takes that long, also on a busy machine."""
 
-RunIn = Callable[..., Awaitable[Ended]]
+RunIn = Callable[..., Awaitable[ProgramResult]]
 
 
 @pytest.fixture(scope="session")
@@ -28,13 +28,13 @@ def findings() -> Findings:
 
 
 @pytest.fixture(params=["with namespaces", "without namespaces", *(["bubblewrap"] if shutil.which("bwrap") else [])])
-def walls(request: pytest.FixtureRequest, findings: Findings) -> Walls:
+def walls(request: pytest.FixtureRequest, findings: Findings) -> Confinement:
     """Both forms of Landlock and seccomp, and bubblewrap where it is installed. Where the machine lacks a form of the
     first, its refusal is looked at instead, and said."""
     if request.param == "bubblewrap":
-        return walls_of("bubblewrap", findings)
+        return choose_confinement("bubblewrap", findings)
     wants = request.param == "with namespaces"
-    found = walls_of("landlock+seccomp", replace(findings, namespaces=wants and findings.namespaces))
+    found = choose_confinement("landlock+seccomp", replace(findings, namespaces=wants and findings.namespaces))
     if found.level is None:
         with pytest.raises(LevelMissing):
             found.demanded()
@@ -61,10 +61,10 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(walls: Walls, folder: Path) -> RunIn:
+def run(walls: Confinement, folder: Path) -> RunIn:
     async def run(
         *argv: str, timeout_s: float = LONG_S, output_bytes: int = 64 * 1024, processes: int = PROCESSES, **more: object
-    ) -> Ended:
+    ) -> ProgramResult:
         memory = more.pop("memory_bytes", None)
         limits = JailLimits(processes=processes)
         if isinstance(memory, int):
@@ -88,7 +88,7 @@ def run(walls: Walls, folder: Path) -> RunIn:
 def python(run: RunIn) -> RunIn:
     """Runs a piece of Python in the jail."""
 
-    async def python(code: str, **more: object) -> Ended:
+    async def python(code: str, **more: object) -> ProgramResult:
         return await run(PYTHON, "-I", "-S", "-c", code, **more)
 
     return python

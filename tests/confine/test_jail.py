@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from bollard.confine.cgroup import pids_place
+from bollard.confine.cgroup import find_pids_group
 from bollard.confine.errors import JailBroken, LevelMissing, OverLimit
-from bollard.confine.launch import Program, run_confined
+from bollard.confine.launcher import Program, run_confined
 from bollard.confine.limits import PRINTED_BYTES
-from bollard.confine.probing import Findings, walls_of
+from bollard.confine.probe import Findings, choose_confinement
 
 pytestmark = pytest.mark.anyio
 WAIT_S = 60.0
@@ -299,8 +299,8 @@ async def test_a_program_ends_when_its_host_is_killed(walls, folder: Path, ready
     host = f"""
         import asyncio, os, sys
         from pathlib import Path
-        from bollard.confine.launch import Program, run_confined
-        from bollard.confine.probing import Findings, Walls
+        from bollard.confine.launcher import Program, run_confined
+        from bollard.confine.probe import Confinement, Findings
         folder = Path({str(folder)!r})
         walls = {walls!r}
         python = os.path.join(sys.base_prefix, "bin", "python%d.%d" % sys.version_info[:2])
@@ -371,7 +371,7 @@ async def test_a_program_that_cannot_be_started_is_said_to_be_so(run, walls, fol
 async def test_bubblewrap_confines_where_it_is_there_and_is_refused_where_it_is_not(
     findings: Findings, folder: Path, outside: Path
 ):
-    walls = walls_of("bubblewrap", findings)
+    walls = choose_confinement("bubblewrap", findings)
     program = Program(
         argv=("/bin/sh", "-c", f"echo made > out.txt; cat {outside}/secret.txt"),
         cwd=folder,
@@ -391,7 +391,7 @@ async def test_bubblewrap_confines_where_it_is_there_and_is_refused_where_it_is_
 
 
 async def test_no_group_of_processes_is_left_behind(run):
-    place = pids_place()
+    place = find_pids_group()
     await run("/bin/true")
     if place is not None:
         with contextlib.suppress(FileNotFoundError):

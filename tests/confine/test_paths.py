@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bollard.confine.errors import ConfineError, NotThatKind, NotThere, OverLimit, PathRefused
-from bollard.confine.folder import Folder
+from bollard.confine.errors import ConfineError, OverLimit, PathNotFound, PathRefused, WrongFileKind
+from bollard.confine.folder import Folder, remove_tree
 from bollard.confine.limits import DEPTH, FILE_BYTES
-from bollard.confine.paths import parts_of
-from bollard.confine.removing import remove_tree
-from bollard.confine.wildcard import Wildcard
+from bollard.confine.paths import Wildcard, split_path
 
 LEAVING = [
     "",
@@ -134,8 +132,8 @@ from pathlib import Path
 from bollard.confine.errors import ConfineError
 from bollard.confine.folder import Folder
 from bollard.confine.kernel import openat2
-from bollard.confine.seccomp import filter_of, install
-install(filter_of({{"openat2": errno.ENOSYS}}))
+from bollard.confine.seccomp import build_filter, install
+install(build_filter({{"openat2": errno.ENOSYS}}))
 try:
     openat2(0, b".", 0)
 except OSError as error:
@@ -177,21 +175,21 @@ def test_what_is_no_file_is_never_opened_as_one(place: Path):
         special.append("device")
     with Folder(place) as folder:
         for name in special:
-            with pytest.raises(NotThatKind):
+            with pytest.raises(WrongFileKind):
                 folder.read(name)
-            with pytest.raises((NotThatKind, PathRefused)):
+            with pytest.raises((WrongFileKind, PathRefused)):
                 folder.write(name, b"x")
         for name in ("file.txt/", "file.txt/x"):
             with pytest.raises(ConfineError):
                 folder.write(name, b"x")
-        with pytest.raises(NotThatKind):
+        with pytest.raises(WrongFileKind):
             folder.remove("folder")  # it is not empty
     assert stat.S_ISFIFO((place / "pipe").lstat().st_mode)
 
 
 def test_names_differ_by_case_and_plain_names_of_any_script_are_names(place: Path):
     with Folder(place) as folder:
-        with pytest.raises(NotThere):
+        with pytest.raises(PathNotFound):
             folder.read("FILE.TXT")
         for name in ("文件.txt", "naïve", "-rf", "~", "$HOME", "a b", ".hidden", "con", "x" * 255, "%41", "'; rm"):
             assert folder.write(name, name.encode()) is True
@@ -211,7 +209,7 @@ def test_a_write_is_all_or_nothing_and_makes_its_folders(place: Path):
             folder.read("new/deep/file.txt", limit=2)
         folder.remove("new/deep/file.txt")
         folder.remove("new/deep")
-        with pytest.raises(NotThere):
+        with pytest.raises(PathNotFound):
             folder.read("new/deep/file.txt")
     assert os.listdir(place / "new") == []
 
@@ -281,4 +279,4 @@ def test_a_pattern_means_names_and_time_grows_with_lengths_only():
 
 
 def test_a_dot_is_the_folder_itself_and_a_slash_may_end_a_folder():
-    assert (parts_of("."), parts_of("a/b/"), parts_of("a")) == ((), ("a", "b"), ("a",))
+    assert (split_path("."), split_path("a/b/"), split_path("a")) == ((), ("a", "b"), ("a",))

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
-from bollard.confine.bubblewrap import bubblewrap_line
 from bollard.confine.errors import LevelMissing
-from bollard.confine.launch import Program, run_confined
+from bollard.confine.jail import bubblewrap_line
+from bollard.confine.launcher import Program, run_confined
 from bollard.confine.limits import STATUS_BYTES
 from bollard.confine.order import DEMANDS, JailOrder
-from bollard.confine.probing import Findings, probe, walls_of
+from bollard.confine.probe import Findings, choose_confinement, probe
 from bollard.confine.seccomp import REFUSED, REFUSED_WITHOUT_NAMESPACES, jail_filter
 
 ALL = Findings(
@@ -28,8 +29,8 @@ ALL = Findings(
 def hiding(*calls: str) -> tuple[str, ...]:
     """A program that starts another for which these calls do not exist."""
     code = (
-        "import errno, os, sys; from bollard.confine.seccomp import filter_of, install; "
-        f"install(filter_of(dict.fromkeys({list(calls)!r}, errno.ENOSYS))); os.execv(sys.argv[1], sys.argv[1:])"
+        "import errno, os, sys; from bollard.confine.seccomp import build_filter, install; "
+        f"install(build_filter(dict.fromkeys({list(calls)!r}, errno.ENOSYS))); os.execv(sys.argv[1], sys.argv[1:])"
     )
     return (sys.executable, "-c", code)
 
@@ -46,10 +47,10 @@ def test_a_wall_that_the_kernel_offers_is_found(findings: Findings):
     )
     asked = subprocess.run([sys.executable, "-I", "-c", asking], check=False, timeout=120)
     assert findings.namespaces == (asked.returncode == 0)
-    assert walls_of("any", findings).shown in ("bubblewrap", "landlock+seccomp", "none")
+    assert choose_confinement("any", findings).shown in ("bubblewrap", "landlock+seccomp", "none")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("hidden", "field", "nothing"),
     [
         (("landlock_create_ruleset",), "landlock", 0),
@@ -68,13 +69,13 @@ def test_a_wall_that_the_kernel_does_not_build_is_not_found(hidden, field, nothi
 def test_a_probe_that_cannot_run_finds_nothing():
     found = probe(wrapper=("/bin/false",))
     assert found == Findings(bubblewrap=found.bubblewrap)
-    assert "could find out" in walls_of("landlock+seccomp", found).problem
+    assert "could find out" in choose_confinement("landlock+seccomp", found).problem
 
 
 @pytest.mark.anyio
 async def test_a_machine_without_walls_runs_nothing(tmp_path: Path):
     found = probe(wrapper=hiding("landlock_create_ruleset", "unshare"))
-    walls = walls_of("landlock+seccomp", found)
+    walls = choose_confinement("landlock+seccomp", found)
     program = Program(
         argv=("/bin/sh", "-c", "echo > ran"), cwd=tmp_path, writable=(tmp_path,), timeout_s=60, output_bytes=1
     )
@@ -100,7 +101,7 @@ def test_every_demand_on_every_machine_gets_its_level_or_a_reason():
             processes=processes,
         )
         for demand in DEMANDS:
-            walls = walls_of(demand, found)
+            walls = choose_confinement(demand, found)
             if walls.level is None:
                 assert walls.problem
                 assert walls.hint
@@ -121,10 +122,10 @@ def test_every_demand_on_every_machine_gets_its_level_or_a_reason():
 
 
 def test_the_best_level_is_taken_and_a_demand_is_kept():
-    assert walls_of("any", ALL).level == "bubblewrap"
-    assert walls_of("landlock+seccomp", ALL).level == "landlock+seccomp"
-    assert walls_of("any", replace(ALL, bubblewrap="")).level == "landlock+seccomp"
-    assert walls_of("bubblewrap", replace(ALL, bubblewrap="")).level is None
+    assert choose_confinement("any", ALL).level == "bubblewrap"
+    assert choose_confinement("landlock+seccomp", ALL).level == "landlock+seccomp"
+    assert choose_confinement("any", replace(ALL, bubblewrap="")).level == "landlock+seccomp"
+    assert choose_confinement("bubblewrap", replace(ALL, bubblewrap="")).level is None
 
 
 def test_the_line_of_bubblewrap_names_what_is_there_and_nothing_else():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bollard.confine.errors import ConfineError
 from bollard.confine.folder import Folder
-from bollard.confine.wildcard import Wildcard
+from bollard.confine.paths import Wildcard
 
 RACE_S = float(os.environ.get("CHAOS_RACE_S", "3"))
 WON = 100

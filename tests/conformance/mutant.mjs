@@ -144,6 +144,16 @@ const MUTANTS = {
     withHandlers((handlers) => ({
       handlers: { 'tool/call': async (params) => ({ ...(await handlers['tool/call'](params)), is_error: false }) },
     })),
+  forgets_the_run_of_a_call: () =>
+    withHandlers((handlers) => {
+      const short = (params) => ({ ...params, call_id: params.call_id.split('.').at(-1) });
+      return {
+        handlers: {
+          'tool/call': (params) => handlers['tool/call'](short(params)),
+          'tool/cancel': (params) => handlers['tool/cancel'](short(params)),
+        },
+      };
+    }),
   wrong_runner_id: () =>
     withHandlers((handlers) => ({
       handlers: {

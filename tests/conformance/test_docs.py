@@ -41,7 +41,7 @@ def test_every_case_stands_on_the_page_and_no_other() -> None:
 
 def test_the_kit_uses_only_documented_steps(documented_steps: set[str]) -> None:
     used: set[str] = set()
-    for file in (ROOT / "src/bollard/conformance").glob("cases_*.py"):
+    for file in (ROOT / "src/bollard/conformance/cases").glob("*.py"):
         source = file.read_text(encoding="utf-8")
         used |= set(re.findall(r'\bstep\(\s*"(\w+)"', source)) | set(re.findall(r'"do": "(\w+)"', source))
     assert used == documented_steps

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.tables import for_each
 
 from bollard.conformance import CASES, CaseResult, KitReport, NothingSelected, WorkerDidNotStart, run_kit
 
@@ -30,6 +31,7 @@ async def test_the_python_worker_passes_every_case(python_worker: list[str]) -> 
     assert report.worker.endswith("(python)")
 
 
+@pytest.mark.full
 async def test_the_javascript_worker_passes_every_case(node_worker: list[str]) -> None:
     report = await _run(node_worker)
     assert report.passed, _sentences(report)
@@ -37,7 +39,7 @@ async def test_the_javascript_worker_passes_every_case(node_worker: list[str]) -
     assert report.worker.endswith("(javascript)")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mutant", "case"),
     [
         ("ignores_credit", "credit_by_count"),
@@ -62,9 +64,11 @@ async def test_the_javascript_worker_passes_every_case(node_worker: list[str]) -
         ("floods_logs", "log_flood"),
         ("pings_after_runs", "ping_while_busy"),
         ("hides_tool_failures", "tool_raises"),
+        ("forgets_the_run_of_a_call", "tool_cancel_spares_other_runs"),
         ("wrong_runner_id", "lists_runners"),
     ],
 )
+@pytest.mark.full
 async def test_a_worker_with_a_fault_fails_the_case_that_owns_it(node: str, mutant: str, case: str) -> None:
     report = await _run([node, str(HERE / "mutant.mjs"), mutant], select=case)
     verdict = next(result for result in report.cases if result.name == case)

@@ -5,10 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bollard.conformance.judge import RunBook
-from bollard.conformance.launch import open_session
-from bollard.conformance.script import run_request
-from bollard.conformance.session import Session
+from bollard.conformance.judge import ObservedRun
+from bollard.conformance.scripted_run import run_request
+from bollard.conformance.session import Session, open_session
 from bollard.protocol import JsonObject
 
 ROOT = Path(__file__).parents[2]
@@ -26,15 +25,15 @@ def _blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def _start(session: Session, plugin: str) -> RunBook:
+def _start(session: Session, plugin: str) -> ObservedRun:
     request: JsonObject = {**run_request("r1", []), "runner_id": f"plugin:example/{plugin}/default"}
-    book = RunBook(run_id="r1", credit_at_once=True)
+    book = ObservedRun(run_id="r1", credit_at_once=True)
     session.judge.runs["r1"] = book
     book.start_id = session.ask("run/start", {**request, "runner_name": "default"})
     return book
 
 
-def _text(book: RunBook) -> str:
+def _text(book: ObservedRun) -> str:
     return "".join(
         result["data"]["chunk"]["content"]  # type: ignore[index, call-overload]
         for result in book.results

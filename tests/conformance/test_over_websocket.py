@@ -3,7 +3,12 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from bollard.conformance import CASES, run_kit
+
+pytestmark = pytest.mark.full
+
 
 HERE = Path(__file__).parent
 

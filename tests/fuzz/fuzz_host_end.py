@@ -12,8 +12,8 @@ import atheris
 from corpus import FRAMES, plant
 
 with atheris.instrument_imports(include=["bollard.wire"]):
-    from bollard.wire.framing import LineFramer
     from bollard.wire.host_end import HostEnd
+    from bollard.wire.stream import LineFramer
     from bollard.wire.strict_json import encode
 
 INTRODUCTION = {
@@ -28,6 +28,8 @@ class Nowhere:
     """A transport whose other side is the fuzzer."""
 
     congested = False
+    sent_bytes = 0
+    read_bytes = None
 
     def __init__(self) -> None:
         self.receiver: Any = None

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from bollard.knowledge.chunk_tables import ChunkTables
 from bollard.knowledge.chunking import Piece
 from bollard.knowledge.database import Database
-from bollard.knowledge.jobs import Jobs
+from bollard.knowledge.indexing import Jobs
 from bollard.knowledge.library import Library
-from bollard.knowledge.vector_tables import VectorTables
+from bollard.knowledge.vectors import VectorTables
 from bollard.wire.knowledge_frames import OpenBase, PutDocument
 
 __all__ = ["Tables"]

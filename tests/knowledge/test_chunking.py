@@ -5,10 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bollard.knowledge.blocks import blocks_of
-from bollard.knowledge.chunking import Piece, pieces_of
-from bollard.knowledge.extracted import Extracted
-from bollard.knowledge.tokens import tokens
+from bollard.knowledge.chunking import Piece, blocks_of, pieces_of, tokens
+from bollard.knowledge.plain_text import Extracted
 
 LINES = st.sampled_from(
     [

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from pypdf import PdfWriter
+from tests.tables import for_each
 
 from bollard.confine.landlock import landlock_version
 from bollard.knowledge.errors import Unreadable
-from bollard.knowledge.extracted import Extracted
 from bollard.knowledge.extraction import Extractor
+from bollard.knowledge.plain_text import Extracted
 
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -173,7 +174,7 @@ def _zip_of(name: str) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+@for_each("what", HOSTILE)
 def test_a_hostile_file_costs_itself_its_text_and_nobody_else(take: Take, what: str):
     mime_type, make, said = HOSTILE[what]
     with pytest.raises(Unreadable) as caught:

@@ -23,8 +23,7 @@ from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.pgvector import merged, open_vectors
 from bollard.knowledge.postgres import PostgresKnowledge
 from bollard.knowledge.sqlite import SqliteKnowledge
-from bollard.knowledge.vector_batches import VectorBatches
-from bollard.knowledge.vector_tables import Near
+from bollard.knowledge.vectors import Near, VectorBatches
 from bollard.segments import terms
 
 PATIENCE_S = 120.0

@@ -6,18 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.knowledge.tables_kit import Tables
+from tests.tables import for_each
 
 from bollard.knowledge.chunking import Piece
 from bollard.knowledge.embedding import DIMENSIONS, Embedder, Vectors, quantised
 from bollard.knowledge.errors import Absent, Unusable
-from bollard.knowledge.filters import matches
-from bollard.knowledge.fusion import fused
 from bollard.knowledge.limits import INDEX_ATTEMPTS, MATCHES
 from bollard.knowledge.matrices import Matrices
-from bollard.knowledge.retrieval import Retrieval, chosen_terms
+from bollard.knowledge.retrieval import Retrieval, chosen_terms, fused, matches
 from bollard.knowledge.sqlite import SqliteKnowledge
-from bollard.knowledge.vector_batches import VectorBatches
-from bollard.knowledge.vector_tables import VectorTables
+from bollard.knowledge.vectors import VectorBatches, VectorTables
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +31,19 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
     made.open_base()
     yield made
     database.close()
+
+
+def test_the_files_of_knowledge_are_their_owners_alone(tmp_path: Path):
+    database = SqliteKnowledge(tmp_path)
+    database.open()
+    database.close()
+    (tmp_path / "knowledge.sqlite").chmod(0o644)  # as an earlier version left it
+    database = SqliteKnowledge(tmp_path)
+    database.open()
+    files = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("knowledge.*")}
+    database.close()
+    assert {"knowledge.sqlite", "knowledge.sqlite-wal"} <= files.keys()
+    assert set(files.values()) == {0o600}
 
 
 def test_a_document_that_ends_the_process_each_time_is_given_up(tables: Tables):
@@ -152,7 +163,7 @@ def test_orders_are_put_into_one_and_what_is_first_in_all_has_1():
     assert fused([[], []]) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("metadata", "filters", "fits"),
     [
         ({"lang": "en"}, {"lang": "en"}, True),

@@ -159,6 +159,7 @@ def _running(folder: Path, provider: RunningProvider, database: str = "") -> Ite
         builtin_plugins=False,
         port=0,
         grace_s=0.5,
+        egress_allow=("127.0.0.1",),
     )
     host = HostThread(settings)
     assert host.token is not None

@@ -176,6 +176,7 @@ def tokens_of(tokenizer: Tokenizer, body: dict[str, Any]) -> int:
     return sum(len(tokenizer.encode(str(message["content"])).ids) for message in body["messages"])
 
 
+@pytest.mark.full
 def test_la_10_ten_thousand_messages_stay_within_budget_and_a_fact_is_remembered(
     agent_host: AgentHost, room: str, real: Tokenizer
 ) -> None:

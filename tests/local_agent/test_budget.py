@@ -4,6 +4,7 @@ import pytest
 from agent_budget import SCALE_KEY, Prepared, budget_of, learned, nears_budget
 from agent_tokens import count
 from tests.local_agent.context_kit import memory, prepared
+from tests.tables import for_each
 
 from bollard.sdk import Message, Usage
 from bollard.sdk.testing import ScriptedModel
@@ -20,7 +21,7 @@ async def looked_at(then, window=None, config=None, **more):
     return (await prepared(memory({"default": ScriptedModel(context_window=window)}, **more), "x", config, work))[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("window", "config", "tokens"),
     [
         (10_000, {}, 10_000 - 2500 - 400),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.changing import replace
 from tests.local_agent.context_kit import called, memory, prepared, shown
+from tests.tables import for_each
 
 from bollard.protocol import TranscriptItem
 from bollard.sdk import AgentAPIError, FunctionCall, Message, ToolCall
@@ -99,7 +100,7 @@ async def test_only_what_follows_a_checkpoint_is_read():
     assert called(outcome, "state.get") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "unusable",
     [
         "a text",

@@ -9,8 +9,8 @@ from agent_offering import TOOLS_AT_MOST, offering_of, skills_told, tell
 from bollard.protocol import AgentRunContext, SkillResource
 from bollard.sdk import Message, RunContext, tool
 from bollard.sdk.testing import MemoryHost
-from bollard.sdk.testing.live import HostCaller
-from bollard.sdk.testing.occasion import context_of
+from bollard.sdk.testing.live_run import HostCaller
+from bollard.sdk.testing.occasion import build_context
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ def weather(city: str) -> str:
 
 
 def context(host: MemoryHost, **resources: Any) -> RunContext[Any]:
-    opened = host.open(context_of("run-1", "hi", {}, config={}, now=0.0, timeout_s=None))
+    opened = host.open(build_context("run-1", "hi", {}, config={}, now=0.0, timeout_s=None))
     whole: AgentRunContext = opened.context
     changed = whole.model_copy(update={"resources": whole.resources.model_copy(update=resources)})
     return RunContext(changed, HostCaller(host, "run-1"), {})

@@ -11,6 +11,7 @@ from tests.local_agent.provider_kit import RunningProvider
 from bollard.host.errors import ModelFailed
 from bollard.host.models.backends import open_backend
 from bollard.host.models.boundary import ModelCall, ModelSpec, Style
+from bollard.host.models.calls import provider_addresses
 from bollard.protocol import FunctionTool, Message, MessageChunk
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +32,7 @@ def asking(text: str) -> ModelCall:
 
 
 async def streamed(provider: RunningProvider, style: Style, text: str) -> list[MessageChunk]:
-    backend = open_backend(spec_of(provider, style, tries=1))
+    backend = open_backend(spec_of(provider, style, tries=1), provider_addresses)
     try:
         return [chunk async for chunk in backend.stream(asking(text), "the-key")]
     finally:
@@ -39,7 +40,7 @@ async def streamed(provider: RunningProvider, style: Style, text: str) -> list[M
 
 
 async def invoked(provider: RunningProvider, style: Style, text: str, **fields: Any) -> Message:
-    backend = open_backend(spec_of(provider, style, **fields))
+    backend = open_backend(spec_of(provider, style, **fields), provider_addresses)
     try:
         return await backend.invoke(asking(text), "the-key")
     finally:
@@ -106,7 +107,7 @@ async def test_the_key_is_sent_as_each_vendor_wants_it(provider: RunningProvider
 
 async def test_a_stream_that_is_given_up_leaves_the_provider(provider: RunningProvider) -> None:
     provider.script({"text": "one two", "fault": "hang", "after": 1})
-    backend = open_backend(spec_of(provider, "openai-chat"))
+    backend = open_backend(spec_of(provider, "openai-chat"), provider_addresses)
     async with aclosing(backend.stream(asking("hi"), None)) as stream:
         assert (await anext(stream)).content == "one "
     await provider.wait_for(lambda seen: seen[0]["client_left"])
@@ -114,18 +115,18 @@ async def test_a_stream_that_is_given_up_leaves_the_provider(provider: RunningPr
 
 
 async def test_many_calls_at_once_are_not_mixed_up(provider: RunningProvider) -> None:
-    backend = open_backend(spec_of(provider, "openai-chat", at_once=8))
+    backend = open_backend(spec_of(provider, "openai-chat", at_once=8), provider_addresses)
     answers = await asyncio.gather(*(backend.invoke(asking(f"number {n}"), None) for n in range(40)))
     await backend.close()
     assert [answer.content for answer in answers] == [f"You said: number {n}" for n in range(40)]
 
 
 async def test_rerank_and_embeddings_come_through(provider: RunningProvider) -> None:
-    reranker = open_backend(spec_of(provider, "rerank", model_type="rerank"))
+    reranker = open_backend(spec_of(provider, "rerank", model_type="rerank"), provider_addresses)
     best = await reranker.rerank("red boat", ["a car", "a red boat"], 1, None)
     await reranker.close()
     assert [(score.index, score.score) for score in best] == [(1, 1.0)]
-    embedder = open_backend(spec_of(provider, "openai-embeddings", model_type="embedding"))
+    embedder = open_backend(spec_of(provider, "openai-embeddings", model_type="embedding"), provider_addresses)
     vectors = await embedder.embed(["a", "b"], None)
     await embedder.close()
     assert vectors.dimensions == 64

@@ -5,6 +5,7 @@ from agent_retrieval import Source, citations, query_of, sources_message
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.local_agent.context_kit import called, memory, prepared, shown
+from tests.tables import for_each
 
 from bollard.protocol import KnowledgeChunk
 from bollard.sdk import ImageUrl, ImageUrlContent, TextContent
@@ -79,7 +80,7 @@ async def test_a_question_that_leans_on_the_one_before_is_looked_up_with_it():
     assert asked["query"] == "When does the ferry leave?\nand what does it cost?"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("question", "leans"),
     [
         ("那它多少钱？", True),

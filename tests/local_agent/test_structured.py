@@ -3,10 +3,10 @@
 import json
 
 import jsonschema_rs
-import pytest
 from agent_structured import checked, repair_message, response_format, unchecked
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 SCHEMA = {
     "type": "object",
@@ -27,7 +27,7 @@ def test_an_answer_that_fits_is_its_value():
     assert checked(f"```json\n{json.dumps(value)}\n```", SCHEMA) == (value, "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "problem"),
     [
         ("It is sunny.", "no JSON"),

@@ -5,6 +5,7 @@ from agent_tokens import IMAGE_TOKENS, Scale, count, count_message, count_text, 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.local_agent.corpus import CHINESE, CODE, ENGLISH
+from tests.tables import for_each
 
 from bollard.sdk import ArtifactContent, FunctionTool, Message, TextContent
 
@@ -63,7 +64,7 @@ def test_an_unknown_usage_teaches_nothing(told):
     assert Scale(0.8).observed(1000, told) == Scale(0.8)
 
 
-@pytest.mark.parametrize("kept", [None, "1", True, -1, {}, 0])
+@for_each("kept", [None, "1", True, -1, {}, 0])
 def test_a_scale_that_is_none_is_as_if_none_was_kept(kept):
     assert Scale.of(kept) == Scale()
 

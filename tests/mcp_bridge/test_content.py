@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
 from pydantic import TypeAdapter
+from tests.tables import for_each
 
-from bollard.mcp_bridge.content import returned
+from bollard.mcp_bridge.translation import returned
 from bollard.protocol import ContentElement
 
 ELEMENT = TypeAdapter(ContentElement)
@@ -18,7 +18,7 @@ def one(block: dict[str, Any]) -> dict[str, Any]:
     return element
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("block", "element"),
     [
         ({"type": "text", "text": "hé\u202e"}, {"type": "text", "text": "hé\u202e"}),
@@ -49,7 +49,7 @@ def test_each_kind_of_content_has_its_element(block: dict[str, Any], element: di
     assert one(block) == element
 
 
-@pytest.mark.parametrize(
+@for_each(
     "block",
     [
         {"type": "image", "data": "no base64!", "mimeType": "image/png"},

@@ -3,7 +3,7 @@
 import json
 
 import jsonschema
-import pytest
+from tests.tables import for_each
 
 from bollard.protocol import ACTIONS, ERROR_CODES, FAILURE_CODES, METHODS, limits
 from bollard.protocol.export import LIMITS, SHAPES, render, schema_documents, unit_of
@@ -16,7 +16,7 @@ def test_there_is_one_document_for_each_shape_and_the_tables(documents) -> None:
     assert set(documents) == {f"{name}.json" for name in SHAPES} | TABLES
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@for_each("name", SHAPES)
 def test_every_schema_is_valid_and_stands_alone(name, documents) -> None:
     schema = documents[f"{name}.json"]
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -89,7 +89,7 @@ def test_the_limits_have_value_unit_and_meaning(documents) -> None:
     assert documents["limits.json"]["protocol"] == limits.PROTOCOL_VERSION
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("limit", "unit"),
     [
         ("CALLS_PER_S", "per second"),
@@ -112,7 +112,7 @@ def test_the_errors_list_every_code(documents) -> None:
     assert {row["code"]: row["status"] for row in errors["run_failures"]}["runner.timeout"] == "timeout"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "accepted"),
     [
         ({"type": "text", "text": "你好"}, True),

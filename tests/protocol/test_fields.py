@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 import yaml
+from tests.tables import for_each
 
 from bollard.protocol import (
     ACTIONS,
@@ -41,7 +42,7 @@ def fields_of(shape) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "fields"), {**LISTED["discovery"], **LISTED["context"], **LISTED["results"], **LISTED["channel"]}.items()
 )
 def test_a_shape_has_the_fields_of_the_protocol(name, fields) -> None:
@@ -49,7 +50,7 @@ def test_a_shape_has_the_fields_of_the_protocol(name, fields) -> None:
 
 
 @pytest.mark.requirement("P06-23", "P07-02")
-@pytest.mark.parametrize(("name", "fields"), LISTED["returned"].items())
+@for_each(("name", "fields"), LISTED["returned"].items())
 def test_a_returned_shape_has_the_fields_of_the_protocol(name, fields) -> None:
     assert fields_of(SHAPES[name]) == fields
 
@@ -66,7 +67,7 @@ def test_the_checkpoint_has_its_key() -> None:
 
 
 @pytest.mark.requirement("P06-22")
-@pytest.mark.parametrize(("action", "fields"), LISTED["calls"].items())
+@for_each(("action", "fields"), LISTED["calls"].items())
 def test_a_call_has_the_parameters_of_the_protocol(action, fields) -> None:
     assert fields_of(ACTIONS[action].params) == fields
 
@@ -90,7 +91,7 @@ def test_the_form_types_are_those_of_the_protocol() -> None:
     assert " ".join(get_args(FormType)) == LISTED["form_types"]
 
 
-@pytest.mark.parametrize(("name", "value"), LISTED["limits"].items())
+@for_each(("name", "value"), LISTED["limits"].items())
 def test_a_limit_has_the_value_of_the_protocol(name, value) -> None:
     assert getattr(limits, name) == value
 
@@ -102,13 +103,13 @@ def test_every_method_has_its_direction_and_is_answered_or_not() -> None:
     assert {name for name, method in METHODS.items() if method.result is None} == set(NOTIFICATIONS.split())
 
 
-@pytest.mark.parametrize("name", [*LISTED["discovery"], *LISTED["results"]])
+@for_each("name", [*LISTED["discovery"], *LISTED["results"]])
 def test_what_a_runner_sends_is_strict_but_for_telemetry_and_host_records(name) -> None:
     other = {"ToolCallCompleted": "loose", "RunEnded": "tolerant"}
     assert strictness_of(SHAPES[name]) == other.get(name, "strict")
 
 
-@pytest.mark.parametrize("name", [*LISTED["context"], *LISTED["returned"], *LISTED["conventions"]])
+@for_each("name", [*LISTED["context"], *LISTED["returned"], *LISTED["conventions"]])
 def test_what_a_host_sends_and_what_travels_both_ways_is_tolerant(name) -> None:
     assert strictness_of(SHAPES[name]) == "tolerant"
 
@@ -135,6 +136,6 @@ def test_the_codes_are_those_of_the_protocol() -> None:
         "revoked budget_exceeded audit_unavailable storage_full runtime_error"
     )
     assert " ".join(FAILURE_CODES) == (
-        "runner.error runner.timeout runner.crashed runner.no_output runner.protocol cancelled revoked budget_exceeded "
-        "host.lost host.overloaded"
+        "runner.error runner.timeout runner.crashed runner.no_output runner.protocol "
+        "runner.output_too_large cancelled revoked budget_exceeded host.lost host.overloaded"
     )

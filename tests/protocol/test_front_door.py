@@ -9,6 +9,7 @@ import typing
 
 import pytest
 from pydantic import BaseModel
+from tests.tables import for_each
 
 import bollard.protocol as front_door
 from bollard.protocol import Shape, limits
@@ -21,25 +22,16 @@ MODULES = sorted(
 )
 
 
-def test_the_list_is_sorted_and_names_nothing_twice() -> None:
-    constants = [name for name in front_door.__all__ if name.isupper()]
-    classes = [name for name in front_door.__all__ if name[0].isupper() and not name.isupper()]
-    rest = [name for name in front_door.__all__ if name[0].islower()]
-    assert front_door.__all__ == [*sorted(constants), *sorted(classes), *sorted(rest)]
-    assert len(set(front_door.__all__)) == len(front_door.__all__)
+def test_each_name_is_listed_by_one_module_and_shown_by_the_package() -> None:
+    listed = [name for module in MODULES for name in getattr(importlib.import_module(module), "__all__", ())]
+    assert sorted(["limits", *listed]) == front_door.__all__
 
 
 def test_every_listed_name_exists() -> None:
     assert [name for name in front_door.__all__ if not hasattr(front_door, name)] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_what_a_module_lists_is_in_the_front_door(module) -> None:
-    loaded = importlib.import_module(module)
-    assert set(getattr(loaded, "__all__", ())) <= set(front_door.__all__)
-
-
-@pytest.mark.parametrize("module", MODULES)
+@for_each("module", MODULES)
 def test_every_public_class_of_a_module_is_in_the_front_door(module) -> None:
     loaded = importlib.import_module(module)
     public = {
@@ -56,7 +48,7 @@ def test_the_shapes_are_those_of_the_front_door() -> None:
     assert not {"Shape", "Strict", "Tolerant"} & set(SHAPES)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@for_each("name", SHAPES)
 def test_every_shape_says_what_it_is(name) -> None:
     own = vars(SHAPES[name]).get("__doc__")
     assert own
@@ -64,7 +56,7 @@ def test_every_shape_says_what_it_is(name) -> None:
     assert own.rstrip().endswith((".", "…", ":"))
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@for_each("name", SHAPES)
 def test_every_shape_a_field_refers_to_is_public(name) -> None:
     referred = {inner.__name__ for info in SHAPES[name].model_fields.values() for inner in models_in(info.annotation)}
     assert referred <= set(SHAPES)
@@ -82,13 +74,13 @@ def test_every_limit_has_its_meaning_beside_it() -> None:
     assert all(getattr(limits, name) > 0 for name in LIMITS)
 
 
-@pytest.mark.parametrize("module", [*MODULES, "bollard.protocol", "bollard.protocol.export"])
+@for_each("module", [*MODULES, "bollard.protocol", "bollard.protocol.export"])
 def test_every_module_says_its_job(module) -> None:
     assert importlib.import_module(module).__doc__
 
 
 def test_a_command_that_only_asks_a_host_loads_no_shape() -> None:
-    code = "import sys, bollard.cli.documents; assert 'bollard.protocol.front_door' not in sys.modules"
+    code = "import sys, bollard.cli.client.documents; assert 'bollard.protocol.front_door' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

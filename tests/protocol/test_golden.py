@@ -5,11 +5,12 @@ import json
 import jsonschema
 import pytest
 from pydantic import ValidationError
+from tests.tables import for_each
 
 from bollard.protocol import AgentRunRequest, JsonValue
 from bollard.protocol.export import SHAPES, strictness_of
 
-every_shape = pytest.mark.parametrize("name", SHAPES)
+every_shape = for_each("name", SHAPES)
 UNKNOWN = "field_of_a_newer_peer"
 
 
@@ -28,32 +29,37 @@ def test_every_shape_has_a_golden_and_every_golden_a_shape(goldens) -> None:
 
 @pytest.mark.requirement("P01-10")
 @every_shape
-def test_the_full_example_is_written_back_unchanged(name, golden) -> None:
+def test_the_full_example_is_written_back_unchanged(name, goldens) -> None:
+    golden = goldens[name]
     assert as_text(SHAPES[name].from_wire(golden.full).to_wire()) == as_text(golden.full)
 
 
 @every_shape
-def test_the_full_example_uses_every_field(name, golden) -> None:
+def test_the_full_example_uses_every_field(name, goldens) -> None:
+    golden = goldens[name]
     assert sorted(golden.full) == sorted(SHAPES[name].model_fields)
 
 
 @pytest.mark.requirement("P01-08", "P01-10")
 @every_shape
-def test_the_minimal_example_is_written_with_its_defaults(name, golden) -> None:
+def test_the_minimal_example_is_written_with_its_defaults(name, goldens) -> None:
+    golden = goldens[name]
     shape = SHAPES[name]
     assert as_text(shape.from_wire(golden.minimal).to_wire()) == as_text(golden.written)
     assert as_text(shape.from_wire(golden.written).to_wire()) == as_text(golden.written)
 
 
 @every_shape
-def test_the_minimal_example_holds_nothing_that_may_be_left_out(name, golden, documents) -> None:
+def test_the_minimal_example_holds_nothing_that_may_be_left_out(name, goldens, documents) -> None:
+    golden = goldens[name]
     schema = documents[f"{name}.json"]
     assert sorted(golden.minimal) == sorted(schema.get("required", []))
 
 
 @pytest.mark.requirement("P01-01", "P01-02", "P01-04", "P06-02")
 @every_shape
-def test_an_unknown_field_is_refused_ignored_or_kept_as_the_shape_says(name, golden) -> None:
+def test_an_unknown_field_is_refused_ignored_or_kept_as_the_shape_says(name, goldens) -> None:
+    golden = goldens[name]
     shape = SHAPES[name]
     newer = {**golden.full, UNKNOWN: "新"}
     match strictness_of(shape):
@@ -69,7 +75,8 @@ def test_an_unknown_field_is_refused_ignored_or_kept_as_the_shape_says(name, gol
 
 
 @every_shape
-def test_a_missing_required_field_is_refused_by_its_name(name, golden) -> None:
+def test_a_missing_required_field_is_refused_by_its_name(name, goldens) -> None:
+    golden = goldens[name]
     shape = SHAPES[name]
     for field, info in shape.model_fields.items():
         if not info.is_required():
@@ -81,7 +88,8 @@ def test_a_missing_required_field_is_refused_by_its_name(name, golden) -> None:
 
 @pytest.mark.requirement("P01-08")
 @every_shape
-def test_a_null_for_an_optional_field_reads_like_its_absence(name, golden) -> None:
+def test_a_null_for_an_optional_field_reads_like_its_absence(name, goldens) -> None:
+    golden = goldens[name]
     shape = SHAPES[name]
     optional = [field for field, info in shape.model_fields.items() if not info.is_required() and info.default is None]
     nulls = {**golden.minimal, **dict.fromkeys(optional)}
@@ -90,14 +98,16 @@ def test_a_null_for_an_optional_field_reads_like_its_absence(name, golden) -> No
 
 
 @every_shape
-def test_the_json_schema_accepts_the_examples(name, golden, documents) -> None:
+def test_the_json_schema_accepts_the_examples(name, goldens, documents) -> None:
+    golden = goldens[name]
     validator = jsonschema.Draft202012Validator(documents[f"{name}.json"])
     for example in (golden.minimal, golden.written, golden.full):
         validator.validate(example)
 
 
 @every_shape
-def test_the_json_schema_refuses_unknown_fields_of_strict_shapes_alone(name, golden, documents) -> None:
+def test_the_json_schema_refuses_unknown_fields_of_strict_shapes_alone(name, goldens, documents) -> None:
+    golden = goldens[name]
     validator = jsonschema.Draft202012Validator(documents[f"{name}.json"])
     assert validator.is_valid({**golden.full, UNKNOWN: 1}) == (strictness_of(SHAPES[name]) != "strict")
 

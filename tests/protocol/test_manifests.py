@@ -4,6 +4,7 @@ import typing
 
 import pytest
 from pydantic import ValidationError
+from tests.tables import for_each
 
 from bollard.protocol import (
     LEGACY_FORM_TYPES,
@@ -70,8 +71,8 @@ def refused(shape, wire) -> list[str]:
 
 
 @pytest.mark.requirement("P02-11")
-@pytest.mark.parametrize("name", LOOK_ALIKES.values(), ids=LOOK_ALIKES)
-@pytest.mark.parametrize(
+@for_each("name", LOOK_ALIKES.values(), ids=LOOK_ALIKES)
+@for_each(
     ("shape", "field"),
     [
         (AgentRunnerDiscovery, "plugin_author"),
@@ -91,7 +92,7 @@ def test_a_name_that_could_be_taken_for_another_is_refused(shape, field, name, g
     assert field in refused(shape, {**goldens[shape.__name__].minimal, field: name})
 
 
-@pytest.mark.parametrize("name", ["a", "0", "help-desk", "help.desk_2", "a" * limits.NAME_CHARACTERS])
+@for_each("name", ["a", "0", "help-desk", "help.desk_2", "a" * limits.NAME_CHARACTERS])
 def test_plain_names_are_taken(name, goldens) -> None:
     assert PluginTool.from_wire({**goldens["PluginTool"].minimal, "name": name}).name == name
 
@@ -111,8 +112,8 @@ def test_a_manifest_cannot_name_another_runner_than_its_entry() -> None:
 
 
 @pytest.mark.requirement("P02-04")
-@pytest.mark.parametrize("label", [{}, {"zh_Hans": "客服台"}, {"en_US": ""}, {"en_US": " \t"}, {"en_us": "Help"}])
-@pytest.mark.parametrize("shape", [AgentRunnerManifest, PluginMetadata, PluginRunner])
+@for_each("label", [{}, {"zh_Hans": "客服台"}, {"en_US": ""}, {"en_US": " \t"}, {"en_us": "Help"}])
+@for_each("shape", [AgentRunnerManifest, PluginMetadata, PluginRunner])
 def test_a_label_needs_english(shape, label, goldens) -> None:
     assert refused(shape, {**goldens[shape.__name__].minimal, "label": label}) == ["label"]
 
@@ -143,7 +144,7 @@ def test_a_form_has_an_end() -> None:
     assert refused(AgentRunnerManifest, {**MANIFEST, "config_schema": items}) == ["config_schema"]
 
 
-@pytest.mark.parametrize("kind", typing.get_args(FormType))
+@for_each("kind", typing.get_args(FormType))
 def test_every_form_type_is_written_as_it_is_read(kind) -> None:
     assert FormItem.from_wire({**ITEM, "type": kind}).to_wire()["type"] == kind
 
@@ -157,13 +158,13 @@ def test_an_old_form_type_is_read_and_written_by_its_new_name(old, new) -> None:
 
 
 @pytest.mark.requirement("P02-08")
-@pytest.mark.parametrize("kind", ["String", "number", "", None, 1, ["string"]])
+@for_each("kind", ["String", "number", "", None, 1, ["string"]])
 def test_an_unknown_form_type_is_refused(kind) -> None:
     assert refused(FormItem, {**ITEM, "type": kind}) == ["type"]
 
 
 @pytest.mark.requirement("P02-06")
-@pytest.mark.parametrize("key", AgentRunnerPermissions.model_fields)
+@for_each("key", AgentRunnerPermissions.model_fields)
 def test_a_permission_is_one_of_its_listed_values(key) -> None:
     for everything in (["*"], ["all"], ["INVOKE"], [True]):
         assert refused(AgentRunnerPermissions, {key: everything}) == [f"{key}.0"]
@@ -176,7 +177,7 @@ def test_a_permission_nobody_knows_is_refused() -> None:
 
 
 @pytest.mark.requirement("P02-10")
-@pytest.mark.parametrize("entry", ["runner", "runner:", ":echo", "runner.py:echo()", "a/b:c", "a..b:c", "os:system;x"])
+@for_each("entry", ["runner", "runner:", ":echo", "runner.py:echo()", "a/b:c", "a..b:c", "os:system;x"])
 def test_an_entry_is_a_module_and_an_attribute(entry, goldens) -> None:
     assert refused(PluginRunner, {**goldens["PluginRunner"].minimal, "entry": entry}) == ["entry"]
 

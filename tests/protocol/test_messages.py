@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic import ValidationError
+from tests.tables import for_each
 
 from bollard.protocol import (
     EVENT_TYPES,
@@ -37,7 +38,7 @@ def test_an_element_of_an_unknown_type_survives_beside_the_known_ones(holder) ->
     assert read == (OtherContent(type="hologram"), ArtifactContent(artifact_id="art_1"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("element", "path"),
     [
         ({"type": "text"}, "text"),

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.tables import for_each
 
 from bollard.protocol import ACTIONS, ERROR_CODES, ERROR_MEANINGS, FAILURE_CODES, FAILURE_MEANINGS, METHODS, limits
 from bollard.protocol import status_of_failure as status_of
@@ -90,7 +91,7 @@ def test_every_method_has_its_heading_sender_and_shapes(reference) -> None:
                 assert f"result {method.result.__name__}(" in text, name
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_every_link_leads_somewhere(page, reference) -> None:
     text = (reference / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)]+)\)", text):
@@ -102,7 +103,7 @@ def test_every_link_leads_somewhere(page, reference) -> None:
             assert anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}, target
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_a_link_to_a_schema_says_which_shape_it_is(page, reference) -> None:
     text = (reference / page).read_text(encoding="utf-8")
     for label, name in re.findall(r"\[([^\]]+)\]\(schema/([A-Z]\w+)\.json\)", text):
@@ -110,7 +111,7 @@ def test_a_link_to_a_schema_says_which_shape_it_is(page, reference) -> None:
         assert label == name or "." in label, label
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_a_limit_that_is_mentioned_exists(page, reference) -> None:
     text = (reference / page).read_text(encoding="utf-8")
     assert set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", text)) - {"BOLLARD_CHANNEL_FD"} <= set(LIMITS)

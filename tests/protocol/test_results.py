@@ -4,6 +4,7 @@ import typing
 
 import pytest
 from pydantic import ValidationError
+from tests.tables import for_each
 
 from bollard.protocol import (
     ERROR_CODES,
@@ -62,12 +63,12 @@ def test_a_delta_holds_a_chunk_and_a_completed_message_a_message() -> None:
         MessageCompleted.from_wire({"message": {"content": "no role"}})
 
 
-@pytest.mark.parametrize("code", FAILURE_CODES)
+@for_each("code", FAILURE_CODES)
 def test_a_run_fails_with_any_failure_code(code) -> None:
     assert RunFailed.from_wire({"code": code, "error": "x"}).retryable is False
 
 
-@pytest.mark.parametrize("code", ["", "failed", "runner.Error", "not_found", "runner.error ", None, 500])
+@for_each("code", ["", "failed", "runner.Error", "not_found", "runner.error ", None, 500])
 def test_a_run_fails_with_a_failure_code_alone(code) -> None:
     with pytest.raises(ValidationError, match="code"):
         RunFailed.from_wire({"code": code, "error": "x"})

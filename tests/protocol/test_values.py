@@ -4,6 +4,7 @@ import json
 
 import pytest
 from pydantic import ValidationError
+from tests.tables import for_each
 
 from bollard.protocol import (
     AgentAPIError,
@@ -35,13 +36,13 @@ def refused(shape, wire) -> set[str]:
 
 
 @pytest.mark.requirement("P01-13")
-@pytest.mark.parametrize("not_an_integer", ["1", 1.0, True, None, [1], {}])
+@for_each("not_an_integer", ["1", 1.0, True, None, [1], {}])
 def test_only_an_integer_is_an_integer(not_an_integer) -> None:
     assert refused(AgentRunResult, {**RESULT, "sequence": not_an_integer}) == {"sequence"}
 
 
 @pytest.mark.requirement("P01-13", "P02-05")
-@pytest.mark.parametrize("not_a_flag", [1, 0, "true", "", None, 1.0])
+@for_each("not_a_flag", [1, 0, "true", "", None, 1.0])
 def test_only_true_and_false_are_flags(not_a_flag) -> None:
     assert refused(AgentRunnerCapabilities, {"streaming": not_a_flag}) == {"streaming"}
 
@@ -57,22 +58,22 @@ def test_a_whole_number_is_a_number() -> None:
 
 
 @pytest.mark.requirement("P01-13")
-@pytest.mark.parametrize("not_text", [1, 1.5, True, None, ["a"], {}])
+@for_each("not_text", [1, 1.5, True, None, ["a"], {}])
 def test_only_text_is_text(not_text) -> None:
     assert refused(AgentTrigger, {"type": not_text, "source": "api"}) == {"type"}
 
 
-@pytest.mark.parametrize("not_an_object", ["{}", 1, None, [], [["a", 1]]])
+@for_each("not_an_object", ["{}", 1, None, [], [["a", 1]]])
 def test_only_an_object_is_an_object(not_an_object) -> None:
     assert refused(AgentRunResult, {**RESULT, "data": not_an_object}) == {"data"}
 
 
-@pytest.mark.parametrize("not_a_list", ["text", {}, {"a": 1}, 1, None])
+@for_each("not_a_list", ["text", {}, {"a": 1}, 1, None])
 def test_only_a_list_is_a_list(not_a_list) -> None:
     assert refused(ToolResult, {"call_id": "c", "content": not_a_list}) == {"content"}
 
 
-@pytest.mark.parametrize("document", ["{}", 1, None, [], True])
+@for_each("document", ["{}", 1, None, [], True])
 def test_a_shape_is_read_from_an_object_alone(document) -> None:
     with pytest.raises(ValidationError):
         AgentRunnerCapabilities.from_wire(document)
@@ -84,8 +85,8 @@ def test_no_number_is_infinite_or_undefined(number) -> None:
     assert refused(AgentTrigger, {"type": "t", "source": "api", "timestamp": number}) == {"timestamp"}
 
 
-@pytest.mark.parametrize("number", NOT_FINITE)
-@pytest.mark.parametrize("around", [lambda n: n, lambda n: [n], lambda n: {"a": n}, lambda n: {"a": [1, {"b": n}]}])
+@for_each("number", NOT_FINITE)
+@for_each("around", [lambda n: n, lambda n: [n], lambda n: {"a": n}, lambda n: {"a": [1, {"b": n}]}])
 def test_no_json_value_holds_such_a_number_however_deep(number, around) -> None:
     value = around(number)
     assert refused(StateUpdated, {"scope": "actor", "key": "k", "value": value}) == {"value"}
@@ -99,7 +100,7 @@ def test_a_shape_built_without_checks_never_writes_such_a_number_as_null() -> No
         json.dumps(wire, allow_nan=False)
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {1: "a"}, (1, 2)])
+@for_each("value", [object(), {1, 2}, b"bytes", {1: "a"}, (1, 2)])
 def test_a_json_value_is_json(value) -> None:
     assert refused(StateSet, {"scope": "actor", "key": "k", "value": value}) == {"value"}
 
@@ -113,17 +114,17 @@ def test_a_timestamp_keeps_its_milliseconds_and_is_never_before_the_epoch() -> N
     assert refused(AgentTrigger, {**trigger, "timestamp": "2024-11-15T08:00:00Z"}) == {"timestamp"}
 
 
-@pytest.mark.parametrize("digest", ["", "ab", "A" * 64, "g" * 64, "a" * 63, "a" * 65, "a" * 64 + "\n"])
+@for_each("digest", ["", "ab", "A" * 64, "g" * 64, "a" * 63, "a" * 65, "a" * 64 + "\n"])
 def test_a_digest_is_64_lower_case_hex_digits(digest) -> None:
     assert refused(ArtifactsFinish, {"upload_id": "u", "sha256": digest}) == {"sha256"}
 
 
-@pytest.mark.parametrize("content", ["A", "AB", "ABC", "ABC==", "AB=C", "====", "AB_-", "QUJD\n", " QUJD", "你好"])
+@for_each("content", ["A", "AB", "ABC", "ABC==", "AB=C", "====", "AB_-", "QUJD\n", " QUJD", "你好"])
 def test_bytes_are_whole_standard_base64(content) -> None:
     assert refused(StorageSet, {"area": "plugin", "key": "k", "content_base64": content}) == {"content_base64"}
 
 
-@pytest.mark.parametrize("content", ["", "QQ==", "QUI=", "QUJD", "+/+/"])
+@for_each("content", ["", "QQ==", "QUI=", "QUJD", "+/+/"])
 def test_every_length_of_bytes_has_its_base64(content) -> None:
     assert StorageSet.from_wire({"area": "plugin", "key": "k", "content_base64": content}).content_base64 == content
 

@@ -11,6 +11,9 @@ import pytest
 
 from bollard.wire import ChannelClosed
 
+pytestmark = pytest.mark.full
+
+
 RUNNERS = """
 import multiprocessing, signal, subprocess, threading
 
@@ -129,6 +132,7 @@ async def test_a_closed_channel_cancels_the_runs_and_ends_the_process(start: Any
 
 
 @pytest.mark.requirement("P08-10", "P11-10")
+@pytest.mark.smoke
 async def test_nothing_that_plugin_code_does_keeps_the_process_after_the_grace(start: Any) -> None:
     async def ended(*names: str) -> None:
         driver = await start(RUNNERS)

@@ -10,6 +10,8 @@ import pytest
 
 from bollard.runtime import RULES, digest_of
 
+pytestmark = pytest.mark.full
+
 HEAD = """apiVersion: bollard/v1
 kind: Plugin
 metadata: {author: acme, name: demo, version: 1.2.3, label: {en_US: Demo}}
@@ -33,6 +35,7 @@ async def listed(driver: Any) -> list[str]:
     return [found.runner_name for found in catalogue.runners]
 
 
+@pytest.mark.smoke
 @pytest.mark.requirement("P02-01", "P02-03", "P02-14")
 async def test_a_folder_and_a_single_file_introduce_themselves(start: Any, tmp_path: Path) -> None:
     folder = await start({"manifest.yaml": manifest(entry("default", "main:run")), "main.py": GOOD}, "somewhere")

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.runtime import PluginLoadError, digest_of, read_manifest
-from bollard.runtime.manifest_file import fits_python
+from bollard.runtime.manifest_file import admits_python
 from bollard.wire.manifest_text import MANIFEST_BYTES
 
 HEAD = b"""apiVersion: bollard/v1
@@ -190,7 +191,7 @@ def test_lists_that_are_none_or_too_long_are_problems(write: Any) -> None:
     assert (len(long.runners), [problem.field for problem in long.problems]) == (64, ["spec.runners"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("specifier", "fits"),
     [
         (">=3.11", True),
@@ -222,7 +223,7 @@ def test_lists_that_are_none_or_too_long_are_problems(write: Any) -> None:
     ],
 )
 def test_the_python_a_plugin_wants(specifier: str, fits: bool) -> None:
-    assert fits_python(specifier, (3, 11, 4)) is fits
+    assert admits_python(specifier, (3, 11, 4)) is fits
 
 
 def test_a_plugin_for_another_python_is_refused(write: Any) -> None:

@@ -6,6 +6,10 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.full
+
 HOST = """
 import asyncio, os, sys
 from bollard.wire import spawn_worker, worker_environment

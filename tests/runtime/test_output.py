@@ -8,7 +8,9 @@ import pytest
 
 from bollard.protocol import limits
 from bollard.runtime.limits import OPEN_LINES, OUTPUT_LINES_WAITING
-from bollard.runtime.output import CURRENT_RUN, captured_output, end_lines
+from bollard.runtime.output import CURRENT_RUN, capture_output, end_lines
+
+pytestmark = pytest.mark.full
 
 PRINTS = """
 import logging, subprocess, threading
@@ -104,6 +106,7 @@ async def crash(ctx: RunContext):
 """
 
 
+@pytest.mark.smoke
 @pytest.mark.requirement("P11-20", "P11-58", "P11-17")
 async def test_what_a_runner_prints_becomes_a_log_record_of_its_run(start: Any) -> None:
     driver = await start(PRINTS)
@@ -226,7 +229,7 @@ async def test_the_trace_of_a_crash_in_native_code_reaches_stderr(start: Any) ->
 
 async def test_lines_that_never_end_are_kept_for_a_bounded_number_of_runs() -> None:
     told: list[tuple[str, str | None]] = []
-    with captured_output(lambda stream, line, cut, run_id: told.append((line, run_id))):
+    with capture_output(lambda stream, line, cut, run_id: told.append((line, run_id))):
         for number in range(OPEN_LINES + 10):
             token = CURRENT_RUN.set(str(number))
             print(f"open {number}", end="")
@@ -247,7 +250,7 @@ async def test_lines_of_a_thread_wait_for_the_loop_in_a_bounded_number_and_the_r
         if "dropped" in line:
             seen.set()
 
-    with captured_output(sink):
+    with capture_output(sink):
         thread = threading.Thread(target=lambda: [print(number) for number in range(OUTPUT_LINES_WAITING + 50)])
         thread.start()
         thread.join()  # the loop cannot turn meanwhile

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,11 @@ async def test_plugin_code_sees_the_declared_environment_and_no_descriptor_to_in
     # The channel, the loop's wake-up pair and its selector; the listing itself holds one more for a moment.
     assert [kind for kind in kinds if not kind.startswith("/proc")] == ["anon_inode", "socket", "socket", "socket"]
     assert seen["descriptors"]["0"] == "/dev/null"
+
+
+def test_a_local_worker_loads_no_cryptography_and_no_http_client() -> None:
+    code = "import sys, bollard.runtime.__main__; assert not {'cryptography', 'http.client'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 async def test_modules_in_the_current_folder_are_not_the_plugins(launch: Any, write: Any, tmp_path: Path) -> None:

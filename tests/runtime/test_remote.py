@@ -17,12 +17,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.tables import for_each
 
-from bollard.runtime.dialling import dial_until_there, pause_s
-from bollard.runtime.host_address import HostAddress, check_privacy, read_address
 from bollard.runtime.key_file import RuntimeKey, load_key, make_key, save_key
 from bollard.runtime.limits import RECONNECT_MAX_S, RECONNECT_S
-from bollard.runtime.remote_door import enrol, signed_headers
+from bollard.runtime.remote_host import (
+    HostAddress,
+    connect_with_retries,
+    enrol,
+    read_address,
+    require_private,
+    retry_delay_s,
+    sign_headers,
+)
 from bollard.trust import connect_proof, enrol_proof
 from bollard.trust.keys import VerifyKey
 from bollard.wire import ChannelClosed, IncompatiblePeer
@@ -77,7 +84,7 @@ def open_door() -> Iterator[Callable[..., Any]]:
 # --- where it dials ---
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "address"),
     [
         ("ws://127.0.0.1:8420", HostAddress(secure=False, host="127.0.0.1", port=8420, prefix="")),
@@ -91,7 +98,7 @@ def test_an_address_is_read(url: str, address: HostAddress) -> None:
     assert read_address(url) == address
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     ["", "127.0.0.1:8420", "ftp://127.0.0.1", "wss://", "wss://u:p@h", "wss://h?token=x", "wss://h:99999", "wss://[h"],
 )
@@ -101,11 +108,11 @@ def test_what_is_no_address_is_refused_with_a_hint(url: str) -> None:
     assert "wss://" in refused.value.hint
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url", ["ws://192.0.2.1", "http://bollard.example.org", "ws://localhost.example.org", "ws://0.0.0.0", "ws://127.1"]
 )
 def test_nothing_is_spoken_in_the_clear_beyond_this_machine(url: str) -> None:
-    for read in (read_address, check_privacy):
+    for read in (read_address, require_private):
         with pytest.raises(IncompatiblePeer, match="in the clear"):
             read(url)
 
@@ -161,7 +168,7 @@ def test_enrolling_gives_the_public_half_and_proves_the_other(open_door: Any) ->
 
 async def test_what_the_host_asks_is_signed_with_its_name(open_door: Any) -> None:
     door, key = open_door((200, CHALLENGE)), make_key()
-    headers = dict(await signed_headers(door.address, key))
+    headers = dict(await sign_headers(door.address, key))
     public = key.signing.verify_key.public
     assert headers["bollard-runtime-key"] == public.hex()
     VerifyKey(public).verify(
@@ -172,14 +179,14 @@ async def test_what_the_host_asks_is_signed_with_its_name(open_door: Any) -> Non
 async def test_nothing_is_signed_for_another_host_than_the_one_the_key_is_for(open_door: Any) -> None:
     door = open_door((200, CHALLENGE))
     with pytest.raises(IncompatiblePeer, match="this key is for there"):
-        await signed_headers(door.address, RuntimeKey(secret=make_key().secret, host_id="there"))
+        await sign_headers(door.address, RuntimeKey(secret=make_key().secret, host_id="there"))
 
 
 @pytest.mark.parametrize("body", [b"hello", b"[]", {}, {"nonce": 1, "host_id": "h"}])
 async def test_an_answer_that_is_none_of_a_host_is_said(open_door: Any, body: Any) -> None:
     door = open_door((200, body))
     with pytest.raises(IncompatiblePeer, match="does not answer like a Bollard host"):
-        await signed_headers(door.address, make_key())
+        await sign_headers(door.address, make_key())
     with pytest.raises(IncompatiblePeer, match="does not answer like a Bollard host"):
         enrol(door.address, "code", make_key())
 
@@ -187,7 +194,7 @@ async def test_an_answer_that_is_none_of_a_host_is_said(open_door: Any, body: An
 async def test_a_refusal_has_the_hosts_own_words(open_door: Any) -> None:
     door = open_door((401, {"error": {"message": "no", "hint": "enrol"}}))
     with pytest.raises(HandshakeRefused) as refused:
-        await signed_headers(door.address, make_key())
+        await sign_headers(door.address, make_key())
     assert (refused.value.status, refused.value.hint) == (401, "enrol")
     assert refused.value.problem.endswith("no")
 
@@ -218,20 +225,23 @@ async def test_a_certificate_is_verified(open_door: Any, tmp_path: Path, monkeyp
     tls.load_cert_chain(certificate, secret)
     door = open_door((200, CHALLENGE), tls=tls)
     with pytest.raises(IncompatiblePeer, match="cannot be verified"):
-        await signed_headers(door.address, make_key())
+        await sign_headers(door.address, make_key())
     assert door.asked == []
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    assert dict(await signed_headers(door.address, make_key()))["bollard-runtime-nonce"] == "1.2.3"
+    assert dict(await sign_headers(door.address, make_key()))["bollard-runtime-nonce"] == "1.2.3"
 
 
 # --- again and again ---
 
 
 def test_pauses_grow_to_a_bound_and_are_never_alike() -> None:
-    assert pause_s(0, 0.5) == RECONNECT_S
-    assert [pause_s(failures, 0.5) for failures in range(4)] == [1.0, 2.0, 4.0, 8.0]
+    assert retry_delay_s(0, 0.5) == RECONNECT_S
+    assert [retry_delay_s(failures, 0.5) for failures in range(4)] == [1.0, 2.0, 4.0, 8.0]
     for failures in (5, 50, 10**6):
-        assert (pause_s(failures, 0.0), pause_s(failures, 1.0)) == (RECONNECT_MAX_S / 2, RECONNECT_MAX_S * 1.5)
+        assert (retry_delay_s(failures, 0.0), retry_delay_s(failures, 1.0)) == (
+            RECONNECT_MAX_S / 2,
+            RECONNECT_MAX_S * 1.5,
+        )
 
 
 class Trying:
@@ -256,7 +266,7 @@ class Trying:
         return outcome
 
     async def dial(self, door: Any, *, again: bool = False) -> Any:
-        return await dial_until_there(
+        return await connect_with_retries(
             door.address, make_key(), self.connect, again=again, tell=self.told.append, sleep=self.sleep
         )
 

@@ -7,6 +7,8 @@ import pytest
 
 from bollard.wire import CallTimeout
 
+pytestmark = pytest.mark.full
+
 BLOCKS = """
 @runner()
 async def run(ctx: RunContext):

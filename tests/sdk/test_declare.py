@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.tables import for_each
 
 from bollard.protocol import AgentRunnerCapabilities, AgentRunnerPermissions
 from bollard.sdk import ConfigError, DeclarationError, ModelSelector, RunContext, declaration_of, runner
-from bollard.sdk.misdeclared import keeping_faults
+from bollard.sdk.errors import defer_declaration_errors
 
 
 class Config(BaseModel):
@@ -250,7 +251,7 @@ class _Needy:
         yield "x"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "problem", "hint"),
     [
         (_sync, "_sync() is not async", "async def"),
@@ -278,7 +279,7 @@ def test_a_target_that_cannot_run_is_refused_with_a_hint(target, problem, hint):
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "problem"),
     [
         ({"name": "Not A Name"}, "name"),
@@ -313,12 +314,12 @@ def test_while_a_plugin_is_loaded_a_fault_is_kept_and_told_when_the_declaration_
     class Broken:
         pass
 
-    with keeping_faults():
+    with defer_declaration_errors():
         runner(name="x")(Broken)
     with pytest.raises(DeclarationError, match="has no method run"):
         declaration_of(Broken)
     assert declaration_of(type("Child", (Broken,), {})) is None
-    with keeping_faults(), pytest.raises(DeclarationError, match="neither a function nor a class"):
+    with defer_declaration_errors(), pytest.raises(DeclarationError, match="neither a function nor a class"):
         runner(name="x")(3)
     with pytest.raises(DeclarationError):
         runner(name="x")(Broken)

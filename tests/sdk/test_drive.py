@@ -625,4 +625,4 @@ async def test_a_runner_that_raises_leaves_a_log_record_that_names_its_own_lines
     [record] = [record for record in caplog.records if "the runner raised" in record.getMessage()]
     assert "test_drive.py:" in record.getMessage()
     assert "in broken" in record.getMessage()
-    assert "sdk/drive.py" not in record.getMessage()
+    assert "sdk/run_driver.py" not in record.getMessage()

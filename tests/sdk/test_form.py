@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, SecretStr
+from tests.tables import for_each
 
 from bollard.protocol import FormItem
 from bollard.sdk import (
@@ -207,7 +208,7 @@ def test_a_selection_that_is_needed_is_missed_by_name():
     assert caught.value.field == "model"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "field"),
     [
         ({}, "name"),

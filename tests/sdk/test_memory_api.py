@@ -200,6 +200,43 @@ async def test_the_same_call_id_returns_the_recorded_outcome(inside):
     await inside(MemoryHost(tools=[count]), code)
 
 
+async def test_a_call_id_belongs_to_its_run(inside):
+    called = []
+
+    def count(n: int) -> int:
+        called.append(n)
+        return n
+
+    host = MemoryHost(tools=[count])
+    for n in (1, 2, 2):
+
+        async def code(api: RunApi, n: int = n):
+            assert (await api.tools.call("count", {"n": n}, call_id="c1")).structured == n
+
+        await inside(host, code)
+    assert called == [1, 2, 2]
+
+
+async def test_calls_at_once_without_ids_get_different_ones(inside):
+    begun, go = asyncio.Semaphore(0), asyncio.Event()
+
+    async def wait(n: int) -> int:
+        begun.release()
+        await go.wait()
+        return n
+
+    async def code(api: RunApi):
+        calls = [asyncio.create_task(api.tools.call("wait", {"n": n})) for n in (1, 2)]
+        for _ in calls:
+            await begun.acquire()
+        go.set()
+        results = await asyncio.gather(*calls)
+        assert [result.structured for result in results] == [1, 2]
+        assert len({result.call_id for result in results}) == 2
+
+    await inside(MemoryHost(tools=[wait]), code)
+
+
 async def test_plain_callables_are_tools_and_their_failures_answers(inside):
     def broken() -> str:
         raise ValueError("no")

@@ -8,15 +8,7 @@ from pydantic import BaseModel, SecretStr
 from bollard.protocol import Message
 from bollard.sdk import AgentAPIException, RunContext, runner
 from bollard.sdk.errors import api_failure
-from bollard.sdk.testing import (
-    MemoryHost,
-    Recording,
-    RecordingError,
-    ReplayMismatch,
-    ScriptedModel,
-    record,
-    replay,
-)
+from bollard.sdk.testing import MemoryHost, Recording, RecordingError, ReplayMismatch, ScriptedModel, record, replay
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
+from tests.tables import for_each
 
 from bollard.protocol import (
     ActorContext,
@@ -115,7 +116,7 @@ def test_an_object_that_is_returned_has_a_schema(returned, properties, required)
     assert schema.get("required", []) == required
 
 
-@pytest.mark.parametrize("returned", [str, int, None, list[str], Any])
+@for_each("returned", [str, int, None, list[str], Any])
 def test_anything_else_that_is_returned_is_content(returned):
     def give():
         """Give."""
@@ -322,7 +323,7 @@ def _generator(a: int):
     yield a
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "arguments", "problem"),
     [
         (_undocumented, {}, "no description"),

@@ -1,8 +1,8 @@
 """How text is cut into what search finds."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.segments import (
     QUERY_TERMS,
@@ -14,7 +14,7 @@ from bollard.segments import (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ("Hello, World!", "hello world"),
@@ -33,7 +33,7 @@ def test_text_becomes_words_and_pairs(text, words):
     assert segment(text) == words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "expected"),
     [
         ("Hello hello WORLD", ["hello", "world"]),

@@ -6,6 +6,7 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.protocol import JsonValue
 from bollard.trust import NotCanonical, canonical_json, canonical_sha256
@@ -39,7 +40,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("bits", "text"), NUMBERS)
+@for_each(("bits", "text"), NUMBERS)
 def test_a_double_is_written_as_the_rfc_says(bits: str, text: str) -> None:
     value = struct.unpack(">d", bytes.fromhex(bits))[0]
     assert canonical_json(value) == text.encode()
@@ -79,7 +80,7 @@ def test_keys_are_sorted_by_utf_16_code_units_as_in_the_rfc() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("character", "written"),
     [
         ("\b", b'"\\b"'),
@@ -101,7 +102,7 @@ def test_only_what_must_be_escaped_is_escaped(character: str, written: bytes) ->
     assert canonical_json(character) == written
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         float("nan"),

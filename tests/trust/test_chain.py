@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.trust import ChainedRecord, Header, Report, genesis, link, sha256_of, verify_chain
 
@@ -210,7 +211,7 @@ def test_a_head_of_another_history_does_not_fit() -> None:
 # --- starting in the middle, and dropped data ---
 
 
-@pytest.mark.parametrize("start", range(10))
+@for_each("start", range(10))
 def test_a_verification_may_start_behind_any_trusted_record(start: int) -> None:
     rows = build(10)
     trusted = rows[start - 1].hash if start else None

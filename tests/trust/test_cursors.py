@@ -5,6 +5,7 @@ import base64
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.protocol import JsonValue
 from bollard.trust import BadCursor, open_cursor, seal_cursor
@@ -25,7 +26,7 @@ def test_a_cursor_opens_as_it_was_sealed(place: JsonValue, purpose: str, scope: 
 
 
 @pytest.mark.requirement("P05-33")
-@pytest.mark.parametrize(
+@for_each(
     ("secret", "purpose", "scope"),
     [
         (b"t" * 32, "runs.list", "acme"),

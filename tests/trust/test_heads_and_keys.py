@@ -8,7 +8,8 @@ import pytest
 from tests.changing import replace
 
 from bollard.trust import BadSignature, Head, KeyFileError, sign_head, verify_head
-from bollard.trust.keys import SigningKey, load_or_make_secret, load_or_make_signing_key
+from bollard.trust.key_files import load_or_make_secret
+from bollard.trust.keys import SigningKey, load_or_make_signing_key
 
 HEAD = Head(workspace="acme", chain="0190a", position=7, hash="a" * 64, created_ms=1_700_000_000_000)
 

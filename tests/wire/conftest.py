@@ -16,8 +16,8 @@ from bollard.wire import (
     FrameError,
     HostEnd,
     HostRun,
-    Incoming,
-    Note,
+    IncomingCall,
+    Notification,
     Receiver,
     RunCall,
     RunEnd,
@@ -43,11 +43,11 @@ WORKER = WorkerIdentity(name="test", version="1", language="python")
 class Listener(Told):
     """A service that keeps what it hears and answers calls as it is told to."""
 
-    def __init__(self, on_call: Callable[[Incoming], None] | None = None) -> None:
+    def __init__(self, on_call: Callable[[IncomingCall], None] | None = None) -> None:
         super().__init__()
         self.on_call = on_call or (lambda call: call.answer({"method": call.method, "params": call.params}))
-        self.calls: list[Incoming] = []
-        self.notes: list[Note] = []
+        self.calls: list[IncomingCall] = []
+        self.notes: list[Notification] = []
         self.faults: list[str] = []
         self.batches: list[int] = []
         self.reasons: list[str] = []
@@ -57,12 +57,12 @@ class Listener(Told):
         self._in_batch += 1
         return False
 
-    def called(self, call: Incoming) -> None:
+    def called(self, call: IncomingCall) -> None:
         self.calls.append(call)
         self.on_call(call)
         self.tell()
 
-    def noted(self, note: Note, size: int) -> None:
+    def noted(self, note: Notification, size: int) -> None:
         self.notes.append(note)
         self.tell()
 

@@ -1,17 +1,18 @@
 """Addresses that a person names: which of them are reached, and what is told of the others."""
 
-import pytest
+from ipaddress import IPv4Address, IPv6Address
 
-from bollard.wire.addresses import AddressKind, is_loopback, url_problem
+import pytest
+from tests.tables import for_each
+
+from bollard.wire.addresses import AddressKind, carried_address, is_loopback, url_problem
 
 PROVIDER = AddressKind(of="provider", example="https://api.example.org/v1", has_query=False, instead="name a secret")
 SERVER = AddressKind(of="server", example="https://mcp.example.org/mcp", has_query=True, instead="use headers")
 
 
-@pytest.mark.parametrize("kind", [PROVIDER, SERVER])
-@pytest.mark.parametrize(
-    "url", ["https://api.example.org/v1", "http://10.1.2.3:8000/v1", "http://localhost:8000", "http://[::1]/v1"]
-)
+@for_each("kind", [PROVIDER, SERVER])
+@for_each("url", ["https://api.example.org/v1", "http://10.1.2.3:8000/v1", "http://localhost:8000", "http://[::1]/v1"])
 def test_an_address_of_another_or_of_the_own_network_is_reached(kind: AddressKind, url: str) -> None:
     assert url_problem(url, kind) is None
 
@@ -22,7 +23,26 @@ def test_a_query_is_in_the_address_of_a_server_and_not_in_that_of_a_provider() -
     assert url_problem(url, PROVIDER) == ("has a name, a password, a query or a fragment in it", "name a secret")
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "0.0.0.0", "224.0.0.1"])
+@for_each(
+    ("address", "carried"),
+    [
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("::10.1.2.3", "10.1.2.3"),
+        ("64:ff9b::10.1.2.3", "10.1.2.3"),
+        ("2002:a01:203::1", "10.1.2.3"),
+        ("2001:0:4136:e378:8000:63bf:f5fe:fdfc", "10.1.2.3"),
+        ("::1", None),
+        ("2606:4700:4700::1111", None),
+        ("64:ff9b:1::10.1.2.3", None),
+    ],
+)
+def test_an_ipv4_address_is_found_in_every_form_of_ipv6_that_carries_one(address: str, carried: str | None) -> None:
+    assert carried_address(IPv6Address(address)) == (None if carried is None else IPv4Address(carried))
+
+
+@for_each(
+    "host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[fe80::1]", "0.0.0.0", "224.0.0.1"]
+)
 def test_an_address_of_one_link_or_of_nobody_is_called_no_address_of_its_kind(host: str) -> None:
     for kind in (PROVIDER, SERVER):
         found = url_problem(f"https://{host}/v1", kind)
@@ -46,7 +66,7 @@ def test_what_is_wrong_with_an_address_is_told_with_what_to_do(url: str, problem
     assert found[1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("host", "own"),
     [("localhost", True), ("127.8.9.1", True), ("::1", True), ("10.0.0.1", False), ("example.org", False), ("", False)],
 )

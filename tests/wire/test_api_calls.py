@@ -5,6 +5,7 @@ import base64
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.protocol import RANGED_READS, AgentAPIError, limits
 from bollard.wire import ChannelClosed, PayloadTooLarge, RemoteError, RunCall, WorkerRun
@@ -57,7 +58,7 @@ async def test_a_refused_call_arrives_as_the_api_error(open_raw_worker: Any, mak
     assert answer["error"] == {"code": -32000, "message": "no", "data": error.to_wire()}
 
 
-@pytest.mark.parametrize("data", [None, 5, {}, {"code": 5}, {"code": "x", "retryable": "maybe"}])
+@for_each("data", [None, 5, {}, {"code": 5}, {"code": "x", "retryable": "maybe"}])
 def test_an_error_without_a_valid_api_error_is_a_runtime_error(data: Any) -> None:
     assert RemoteError(-32603, "broken", data).api_error.code == "runtime_error"
     assert RemoteError(-32603, "broken", data).api_error.message == "broken"

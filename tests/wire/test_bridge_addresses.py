@@ -1,21 +1,19 @@
 """Which addresses are reached for an MCP server, and which of those that a server names."""
 
-import pytest
+from tests.tables import for_each
 
-from bollard.wire.bridge_addresses import address_problem, named_address_problem
+from bollard.wire.addresses import address_problem, named_address_problem
 
 AFAR = "https://mcp.example.org/mcp"
 NEAR = "http://10.1.2.3:8000/mcp"
 
 
-@pytest.mark.parametrize(
-    "url", [AFAR, NEAR, "http://localhost:8000/mcp", "http://[::1]:8000/mcp", "https://8.8.8.8/mcp"]
-)
+@for_each("url", [AFAR, NEAR, "http://localhost:8000/mcp", "http://[::1]:8000/mcp", "https://8.8.8.8/mcp"])
 def test_what_a_person_saves_is_reached(url: str) -> None:
     assert address_problem(url) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "ftp://mcp.example.org",
@@ -37,7 +35,7 @@ def test_what_is_no_address_of_a_server_is_told(url: str) -> None:
     assert all(found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "server", "reached"),
     [
         ("https://login.example.org/token", AFAR, True),
@@ -46,6 +44,8 @@ def test_what_is_no_address_of_a_server_is_told(url: str) -> None:
         ("http://localhost:8000/token", AFAR, False),
         ("https://[::1]/token", AFAR, False),
         ("https://[::ffff:127.0.0.1]/token", AFAR, False),
+        ("https://[64:ff9b::127.0.0.1]/token", AFAR, False),
+        ("https://[2001:0:4136:e378:8000:63bf:f7f7:f7f7]/token", AFAR, False),
         ("http://10.0.0.1/token", NEAR, True),
         ("http://127.0.0.1:9000/token", "http://127.0.0.1:8000/mcp", True),
         ("http://169.254.169.254/token", NEAR, False),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.protocol import PluginIdentity, limits
 from bollard.wire.catalogue import read_runners, read_tools
@@ -20,7 +21,7 @@ def tool(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("P02-13")
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [
         None,
@@ -69,7 +70,7 @@ def test_more_runners_than_allowed_are_not_read_and_it_is_said() -> None:
     assert not read_runners({"runners": [runner(f"r{number}") for number in range(most)]}, PLUGIN).problems
 
 
-@pytest.mark.parametrize("answer", [None, [], 1, {}, {"runners": None}, {"runners": {}}, {"runners": "x"}])
+@for_each("answer", [None, [], 1, {}, {"runners": None}, {"runners": {}}, {"runners": "x"}])
 def test_an_answer_that_is_no_list_is_one_problem(answer: Any) -> None:
     read = read_runners(answer, PLUGIN)
     assert not read.runners
@@ -81,9 +82,7 @@ def test_an_entry_with_an_endless_name_is_named_briefly() -> None:
     assert len(read.problems[0].entry) <= limits.NAME_CHARACTERS
 
 
-@pytest.mark.parametrize(
-    "bad", [None, {}, {"name": "bad"}, {**tool("bad"), "unknown": 1}, {**tool("bad"), "input_schema": []}]
-)
+@for_each("bad", [None, {}, {"name": "bad"}, {**tool("bad"), "unknown": 1}, {**tool("bad"), "input_schema": []}])
 def test_one_bad_tool_is_named_and_hides_no_other(bad: Any) -> None:
     read = read_tools({"tools": [tool("first"), bad, tool("second"), tool("first")]})
     assert [found.name for found in read.tools] == ["first", "second"]

@@ -28,7 +28,7 @@ from bollard.wire import (
     encode,
     watch_heartbeat,
 )
-from bollard.wire.limits import DEAD_RUNS_REMEMBERED
+from bollard.wire.limits import ENDED_RUN_IDS
 
 INTRODUCTION = {
     "protocol": 1,
@@ -274,18 +274,24 @@ async def test_a_run_id_is_used_once(open_channel: Any, make_sink: Any) -> None:
     assert "stays dead" in (again.ends[0].reason or "")
 
 
-async def test_dead_run_ids_are_remembered_up_to_a_bound(open_raw_host: Any) -> None:
+async def test_a_worker_remembers_few_ended_runs_and_late_frames_of_any_are_harmless(open_raw_host: Any) -> None:
     raw, worker, handler = await open_raw_host()
-    for number in range(DEAD_RUNS_REMEMBERED + 1):
+    for number in range(ENDED_RUN_IDS + 1):
         raw.call(number, "run/start", context={"run_id": f"r{number}"})
-        if number % 512 == 511 or number == DEAD_RUNS_REMEMBERED:
+        if number % 512 == 511 or number == ENDED_RUN_IDS:
             await handler.until(lambda number=number: len(handler.runs) == number + 1)
             for run in worker.runs:
                 worker.finish_run(run)
+    for run_id in ("r0", "r1"):
+        raw.note("run/credit", run_id=run_id, sequence=1)
+        raw.note("run/cancel", run_id=run_id, reason="cancelled")
+    raw.note("api/chunk", stream_id="1", index=1, data={})
     raw.call("oldest", "run/start", context={"run_id": "r0"})
     raw.call("next", "run/start", context={"run_id": "r1"})
     assert "dead" in (await raw.answered("next"))["error"]["message"]
     assert not raw.answers("oldest")
+    assert (handler.cancels, raw.heard("log")) == ([], [])
+    assert ENDED_RUN_IDS <= 1024
 
 
 async def test_nothing_can_be_sent_for_a_run_that_is_over(open_channel: Any, make_sink: Any) -> None:
@@ -551,17 +557,52 @@ async def test_a_heartbeat_ends_when_a_ping_is_not_answered_or_the_channel_goes(
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
+    def nothing() -> None: ...
+
     async def blocked() -> None:
         if len(pauses) == 3:
             raise CallTimeout("ping", 10)
 
-    assert "blocked" in await watch_heartbeat(blocked, pause=pause, every_s=7)
+    watched = watch_heartbeat(blocked, silent=nothing, answered=nothing, pause=pause, every_s=7)
+    assert "blocked" in await watched
     assert pauses == [7, 7, 7]
 
     async def gone() -> None:
         raise ChannelClosed("gone")
 
-    assert "gone" in await watch_heartbeat(gone, pause=pause)
+    assert "gone" in await watch_heartbeat(gone, silent=nothing, answered=nothing, pause=pause)
+
+
+async def test_a_heartbeat_tells_of_silence_and_of_the_answer_that_ends_it() -> None:
+    told: list[str] = []
+    answer = asyncio.Event()
+
+    async def ping() -> None:
+        if "silent" in told and "answered" in told:
+            raise ChannelClosed("gone")
+        await answer.wait()
+
+    async def pause(seconds: float) -> None: ...
+
+    def silent() -> None:
+        told.append("silent")
+        if len(told) == 3:
+            answer.set()
+
+    reason = await watch_heartbeat(
+        ping, silent=silent, answered=lambda: told.append("answered"), pause=pause, silent_s=0.001, check_s=0.001
+    )
+    assert reason == "channel closed: gone"
+    assert told[:3] == ["silent"] * 3
+    assert told[-1] == "answered"
+
+
+async def test_a_heartbeat_ends_at_once_where_no_answer_can_come() -> None:
+    async def ping() -> None:
+        await asyncio.Event().wait()
+
+    reason = await watch_heartbeat(ping, silent=lambda: "stopped", answered=lambda: None, silent_s=0)
+    assert reason == "stopped"
 
 
 # --- the worker's end against a host that misbehaves ---

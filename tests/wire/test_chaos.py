@@ -16,7 +16,7 @@ from bollard.wire import (
     WorkerRun,
     memory_pair,
 )
-from bollard.wire.delta_frame import RESULT_PREFIX
+from bollard.wire.envelope import RESULT_PREFIX
 
 PATIENCE_S = 120.0
 PLUGIN = PluginIdentity(author="acme", name="helpdesk", version="1")
@@ -42,6 +42,14 @@ class Chaos:
     @property
     def congested(self) -> bool:
         return self._inner.congested
+
+    @property
+    def sent_bytes(self) -> int:
+        return self._inner.sent_bytes
+
+    @property
+    def read_bytes(self) -> int | None:
+        return self._inner.read_bytes
 
     def start(self, receiver: Receiver) -> None:
         self._inner.start(receiver)

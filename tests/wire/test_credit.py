@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from bollard.wire.credit import Window
+from bollard.wire.flow_control import Window
 
 COUNT, BYTES = 4, 100
 

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.protocol import limits
 from bollard.wire import FrameError, decode, encode
-from bollard.wire.delta_frame import RESULT_ENVELOPE_BYTES, RESULT_PREFIX, read_delta, result_frame
+from bollard.wire.envelope import RESULT_ENVELOPE_BYTES, RESULT_PREFIX, encode_result, read_delta
 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)
 
@@ -46,7 +47,7 @@ def test_the_canonical_frame_is_read_as_what_it_says(
 @given(content=texts, run_id=texts, sequence=st.integers(1, limits.INTEGER_MAX))
 def test_what_a_worker_writes_is_the_canonical_frame(content: str, run_id: str, sequence: int) -> None:
     params = delta(content, run_id, sequence)
-    written = result_frame(run_id, "message.delta", params["data"], sequence)
+    written = encode_result(run_id, "message.delta", params["data"], sequence)
     assert written == frame_of(params)
     assert len(written) - RESULT_ENVELOPE_BYTES == len(encode(params))
     assert read_delta(written) is not None
@@ -56,7 +57,7 @@ START = '{"jsonrpc":"2.0","method":"run/result","params":'
 PLAIN = '{"run_id":"r","type":"message.delta","data":{"chunk":{"role":"assistant","content":"x"}},"sequence":1}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     "params",
     [
         PLAIN.replace('"r"', '"r","run_id":"s"'),
@@ -160,7 +161,7 @@ def test_a_frame_in_another_formatting_means_the_same_the_general_way(
 @pytest.mark.parametrize("content", ["\ud800", "a\udfffb"])
 def test_a_delta_with_half_a_surrogate_pair_is_refused_before_it_is_sent(content: str) -> None:
     with pytest.raises(FrameError) as caught:
-        result_frame("r", "message.delta", {"chunk": {"role": "assistant", "content": content}}, 1)
+        encode_result("r", "message.delta", {"chunk": {"role": "assistant", "content": content}}, 1)
     assert caught.value.fault == "surrogate"
 
 

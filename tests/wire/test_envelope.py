@@ -6,40 +6,41 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.wire import FrameError, decode
 from bollard.wire.envelope import (
-    Answer,
-    Call,
-    Failure,
-    Note,
-    answer_frame,
-    call_frame,
-    failure_frame,
-    note_frame,
-    open_envelope,
+    ErrorResponse,
+    Notification,
+    Request,
+    Response,
+    encode_error,
+    encode_notification,
+    encode_request,
+    encode_response,
+    read_envelope,
 )
 
 V = {"jsonrpc": "2.0"}
 
 
-@pytest.mark.parametrize("call_id", [1, 0, -5, "a", "", "x" * 256])
+@for_each("call_id", [1, 0, -5, "a", "", "x" * 256])
 def test_what_we_write_opens_as_what_it_was(call_id: int | str) -> None:
-    assert open_envelope(decode(call_frame(call_id, "m", {"a": 1}))) == Call(call_id, "m", {"a": 1})
-    assert open_envelope(decode(answer_frame(call_id, [1]))) == Answer(call_id, [1])
-    assert open_envelope(decode(answer_frame(call_id, None))) == Answer(call_id, None)
-    assert open_envelope(decode(failure_frame(call_id, -1, "no"))) == Failure(call_id, -1, "no", None)
-    assert open_envelope(decode(failure_frame(None, -1, "no", {"d": 1}))) == Failure(None, -1, "no", {"d": 1})
-    assert open_envelope(decode(note_frame("m", {}))) == Note("m", {})
+    assert read_envelope(decode(encode_request(call_id, "m", {"a": 1}))) == Request(call_id, "m", {"a": 1})
+    assert read_envelope(decode(encode_response(call_id, [1]))) == Response(call_id, [1])
+    assert read_envelope(decode(encode_response(call_id, None))) == Response(call_id, None)
+    assert read_envelope(decode(encode_error(call_id, -1, "no"))) == ErrorResponse(call_id, -1, "no", None)
+    assert read_envelope(decode(encode_error(None, -1, "no", {"d": 1}))) == ErrorResponse(None, -1, "no", {"d": 1})
+    assert read_envelope(decode(encode_notification("m", {}))) == Notification("m", {})
 
 
 def test_params_may_be_absent() -> None:
-    assert open_envelope({**V, "method": "m"}) == Note("m", {})
-    assert open_envelope({**V, "id": 1, "method": "m"}) == Call(1, "m", {})
+    assert read_envelope({**V, "method": "m"}) == Notification("m", {})
+    assert read_envelope({**V, "id": 1, "method": "m"}) == Request(1, "m", {})
 
 
 @pytest.mark.requirement("P11-43")
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         None,
@@ -76,7 +77,7 @@ def test_params_may_be_absent() -> None:
 )
 def test_whatever_is_no_message_is_an_envelope_fault(value: Any) -> None:
     with pytest.raises(FrameError) as caught:
-        open_envelope(value)
+        read_envelope(value)
     assert caught.value.fault == "envelope"
 
 
@@ -101,4 +102,4 @@ members = st.fixed_dictionaries(
 @given(members | st.lists(members, max_size=2))
 def test_any_object_opens_or_is_a_fault(value: Any) -> None:
     with contextlib.suppress(FrameError):
-        assert isinstance(open_envelope(value), Call | Note | Answer | Failure)
+        assert isinstance(read_envelope(value), Request | Notification | Response | ErrorResponse)

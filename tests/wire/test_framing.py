@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bollard.wire import FrameError
-from bollard.wire.framing import LineFramer
+from bollard.wire.stream import LineFramer
 
 LIMIT = 16
 lines = st.lists(st.binary(max_size=24).map(lambda line: line.replace(b"\n", b"")), max_size=12)

@@ -17,8 +17,7 @@ from bollard.wire.limits import (
     OUTPUT_LINE_BYTES,
     OUTPUT_READ_BYTES,
 )
-from bollard.wire.output import Lines, Pipe
-from bollard.wire.output_gate import OutputGate
+from bollard.wire.output import LineSplitter, OutputLimiter, PipeReader
 
 
 class Told:
@@ -27,8 +26,8 @@ class Told:
     def __init__(self, **gate: Any) -> None:
         self.now = 100.0
         self.heard: list[str] = []
-        self.gate = OutputGate(self.now, **gate)
-        self.lines = Lines("stderr", lambda name, line: self.heard.append(line), self.gate, lambda: self.now)
+        self.gate = OutputLimiter(self.now, **gate)
+        self.lines = LineSplitter("stderr", lambda name, line: self.heard.append(line), self.gate, lambda: self.now)
 
     @property
     def dropped(self) -> list[int]:
@@ -90,7 +89,7 @@ def test_a_long_line_among_those_that_are_dropped_is_cut_as_well() -> None:
 
 
 def test_bytes_beyond_the_rate_are_waited_for() -> None:
-    gate = OutputGate(0.0, bytes_per_s=1000, burst_bytes=5000)
+    gate = OutputLimiter(0.0, bytes_per_s=1000, burst_bytes=5000)
     assert gate.read(5000, 0.0) == 0
     assert gate.read(500, 0.0) == 0.5
     assert gate.read(0, 0.5) == 0
@@ -114,8 +113,8 @@ async def test_who_prints_too_much_waits_and_the_loop_does_not(pipe_ends: tuple[
     reading, writing = pipe_ends
     loop = asyncio.get_running_loop()
     heard: list[str] = []
-    gate = OutputGate(loop.time(), bytes_per_s=0.001, burst_bytes=OUTPUT_READ_BYTES)
-    pipe = Pipe(reading, Lines("stdout", lambda name, line: heard.append(line), gate, loop.time), gate)
+    gate = OutputLimiter(loop.time(), bytes_per_s=0.001, burst_bytes=OUTPUT_READ_BYTES)
+    pipe = PipeReader(reading, LineSplitter("stdout", lambda name, line: heard.append(line), gate, loop.time), gate)
     printed = full = 0
     while full < 10 and printed < OUTPUT_BURST_BYTES:  # ten turns in which it takes nothing
         written = writing.write(b"y\n" * 4096)

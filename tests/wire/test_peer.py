@@ -10,7 +10,7 @@ from bollard.wire import (
     CallTimeout,
     ChannelClosed,
     FrameError,
-    Incoming,
+    IncomingCall,
     PayloadTooLarge,
     Peer,
     RemoteError,
@@ -18,9 +18,9 @@ from bollard.wire import (
     encode,
 )
 from bollard.wire.limits import (
-    ANSWERS_HELD_BYTES,
-    AT_ONCE_BYTES,
-    READS_AT_ONCE,
+    CONCURRENT_READS,
+    HELD_RESPONSE_BYTES,
+    SMALL_FRAME_BYTES,
     WRITE_FLUSH_BYTES,
     WRITE_HARD_LIMIT_BYTES,
     WRITE_HIGH_WATER_BYTES,
@@ -67,7 +67,7 @@ async def test_notes_arrive_in_order_between_calls(peers: tuple[Peer, Any, Peer,
 
 async def test_concurrent_calls_get_their_own_answers_in_any_order(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, _, theirs = peers
-    held: list[Incoming] = []
+    held: list[IncomingCall] = []
     theirs.on_call = held.append
     calls = [asyncio.create_task(here.call("m", {"n": number})) for number in range(50)]
     await theirs.until(lambda: len(held) == 50)
@@ -79,7 +79,7 @@ async def test_concurrent_calls_get_their_own_answers_in_any_order(peers: tuple[
 async def test_a_second_answer_to_one_call_is_dropped(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, ours, _, theirs = peers
 
-    def twice(call: Incoming) -> None:
+    def twice(call: IncomingCall) -> None:
         call.answer(1)
         call.answer(2)
         call.fail(-1, "no")
@@ -96,7 +96,7 @@ async def test_a_call_that_is_not_answered_in_time_is_given_up_and_its_late_answ
     peers: tuple[Peer, Any, Peer, Any],
 ) -> None:
     here, ours, _, theirs = peers
-    held: list[Incoming] = []
+    held: list[IncomingCall] = []
     theirs.on_call = held.append
     given_up: list[Any] = []
     with pytest.raises(CallTimeout) as caught:
@@ -112,7 +112,7 @@ async def test_a_call_that_is_not_answered_in_time_is_given_up_and_its_late_answ
 
 async def test_cancelling_a_call_tells_who_gave_it_up(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, ours, _, theirs = peers
-    held: list[Incoming] = []
+    held: list[IncomingCall] = []
     theirs.on_call = held.append
     given_up: list[Any] = []
     call = asyncio.create_task(here.call("m", {}, given_up=given_up.append))
@@ -170,9 +170,9 @@ async def test_what_was_queued_before_closing_still_arrives(peers: tuple[Peer, A
 
 async def test_nothing_is_heard_after_closing(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, there, theirs = peers
-    held: list[Incoming] = []
+    held: list[IncomingCall] = []
 
-    def close_at_first(call: Incoming) -> None:
+    def close_at_first(call: IncomingCall) -> None:
         held.append(call)
         there.close("one is enough")
 
@@ -242,7 +242,7 @@ async def test_the_id_of_an_unanswered_call_cannot_be_used_again_and_afterwards_
     raw_and_peer: tuple[Any, Peer, Any],
 ) -> None:
     raw, _, listener = raw_and_peer
-    held: list[Incoming] = []
+    held: list[IncomingCall] = []
     listener.on_call = held.append
     raw.call(7, "first")
     raw.call(7, "second")
@@ -271,7 +271,7 @@ async def test_one_duplicated_answer_is_a_fault(raw_and_peer: tuple[Any, Peer, A
 
 async def test_more_unanswered_calls_than_allowed_are_faults(raw_and_peer: tuple[Any, Peer, Any]) -> None:
     raw, _, listener = raw_and_peer
-    held: list[Incoming] = []
+    held: list[IncomingCall] = []
     listener.on_call = held.append
     for number in range(limits.CHANNEL_REQUESTS_IN_FLIGHT + 1):
         raw.call(number, "m")
@@ -492,7 +492,7 @@ async def test_a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit(
 ) -> None:
     left, right = await wires.pair()
     raw = make_raw_side(left)  # never started: it reads nothing
-    small = {"text": "x" * (AT_ONCE_BYTES - 50)}  # a larger answer would wait
+    small = {"text": "x" * (SMALL_FRAME_BYTES - 50)}  # a larger answer would wait
     listener = make_listener(lambda call: call.answer(small))
     Peer(right, listener).start()
     asked = 0
@@ -509,7 +509,7 @@ async def test_a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit(
     async with asyncio.timeout(PATIENCE_S):
         await ask()
     assert listener.reasons == ["the peer does not read"]
-    assert asked * AT_ONCE_BYTES >= WRITE_HARD_LIMIT_BYTES
+    assert asked * SMALL_FRAME_BYTES >= WRITE_HARD_LIMIT_BYTES
 
 
 @pytest.mark.requirement("P11-46")
@@ -554,8 +554,8 @@ async def test_an_oversized_frame_is_a_fault_and_the_channel_goes_on(
 def test_the_limits_of_writing_stand_in_order() -> None:
     assert WRITE_FLUSH_BYTES < WRITE_HIGH_WATER_BYTES < WRITE_HARD_LIMIT_BYTES
     assert limits.FRAME_BYTES * 2 < WRITE_HARD_LIMIT_BYTES
-    assert limits.CHANNEL_REQUESTS_IN_FLIGHT * AT_ONCE_BYTES < WRITE_HARD_LIMIT_BYTES // 2
-    assert READS_AT_ONCE * limits.FRAME_BYTES < ANSWERS_HELD_BYTES // 2
+    assert limits.CHANNEL_REQUESTS_IN_FLIGHT * SMALL_FRAME_BYTES < WRITE_HARD_LIMIT_BYTES // 2
+    assert CONCURRENT_READS * limits.FRAME_BYTES < HELD_RESPONSE_BYTES // 2
 
 
 @pytest.mark.requirement("P11-25")

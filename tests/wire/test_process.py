@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -262,6 +263,23 @@ async def test_a_worker_process_serves_runs_and_leaves_by_itself_when_its_channe
     assert observer.reasons == ["the host stops the worker"]
 
 
+HALF_READER = f"""
+import json, os, signal, socket
+channel = socket.socket(fileno=int(os.environ["{CHANNEL_FD_VARIABLE}"]))
+lines = channel.makefile("rb", buffering=0)
+call = json.loads(lines.readline())
+plugin = {{"author": "a", "name": "n", "version": "1"}}
+worker = {{"name": "n", "version": "1", "language": "python"}}
+answer = {{"jsonrpc": "2.0", "id": call["id"], "result": {{"protocol": 1, "worker": worker, "plugin": plugin}}}}
+channel.sendall(json.dumps(answer).encode() + b"\\n")
+lines.readline()
+channel.recv(10)
+print("half", flush=True)
+signal.pause()
+"""
+"""A worker that reads its first run, and ten bytes of the second."""
+
+
 @pytest.mark.requirement("P08-17")
 async def test_a_worker_process_that_is_killed_loses_its_runs_at_once(
     spawn: Spawn, make_observer: Any, make_sink: Any
@@ -279,14 +297,69 @@ async def test_a_worker_process_that_is_killed_loses_its_runs_at_once(
     assert process.returncode == -9
 
 
-async def test_a_worker_that_closes_its_channel_is_noticed_while_it_lives(spawn: Spawn) -> None:
-    process, _ = await spawn(f"import os, signal; os.close(int(os.environ['{CHANNEL_FD_VARIABLE}'])); signal.pause()")
+async def test_a_process_that_is_stopped_or_has_closed_its_channel_cannot_answer(spawn: Spawn) -> None:
+    process, output = await spawn(
+        f"import os, signal; channel = int(os.environ['{CHANNEL_FD_VARIABLE}']);"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1}); print('open', flush=True);"
+        "signal.sigwait({signal.SIGUSR1}); os.close(channel); print('closed', flush=True); signal.pause()"
+    )
+    await output.until(1)
+    assert process.fault() is None
+    os.kill(process.pid, signal.SIGSTOP)
+    async with asyncio.timeout(PATIENCE_S):
+        while process.fault() != "the worker's process is stopped":  # noqa: ASYNC110 -- another process
+            await asyncio.sleep(0.001)
+    os.kill(process.pid, signal.SIGCONT)
+    os.kill(process.pid, signal.SIGUSR1)
+    await output.until(2)
+    assert process.fault() == "the worker has closed its channel"
     ear = Ear()
     process.transport.start(ear)
-    async with asyncio.timeout(PATIENCE_S):
-        await ear.gone.wait()
-    assert process.returncode is None
     assert await process.kill() == -9
+    await ear.gone.wait()
+    assert process.fault() is None
+
+
+async def test_the_end_of_a_process_shows_which_runs_it_never_read(
+    spawn: Spawn, make_observer: Any, make_sink: Any
+) -> None:
+    """Also for a large request that was read in part, and for those that never left this side."""
+    process, _ = await spawn(WORKER)
+    host = HostEnd(process.transport, make_observer())
+    await host.initialize("1")
+    read = make_sink(commits=False)
+    read.run = host.start_run_raw("read", {"context": {"run_id": "read"}}, read)
+    await read.until(lambda: len(read.taken) == 256)
+    os.kill(process.pid, signal.SIGSTOP)
+    unread = [make_sink() for _ in range(20)]
+    for number, sink in enumerate(unread):
+        request = {"context": {"run_id": f"unread {number}", "filler": "x" * 100_000}}
+        sink.run = host.start_run_raw(f"unread {number}", request, sink)
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    late = make_sink()  # the process has ended, and the channel does not know it yet
+    late.run = host.start_run_raw("late", {"context": {"run_id": "late"}}, late)
+    unread.append(late)
+    for sink in (read, *unread):
+        await sink.until(lambda sink=sink: sink.ends)
+    assert [(end.how, end.unread) for end in read.ends] == [("lost", None)]
+    assert [(end.how, end.unread) for sink in unread for end in sink.ends] == [("lost", "certain")] * 21
+
+
+async def test_a_run_that_was_half_read_counts_as_unread_and_the_one_before_it_as_read(
+    spawn: Spawn, make_observer: Any, make_sink: Any
+) -> None:
+    process, output = await spawn(HALF_READER)
+    host = HostEnd(process.transport, make_observer())
+    await host.initialize("1")
+    sinks = [make_sink(), make_sink()]
+    for number, sink in enumerate(sinks):
+        sink.run = host.start_run_raw(str(number), {"context": {"run_id": str(number)}}, sink)
+    await output.until(1)
+    await process.kill()
+    for sink in sinks:
+        await sink.until(lambda sink=sink: sink.ends)
+    assert [sink.ends[0].unread for sink in sinks] == [None, "certain"]
 
 
 async def test_stopping_ends_a_worker_that_does_not_leave(spawn: Spawn) -> None:

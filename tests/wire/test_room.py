@@ -7,7 +7,7 @@ import pytest
 
 from bollard.protocol import LogRecord, TextContent, ToolAnswer, ToolCallContext, ToolCallParams, limits
 from bollard.wire import ChannelClosed, Peer, RemoteError, RunCall, StreamTransport, WorkerRun
-from bollard.wire.limits import ANSWERS_HELD_BYTES, AT_ONCE_BYTES, READS_AT_ONCE, WRITE_HARD_LIMIT_BYTES
+from bollard.wire.limits import CONCURRENT_READS, HELD_RESPONSE_BYTES, SMALL_FRAME_BYTES, WRITE_HARD_LIMIT_BYTES
 from bollard.wire.memory import MemoryTransport
 from bollard.wire.stream import LineCodec
 
@@ -51,22 +51,22 @@ async def test_a_ranged_read_begins_when_there_is_room_for_its_answer(open_chann
     channel = await open_channel()
     sink = make_sink()
     (run,) = await started(channel, [sink])
-    reads = [asyncio.create_task(run.call("files.get", {"n": number})) for number in range(READS_AT_ONCE + 3)]
+    reads = [asyncio.create_task(run.call("files.get", {"n": number})) for number in range(CONCURRENT_READS + 3)]
     small = asyncio.create_task(run.call("state.get", {"n": "small"}))
-    await sink.until(lambda: len(sink.calls) == READS_AT_ONCE + 1)
+    await sink.until(lambda: len(sink.calls) == CONCURRENT_READS + 1)
     assert sink.calls[-1].action == "state.get", "whatever is no ranged read does not wait for one"
-    reads[READS_AT_ONCE].cancel()
+    reads[CONCURRENT_READS].cancel()
     await channel.host.ping()
     await turns()
-    assert len(sink.calls) == READS_AT_ONCE + 1
+    assert len(sink.calls) == CONCURRENT_READS + 1
     for call in list(sink.calls):
         call.answer(call.params["n"])
-    await sink.until(lambda: len(sink.calls) == READS_AT_ONCE + 3)
+    await sink.until(lambda: len(sink.calls) == CONCURRENT_READS + 3)
     for call in sink.calls[-2:]:
         call.answer(call.params["n"])
     answers = await asyncio.gather(*reads, return_exceptions=True)
-    assert isinstance(answers.pop(READS_AT_ONCE), asyncio.CancelledError), "one that was given up never begins"
-    assert answers == [number for number in range(READS_AT_ONCE + 3) if number != READS_AT_ONCE]
+    assert isinstance(answers.pop(CONCURRENT_READS), asyncio.CancelledError), "one that was given up never begins"
+    assert answers == [number for number in range(CONCURRENT_READS + 3) if number != CONCURRENT_READS]
     assert await small == "small"
 
 
@@ -75,10 +75,10 @@ async def test_reads_that_wait_when_their_run_ends_are_told_to_nobody(open_chann
     sink = make_sink()
     (run,) = await started(channel, [sink])
     reads = [asyncio.create_task(run.call("files.get", {})) for _ in range(limits.CALLS_IN_FLIGHT)]
-    await sink.until(lambda: len(sink.calls) == READS_AT_ONCE)
+    await sink.until(lambda: len(sink.calls) == CONCURRENT_READS)
     channel.worker.finish_run(run)
     await sink.until(lambda: sink.ends)
-    assert len(sink.calls) == READS_AT_ONCE
+    assert len(sink.calls) == CONCURRENT_READS
     for answer in await asyncio.gather(*reads, return_exceptions=True):
         assert isinstance(answer, RemoteError)
 
@@ -92,7 +92,7 @@ async def test_what_a_worker_asks_for_and_does_not_read_is_refused_at_a_bound(
     raw.start_run("r", sink)
     await raw.called("run/start")
     raw.transport.pause_reading()
-    beyond = ANSWERS_HELD_BYTES // len(LARGE) + CROWD
+    beyond = HELD_RESPONSE_BYTES // len(LARGE) + CROWD
     for number in range(beyond):
         raw.call(number, "api/call", run_id="r", action="history.page", params={})
     await sink.until(lambda: len(sink.calls) == beyond)
@@ -144,9 +144,9 @@ async def test_a_small_answer_does_not_wait_behind_large_ones(make_listener: Any
     for number in (1, 2, 3):
         transport.data_received(b'{"jsonrpc":"2.0","id":%d,"method":"m"}\n' % number)
     transport.pause_writing()
-    listener.calls[0].answer("x" * AT_ONCE_BYTES)
+    listener.calls[0].answer("x" * SMALL_FRAME_BYTES)
     listener.calls[1].answer("small")
-    listener.calls[2].answer("y" * AT_ONCE_BYTES)
+    listener.calls[2].answer("y" * SMALL_FRAME_BYTES)
     await turns()
     assert b"small" in b"".join(stream.writes)
     assert b"xx" not in b"".join(stream.writes)

@@ -5,16 +5,17 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
-from bollard.wire.log_gate import LogGate
-from bollard.wire.sequence import ResultSequence
-from bollard.wire.strikes import StrikeBook
+from bollard.wire.flow_control import LogLimiter
+from bollard.wire.host_run import ResultSequence
+from bollard.wire.strikes import StrikeCounter
 
 # --- ResultSequence ---
 
 
 @pytest.mark.requirement("P05-15", "P05-16", "P05-17")
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
+@for_each("length", [1, 2, 3, 4, 5])
 def test_every_short_sequence_is_judged_at_most_once_in_order_and_not_after_the_end(length: int) -> None:
     for numbers in product(range(1, 6), repeat=length):
         for end in range(length + 1):  # the terminal result stands at this place, or nowhere
@@ -42,39 +43,39 @@ def test_every_short_sequence_is_judged_at_most_once_in_order_and_not_after_the_
             assert sorted([*gaps, *accepted]) == list(range(1, sequence.last + 1))
 
 
-# --- StrikeBook ---
+# --- StrikeCounter ---
 
 
 @pytest.mark.requirement("P11-42")
 def test_the_third_strike_ends_the_run_it_is_against_and_no_other() -> None:
-    book = StrikeBook()
+    book = StrikeCounter()
     ends = [book.against_run("a", "f", "d").ends for _ in range(3)]
     assert ends == ["nothing", "nothing", "run"]
     assert [book.against_run("b", "f", "d").ends for _ in range(2)] == ["nothing", "nothing"]
-    assert book.against_channel("f", "d").count == 1
+    assert book.against_connection("f", "d").count == 1
 
 
 @pytest.mark.requirement("P11-43")
 def test_the_third_strike_against_the_channel_ends_the_worker() -> None:
-    book = StrikeBook()
-    strikes = [book.against_channel("f", "d") for _ in range(3)]
+    book = StrikeCounter()
+    strikes = [book.against_connection("f", "d") for _ in range(3)]
     assert [strike.ends for strike in strikes] == ["nothing", "nothing", "worker"]
     assert {strike.run_id for strike in strikes} == {None}
 
 
 def test_strikes_of_a_run_are_forgotten_with_it() -> None:
-    book = StrikeBook()
+    book = StrikeCounter()
     book.against_run("a", "f", "d")
     book.forget("a")
     book.forget("never seen")
     assert book.against_run("a", "f", "d").count == 1
 
 
-# --- LogGate ---
+# --- LogLimiter ---
 
 
 def test_a_burst_passes_then_the_rate_and_the_number_dropped_travels_with_the_next() -> None:
-    gate = LogGate(0.0, per_s=10, burst=5)
+    gate = LogLimiter(0.0, per_s=10, burst=5)
     assert [gate.admit(0.0) for _ in range(7)] == [0, 0, 0, 0, 0, None, None]
     assert gate.admit(0.1) == 2
     assert gate.admit(0.1) is None
@@ -85,7 +86,7 @@ def test_a_burst_passes_then_the_rate_and_the_number_dropped_travels_with_the_ne
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 3), max_size=200))
 def test_no_interval_sees_more_than_burst_and_rate_and_every_drop_is_counted(pauses: list[float]) -> None:
-    gate = LogGate(0.0, per_s=10, burst=5)
+    gate = LogLimiter(0.0, per_s=10, burst=5)
     now, admitted, told = 0.0, 0, 0
     for pause in pauses:
         now += pause

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.protocol import limits
 from bollard.wire import FrameError, decode, encode
@@ -97,7 +98,7 @@ def test_a_string_that_ends_after_escaped_backslashes_hides_nothing() -> None:
 
 
 @pytest.mark.requirement("P11-41")
-@pytest.mark.parametrize("character", [b"k", "é".encode(), "好".encode(), "😀".encode(), b"\\n", b'\\"', b"\\u00e9"])
+@for_each("character", [b"k", "é".encode(), "好".encode(), "😀".encode(), b"\\n", b'\\"', b"\\u00e9"])
 def test_a_key_of_256_characters_is_accepted_and_257_is_not(character: bytes) -> None:
     assert fault(b'{"' + character * 256 + b'":1}') is None
     assert fault(b'{"' + character * 257 + b'":1}') == "key_length"
@@ -109,7 +110,7 @@ def test_a_long_value_is_no_long_key() -> None:
 
 
 @pytest.mark.requirement("P11-41")
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         b'{"a":1,"a":2}',
@@ -142,23 +143,23 @@ def test_integers_up_to_2_to_the_53_are_accepted(sign: int) -> None:
         assert fault(b'{"a":[%d]}' % (sign * (EDGE + distance))) == "number"
 
 
-@pytest.mark.parametrize("digits", [17, 20, 31, 32, 33, 4300, 4301, 100_000, limits.FRAME_BYTES])
+@for_each("digits", [17, 20, 31, 32, 33, 4300, 4301, 100_000, limits.FRAME_BYTES])
 def test_a_huge_digit_string_is_refused_without_being_computed(digits: int) -> None:
     assert fault(b"9" * digits) == "number"
 
 
-@pytest.mark.parametrize("frame", [b"1e400", b"-1e400", b"[1e999999999]", b"1" + b"0" * 400 + b".0", b'{"a":-9E+999}'])
+@for_each("frame", [b"1e400", b"-1e400", b"[1e999999999]", b"1" + b"0" * 400 + b".0", b'{"a":-9E+999}'])
 def test_a_number_beyond_a_double_is_refused(frame: bytes) -> None:
     assert fault(frame) == "number"
 
 
-@pytest.mark.parametrize("frame", [b"NaN", b"Infinity", b"-Infinity", b"[NaN]", b'{"a":-Infinity}'])
+@for_each("frame", [b"NaN", b"Infinity", b"-Infinity", b"[NaN]", b'{"a":-Infinity}'])
 @pytest.mark.requirement("P11-41")
 def test_nan_and_infinity_are_refused(frame: bytes) -> None:
     assert fault(frame) == "number"
 
 
-@pytest.mark.parametrize("frame", [b"nan", b"inf", b"+1", b"01", b"1.", b".5", b"0x10", b"1_000", b"--1", "١".encode()])
+@for_each("frame", [b"nan", b"inf", b"+1", b"01", b"1.", b".5", b"0x10", b"1_000", b"--1", "١".encode()])
 def test_other_spellings_of_numbers_are_syntax_errors(frame: bytes) -> None:
     assert fault(frame) == "syntax"
 
@@ -182,7 +183,7 @@ def test_numbers_keep_their_value_in_any_spelling() -> None:
 
 
 @pytest.mark.requirement("P11-41")
-@pytest.mark.parametrize(
+@for_each(
     "text", [b"\\ud800", b"\\udfff", b"\\udc00\\ud800", b"x\\ud83dy", b"\\ud83d\\ud83d\\ude00", b"\\uD800\\u0041"]
 )
 def test_half_a_surrogate_pair_is_refused_in_values_and_keys(text: bytes) -> None:
@@ -200,7 +201,7 @@ def test_an_escaped_backslash_before_u_is_no_escape() -> None:
 
 
 @pytest.mark.requirement("P11-41")
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         b"\xff",
@@ -221,13 +222,13 @@ def test_what_is_not_utf_8_is_refused_in_values_and_keys(text: bytes) -> None:
     assert fault(b'{"' + b"k" * 300 + text + b'":1}') == "encoding"
 
 
-@pytest.mark.parametrize("control", [bytes([number]) for number in range(32)])
+@for_each("control", [bytes([number]) for number in range(32)])
 def test_control_characters_are_refused_raw_and_accepted_escaped(control: bytes) -> None:
     assert fault(in_string(b"a" + control)) == "syntax"
     assert decode(in_string(b"\\u%04x" % control[0])) == [control.decode()]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         b"",
@@ -380,7 +381,7 @@ def test_a_mutated_document_is_read_as_the_plain_rules_read_it_or_refused(value:
         assert repr(decode(bytes(frame))) == repr(expected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "frame",
     [
         b"[" * limits.FRAME_BYTES,
@@ -410,7 +411,7 @@ def test_a_frame_made_to_be_slow_is_settled(frame: bytes) -> None:
 # --- what we send ---
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "expected"),
     [
         ({"id": EDGE + 1}, "number"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
@@ -368,9 +369,7 @@ async def test_a_port_where_nobody_listens_is_a_closed_channel() -> None:
             await connect_websocket(f"ws://127.0.0.1:{port}/")
 
 
-@pytest.mark.parametrize(
-    "url", ["http://x/", "127.0.0.1:80", "", "ws://", "ws://x:port/", "ws://x/#part", "ws://[::1/"]
-)
+@for_each("url", ["http://x/", "127.0.0.1:80", "", "ws://", "ws://x:port/", "ws://x/#part", "ws://[::1/"])
 async def test_what_is_no_websocket_address_is_refused_with_a_hint(url: str) -> None:
     with pytest.raises(IncompatiblePeer) as caught:
         await connect_websocket(url)

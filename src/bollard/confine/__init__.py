@@ -1,4 +1,4 @@
-"""Confinement by the kernel: files that are reached beneath one folder only, and programs that run in a jail.
+"""Confinement by the kernel: file access beneath one folder, and programs in a jail.
 
-Imports nothing here: the jail is a process of its own and starts with each program.
+Imports nothing here, because the jail is a separate process that starts with each program.
 """

@@ -1,4 +1,4 @@
-"""How many processes a program may have, as a control group: the one bound that also holds for the superuser."""
+"""Control groups that limit the processes of a program: the only limit that also applies to the superuser."""
 
 import contextlib
 import os
@@ -6,13 +6,11 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-__all__ = ["make_group", "pids_place", "remove_group"]
-
 _PREFIX: Final = "bollard-"
 
 
-def pids_place() -> Path | None:
-    """The group of this process that counts processes, where we may make groups beneath it."""
+def find_pids_group() -> Path | None:
+    """Return this process's pids group if we may create groups beneath it."""
     try:
         groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
@@ -21,10 +19,10 @@ def pids_place() -> Path | None:
     for line in groups:
         _, controllers, path = line.split(":", 2)
         if "pids" in controllers.split(","):
-            place = _mounted(mounts, "cgroup", "pids", path)
+            place = _find_mount(mounts, "cgroup", "pids", path)
         elif not controllers:
-            place = _mounted(mounts, "cgroup2", "", path)
-            if place is not None and not _hands_down(place):
+            place = _find_mount(mounts, "cgroup2", "", path)
+            if place is not None and not _delegates_pids(place):
                 place = None
         else:
             continue
@@ -34,7 +32,7 @@ def pids_place() -> Path | None:
 
 
 def make_group(place: Path, processes: int) -> Path:
-    """A group with room for so many processes and threads. Those of hosts that are gone go first."""
+    """Create a group that admits `processes` processes and threads. Groups of exited hosts are removed first."""
     for old in place.glob(f"{_PREFIX}*-*"):
         if not Path(f"/proc/{old.name.split('-')[1]}").exists():
             remove_group(old)
@@ -49,13 +47,13 @@ def make_group(place: Path, processes: int) -> Path:
 
 
 def remove_group(group: Path) -> bool:
-    """Whether it is gone. A group with processes stays, and is looked at again by a later host."""
+    """Remove a group, and return whether it is gone. A group with processes stays; a later host removes it."""
     with contextlib.suppress(OSError):
         group.rmdir()
     return not group.exists()
 
 
-def _mounted(mounts: list[str], kind: str, option: str, path: str) -> Path | None:
+def _find_mount(mounts: list[str], kind: str, option: str, path: str) -> Path | None:
     for line in mounts:
         before, _, after = line.partition(" - ")
         fields, rest = before.split(" "), after.split(" ")
@@ -66,8 +64,8 @@ def _mounted(mounts: list[str], kind: str, option: str, path: str) -> Path | Non
     return None
 
 
-def _hands_down(place: Path) -> bool:
-    """Whether groups beneath this one of version 2 count processes."""
+def _delegates_pids(place: Path) -> bool:
+    """Return whether groups beneath this version 2 group count processes."""
     try:
         return "pids" in (place / "cgroup.subtree_control").read_text(encoding="utf-8").split()
     except OSError:

@@ -1,19 +1,17 @@
-"""What confinement refuses, as one tree.
+"""The errors of confinement, as one tree.
 
 ConfineError
-├── PathRefused     not a name of something inside; every such path gets the same sentence
-├── NotThere        nothing has this name
-├── NotThatKind     a folder where a file is needed, or the other way round, or neither
+├── PathRefused     the path leads outside; every such path gets the same message
+├── PathNotFound    the path does not exist
+├── WrongFileKind   a folder where a file is needed, or the other way round, or neither
 ├── OverLimit       larger, deeper or more than a named limit
-├── LevelMissing    the confinement that is demanded cannot be had here
-└── JailBroken      the jail could not be made around a program; the program was not started
+├── LevelMissing    the required confinement is unavailable
+└── JailBroken      the jail could not be built; the program was not started
 """
-
-__all__ = ["ConfineError", "JailBroken", "LevelMissing", "NotThatKind", "NotThere", "OverLimit", "PathRefused"]
 
 
 class ConfineError(Exception):
-    """Root of the tree: a sentence, and what to do next."""
+    """Root of the tree. Carries a message and a hint."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -22,7 +20,7 @@ class ConfineError(Exception):
 
 
 class PathRefused(ConfineError):
-    """The sentence does not tell why, nor whether anything is there: an attacker learns nothing from it."""
+    """The path leads outside the folder. The message does not say why or whether the target exists."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -31,11 +29,11 @@ class PathRefused(ConfineError):
         )
 
 
-class NotThere(ConfineError):
-    """Nothing has this name."""
+class PathNotFound(ConfineError):
+    """The path does not exist."""
 
 
-class NotThatKind(ConfineError):
+class WrongFileKind(ConfineError):
     """A folder where a file is needed, or the other way round."""
 
 
@@ -44,8 +42,8 @@ class OverLimit(ConfineError):
 
 
 class LevelMissing(ConfineError):
-    """The confinement that is demanded cannot be had here."""
+    """The required confinement is unavailable."""
 
 
 class JailBroken(ConfineError):
-    """The jail could not be made around a program; the program was not started."""
+    """The jail could not be built; the program was not started."""

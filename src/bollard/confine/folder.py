@@ -1,6 +1,6 @@
-"""A folder that is held by its descriptor: everything beneath is reached through it, and nothing else is.
+"""A folder held by its descriptor: every access goes through the descriptor and stays beneath it.
 
-Whoever renames, links or swaps things in there meanwhile can make a call fail, and cannot make it reach further.
+Concurrent renames, links or swaps inside the folder can make a call fail, but cannot make it leave the folder.
 """
 
 import contextlib
@@ -14,33 +14,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from bollard.confine.errors import NotThatKind, NotThere, OverLimit, PathRefused
+from bollard.confine.errors import OverLimit, PathNotFound, PathRefused, WrongFileKind
 from bollard.confine.limits import DEPTH, ENTRIES, FILE_BYTES, FOLDER_BYTES, FOLDER_FILES
-from bollard.confine.paths import is_plain_name, judged, open_beneath, open_or_fail, parts_of
-
-__all__ = ["Entry", "Folder", "Usage"]
+from bollard.confine.paths import is_plain_name, open_beneath, open_raw, split_path, translate_error
 
 _PIECE: Final = 256 * 1024
 _SWAPPED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
-"""What a folder says that was taken away, or is a link now."""
+"""Errors of a folder that was removed or replaced by a link."""
 _TEMPORARY: Final = ".bollard-"
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-"""Not blocking, because what looks like a file may be a pipe that nobody writes to."""
+"""Non-blocking, because the path may be a pipe without a writer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing in a folder."""
+    """One entry of a folder."""
 
     path: str
     kind: str
-    """`file`, `folder`, or `other`: a link, a pipe, a device, which nobody opens."""
+    """`file`, `folder`, or `other`: a link, a pipe or a device, which are never opened."""
     size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """How much is in a folder; `more` where the count was given up at a limit."""
+    """The size of a folder's content. `more` means that the count stopped at a limit."""
 
     bytes: int
     files: int
@@ -52,7 +50,7 @@ class Usage:
 
 
 class Folder:
-    """Reads, writes, lists and removes beneath one folder. Not shared between threads while it is closed."""
+    """Reads, writes, lists and removes beneath one folder. Must not be used by another thread while it is closed."""
 
     def __init__(self, path: Path) -> None:
         self._root = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -69,8 +67,8 @@ class Folder:
         os.close(self._root)
 
     def read(self, path: str, *, limit: int = FILE_BYTES) -> bytes:
-        """A whole file. Raises `OverLimit` when it is larger than `limit`."""
-        descriptor = self._file(path)
+        """Read a whole file. Raises `OverLimit` if it is larger than `limit`."""
+        descriptor = self._open_file(path)
         try:
             content = b""
             while piece := os.read(descriptor, _PIECE):
@@ -82,8 +80,8 @@ class Folder:
             os.close(descriptor)
 
     def read_part(self, path: str, offset: int, length: int) -> tuple[bytes, int]:
-        """A part of a file, and how large all of it is."""
-        descriptor = self._file(path)
+        """Read a part of a file; returns it with the size of the whole file."""
+        descriptor = self._open_file(path)
         try:
             size = os.fstat(descriptor).st_size
             return os.pread(descriptor, min(length, FILE_BYTES), offset), size
@@ -91,25 +89,25 @@ class Folder:
             os.close(descriptor)
 
     def write(self, path: str, content: bytes) -> bool:
-        """A whole file at once: whoever reads sees the old or the new. Says whether it is new. Folders are made."""
-        names = parts_of(path)
+        """Write a file atomically, creating its folders. Returns whether the file is new."""
+        names = split_path(path)
         if not names or path.endswith("/"):
             raise PathRefused
         if len(content) > FILE_BYTES:
             raise OverLimit(f"the content is larger than {FILE_BYTES} bytes", hint="write it in smaller files")
-        parent = self._made(names[:-1])
+        parent = self._open_or_create(names[:-1])
         try:
             existed = _is_replaceable(parent, names[-1])
             _replace(parent, names[-1], content)
         except OSError as error:
-            raise judged(error) from None
+            raise translate_error(error) from None
         finally:
             os.close(parent)
         return not existed
 
     def remove(self, path: str) -> None:
-        """A file, or a folder with nothing in it."""
-        names = parts_of(path)
+        """Remove a file or an empty folder."""
+        names = split_path(path)
         if not names:
             raise PathRefused
         parent = open_beneath(self._root, names[:-1], os.O_PATH | os.O_DIRECTORY)
@@ -122,26 +120,26 @@ class Folder:
             else:
                 raise PathRefused
         except OSError as error:
-            raise judged(error) from None
+            raise translate_error(error) from None
         finally:
             os.close(parent)
 
     def entries(self, path: str = ".", *, limit: int = ENTRIES) -> list[Entry]:
-        """What is in one folder, by name. Names that are not plain are left out."""
-        found = self._listed(parts_of(path), limit)
+        """Return the entries of one folder by name. Names that are not plain are omitted."""
+        found = self._list(split_path(path), limit)
         return sorted(found, key=lambda entry: entry.path)
 
     def walk(self, path: str = ".", *, limit: int = ENTRIES) -> Iterator[Entry]:
-        """Everything beneath, each folder before what is in it and by name; the end after `limit` entries."""
-        waiting, seen = [parts_of(path)], 0
+        """Yield all entries beneath a path, each folder before its content, by name; stops after `limit` entries."""
+        waiting, seen = [split_path(path)], 0
         while waiting:
             names = waiting.pop()
             try:
-                found = sorted(self._listed(names, limit - seen), key=lambda entry: entry.path)
-            except (NotThere, NotThatKind, PathRefused):
-                if names == parts_of(path):
+                found = sorted(self._list(names, limit - seen), key=lambda entry: entry.path)
+            except (PathNotFound, WrongFileKind, PathRefused):
+                if names == split_path(path):
                     raise
-                continue  # it was taken away or swapped meanwhile
+                continue  # removed or replaced in the meantime
             for entry in found:
                 yield entry
                 seen += 1
@@ -151,18 +149,18 @@ class Folder:
             waiting += [names for names in reversed(folders) if len(names) < DEPTH]
 
     def usage(self) -> Usage:
-        """How much is in it, also of what has no plain name. Gives up where it is surely too much."""
+        """Measure the content, including names that are not plain. Stops when a limit is exceeded."""
         total, files = 0, 0
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
             names = waiting.pop()
             try:
-                descriptor = open_or_fail(self._root, names, os.O_RDONLY | os.O_DIRECTORY)
+                descriptor = open_raw(self._root, names, os.O_RDONLY | os.O_DIRECTORY)
             except OSError as error:
                 if error.errno in _SWAPPED:
                     continue
-                return Usage(bytes=total, files=files, more=True)  # what cannot be looked into may hold anything
-            with _scanned(descriptor) as listing:
+                return Usage(bytes=total, files=files, more=True)  # an unreadable folder may hold anything
+            with _scan(descriptor) as listing:
                 for item in listing:
                     files += 1
                     with contextlib.suppress(OSError):
@@ -173,18 +171,18 @@ class Folder:
                         return Usage(bytes=total, files=files, more=True)
         return Usage(bytes=total, files=files)
 
-    def _file(self, path: str) -> int:
-        names = parts_of(path)
+    def _open_file(self, path: str) -> int:
+        names = split_path(path)
         if not names or path.endswith("/"):
             raise PathRefused
         descriptor = open_beneath(self._root, names, _READ)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise NotThatKind("this is not a file", hint="list the folder to see what is there")
+            raise WrongFileKind("this is not a file", hint="list the folder to see what is there")
         return descriptor
 
-    def _made(self, names: tuple[str, ...]) -> int:
-        """The descriptor of a folder, which is made where it is not there."""
+    def _open_or_create(self, names: tuple[str, ...]) -> int:
+        """Open a folder and return its descriptor, creating missing folders."""
         held = open_beneath(self._root, (), os.O_PATH | os.O_DIRECTORY)
         for name in names:
             try:
@@ -193,16 +191,16 @@ class Folder:
                 except FileExistsError:
                     pass
                 except OSError as error:
-                    raise judged(error) from None
-                following = open_beneath(held, (name,), os.O_PATH | os.O_DIRECTORY)
+                    raise translate_error(error) from None
+                next_folder = open_beneath(held, (name,), os.O_PATH | os.O_DIRECTORY)
             finally:
                 os.close(held)
-            held = following
+            held = next_folder
         return held
 
-    def _listed(self, names: tuple[str, ...], limit: int) -> list[Entry]:
+    def _list(self, names: tuple[str, ...], limit: int) -> list[Entry]:
         found: list[Entry] = []
-        with _scanned(open_beneath(self._root, names, os.O_RDONLY | os.O_DIRECTORY)) as listing:
+        with _scan(open_beneath(self._root, names, os.O_RDONLY | os.O_DIRECTORY)) as listing:
             for item in listing:
                 if len(found) >= limit:
                     break
@@ -213,8 +211,8 @@ class Folder:
 
 
 @contextlib.contextmanager
-def _scanned(descriptor: int) -> Generator[Iterator[os.DirEntry[str]]]:
-    """What is in a folder, and the end of its descriptor."""
+def _scan(descriptor: int) -> Generator[Iterator[os.DirEntry[str]]]:
+    """Scan a folder, and close its descriptor at the end."""
     try:
         with os.scandir(descriptor) as listing:
             yield listing
@@ -222,19 +220,19 @@ def _scanned(descriptor: int) -> Generator[Iterator[os.DirEntry[str]]]:
         os.close(descriptor)
 
 
-def _entry(names: tuple[str, ...], told: os.stat_result) -> Entry:
-    kind = "folder" if stat.S_ISDIR(told.st_mode) else "file" if stat.S_ISREG(told.st_mode) else "other"
-    return Entry(path="/".join(names), kind=kind, size=told.st_size if kind == "file" else 0)
+def _entry(names: tuple[str, ...], status: os.stat_result) -> Entry:
+    kind = "folder" if stat.S_ISDIR(status.st_mode) else "file" if stat.S_ISREG(status.st_mode) else "other"
+    return Entry(path="/".join(names), kind=kind, size=status.st_size if kind == "file" else 0)
 
 
 def _is_replaceable(parent: int, name: str) -> bool:
-    """Whether a file is there. A link, a pipe or a device is not written to and not replaced."""
+    """Return whether the file exists. A link, a pipe or a device is refused."""
     try:
         kind = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return False
     if stat.S_ISDIR(kind):
-        raise NotThatKind("this is a folder", hint="name a file in it")
+        raise WrongFileKind("this is a folder", hint="name a file in it")
     if not stat.S_ISREG(kind):
         raise PathRefused
     return True
@@ -255,3 +253,46 @@ def _replace(parent: int, name: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=parent)
         raise
+
+
+_LEVELS: Final = 64
+"""The depth that one pass removes. Deeper folders are moved up first, so that any depth can be removed."""
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with its content, of any depth. Must not run while the folder is in use. Raises `OSError`."""
+    with contextlib.suppress(FileNotFoundError):
+        root = os.open(path, _OPEN)
+        try:
+            while not _remove_contents(root, root, 0):
+                pass  # each pass leaves a shallower tree
+        finally:
+            os.close(root)
+        path.rmdir()
+
+
+def _remove_contents(root: int, folder: int, level: int) -> bool:
+    """Return whether everything was removed; otherwise a deep folder was moved to the root."""
+    done = True
+    for name in os.listdir(folder):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except IsADirectoryError:
+            if level == _LEVELS:
+                os.rename(name, secrets.token_hex(16), src_dir_fd=folder, dst_dir_fd=root)
+                done = False
+            else:
+                done &= _remove_folder(root, folder, name, level)
+    return done
+
+
+def _remove_folder(root: int, parent: int, name: str, level: int) -> bool:
+    os.chmod(name, 0o700, dir_fd=parent)  # not a link: unlink would have removed it
+    folder = os.open(name, _OPEN, dir_fd=parent)
+    try:
+        done = _remove_contents(root, folder, level + 1)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=parent)  # always empty here: deeper folders were moved out
+    return done

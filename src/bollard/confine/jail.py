@@ -1,7 +1,7 @@
 """The process around a confined program: `python -m bollard.confine.jail DESCRIPTOR`.
 
-It reads its order from the descriptor, builds the walls, starts the program inside, says what came of it, and takes
-everything that the program started with it when it goes. It holds nothing but the standard library.
+It reads its order from the descriptor, applies the confinement, starts the program inside, reports its exit code, and
+kills everything that the program started. It imports only the standard library.
 """
 
 import contextlib
@@ -14,15 +14,30 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
-from bollard.confine.bubblewrap import bubblewrap_line
-from bollard.confine.kernel import clear_capabilities, prctl
+from bollard.confine.kernel import clear_capabilities, enter_namespaces, prctl
 from bollard.confine.landlock import restrict
 from bollard.confine.limits import ORDER_BYTES
-from bollard.confine.namespaces import enter
 from bollard.confine.order import DEVICES, JailOrder
 from bollard.confine.seccomp import install, jail_filter
 
-__all__ = ["main"]
+
+def bubblewrap_line(order: JailOrder, filter_descriptor: int) -> list[str]:
+    """Return the command line of bubblewrap for an order. The program sees only the named paths. Pure."""
+    line = [order.bubblewrap, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--clearenv"]
+    for path in order.readable:
+        if os.path.islink(path):
+            line += ["--symlink", os.readlink(path), path]
+        else:
+            line += ["--ro-bind-try", path, path]
+    # Bubblewrap's root and devices are in memory that no limit counts, so they are read-only.
+    line += ["--dev", "/dev", "--remount-ro", "/dev"]
+    for path in order.writable:
+        line += ["--bind", path, path]
+    line += ["--remount-ro", "/"]
+    for name, value in order.environment.items():
+        line += ["--setenv", name, value]
+    return [*line, "--chdir", order.cwd, "--seccomp", str(filter_descriptor), "--", *order.argv]
+
 
 _PR_SET_PDEATHSIG: Final = 1
 _SIGNALLED: Final = 128
@@ -30,27 +45,27 @@ _BROKEN: Final = 125
 
 
 def main(argv: list[str]) -> NoReturn:
-    """One program, from its order to its end."""
+    """Run one program from its order to its end."""
     descriptor = int(argv[1])
-    order = JailOrder.decode(_read(descriptor))
+    order = JailOrder.decode(_read_order(descriptor))
     os.close(descriptor)
     os.set_inheritable(order.status, False)
     try:
-        _stay_with(order.parent)
+        _end_with_parent(order.parent)
         if order.group:
             Path(order.group, "cgroup.procs").write_text("0")
         if order.level == "landlock+seccomp" and order.namespaces:
-            enter(order.writable)
-            _in_own_pids(order)
+            enter_namespaces(order.writable)
+            _supervise_in_namespace(order)
         else:
             _supervise(order)
     except OSError as error:
-        _tell(order.status, problem=str(error))
+        _report(order.status, problem=str(error))
     _end_all()
 
 
-def _in_own_pids(order: JailOrder) -> None:
-    """The child is the first process of its namespace: with it, all others there go."""
+def _supervise_in_namespace(order: JailOrder) -> None:
+    """Supervise from the first process of a new namespace: its end kills all others there."""
     first = os.fork()
     if first == 0:
         try:
@@ -62,33 +77,33 @@ def _in_own_pids(order: JailOrder) -> None:
 
 
 def _supervise(order: JailOrder) -> None:
-    """Start the program, wait for it, and bury whoever has lost their parent."""
+    """Start the program, wait for it, and reap orphaned processes."""
     program = os.fork()
     if program == 0:
-        _become(order)
+        _execute_program(order)
     while True:
         ended, status = os.wait()
         if ended == program:
             break
-    # After a problem nobody reads it: the first word counts.
-    _tell(order.status, code=_code(order, os.waitstatus_to_exitcode(status)))
+    # The host reads the first report only, so this one is ignored after a problem.
+    _report(order.status, code=_translate_code(order, os.waitstatus_to_exitcode(status)))
 
 
-def _code(order: JailOrder, code: int) -> int:
-    """Bubblewrap says as a shell does that a signal ended the program."""
+def _translate_code(order: JailOrder, code: int) -> int:
+    """Translate the exit code of bubblewrap, which reports signals like a shell."""
     ended_by = code - _SIGNALLED
     return -ended_by if order.level == "bubblewrap" and 0 < ended_by < signal.NSIG else code
 
 
-def _become(order: JailOrder) -> NoReturn:
-    """Everything from here on is in the child, up to the program."""
+def _execute_program(order: JailOrder) -> NoReturn:
+    """Apply limits and confinement in the child, then execute the program."""
     try:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.chdir(order.cwd)
         _limit(order)
         if order.level == "bubblewrap":
-            _wrap(order)
+            _execute_bubblewrap(order)
         else:
             clear_capabilities()
             restrict(readable=order.readable, writable=order.writable, devices=DEVICES)
@@ -96,12 +111,12 @@ def _become(order: JailOrder) -> NoReturn:
             os.execve(order.argv[0], order.argv, order.environment)  # noqa: S606 - this is what a jail is for
     except BaseException as error:  # noqa: BLE001 - nothing may come back from here
         with contextlib.suppress(OSError):
-            _tell(order.status, problem=f"{type(error).__name__}: {error}")
+            _report(order.status, problem=f"{type(error).__name__}: {error}")
     os._exit(_BROKEN)
 
 
-def _wrap(order: JailOrder) -> None:
-    os.stat(order.argv[0])  # bubblewrap would say of itself that it failed, and nobody could tell whose failure it is
+def _execute_bubblewrap(order: JailOrder) -> None:
+    os.stat(order.argv[0])  # otherwise a missing program looks like a failure of bubblewrap
     reading, writing = os.pipe()
     os.write(writing, jail_filter(namespaces=True))  # smaller than a pipe
     os.close(writing)
@@ -126,7 +141,7 @@ def _limit(order: JailOrder) -> None:
 
 
 def _processes_of_user() -> int:
-    """Threads that this user has already: without a namespace they count too."""
+    """Count the threads of this user: without a namespace they count against the limit."""
     user, found = os.geteuid(), 0
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -136,8 +151,8 @@ def _processes_of_user() -> int:
     return found
 
 
-def _stay_with(parent: int) -> None:
-    """When the host goes, so does everything in here."""
+def _end_with_parent(parent: int) -> None:
+    """End the jail when the host exits."""
     signal.signal(signal.SIGTERM, _ended_by_signal)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
@@ -149,16 +164,16 @@ def _ended_by_signal(_number: int, _frame: FrameType | None) -> None:
 
 
 def _end_all() -> NoReturn:
-    """The jail leads its process group, and nobody inside can leave it without a namespace that ends with us."""
+    """Kill the process group. No process inside can leave it, except into a namespace that ends with the jail."""
     os.killpg(0, signal.SIGKILL)
     os._exit(_BROKEN)
 
 
-def _tell(descriptor: int, *, code: int | None = None, problem: str | None = None) -> None:
+def _report(descriptor: int, *, code: int | None = None, problem: str | None = None) -> None:
     os.write(descriptor, json.dumps({"code": code, "problem": problem}).encode() + b"\n")
 
 
-def _read(descriptor: int) -> bytes:
+def _read_order(descriptor: int) -> bytes:
     text = b""
     while len(text) <= ORDER_BYTES and (piece := os.read(descriptor, ORDER_BYTES)):
         text += piece

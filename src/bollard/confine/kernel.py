@@ -1,23 +1,11 @@
-"""The few system calls that Python has no name for, through ctypes. Raises `OSError`; decides nothing."""
+"""System calls that Python does not offer, through ctypes, and the namespaces of a jail. Raises `OSError`."""
 
 import ctypes
 import os
 import platform
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
-
-__all__ = [
-    "MACHINE",
-    "OPEN_HOW_NO_ESCAPE",
-    "SYSCALLS",
-    "clear_capabilities",
-    "mount",
-    "mount_setattr",
-    "number_of",
-    "openat2",
-    "prctl",
-    "syscall",
-    "unshare",
-]
 
 MACHINE: Final = platform.machine()
 _COLUMN: Final = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
@@ -129,7 +117,7 @@ SYSCALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "utimes": (235, None),
     "vhangup": (153, 58),
 }
-"""The number of each call that we make or refuse: on x86_64, on aarch64."""
+"""The number of each system call that we use or refuse, on x86_64 and on aarch64."""
 
 OPEN_HOW_NO_ESCAPE: Final = 0x08 | 0x04 | 0x02
 """RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS."""
@@ -157,7 +145,7 @@ class _MountAttributes(ctypes.Structure):
 
 
 def number_of(name: str) -> int | None:
-    """The number of a call on this machine; nothing where it has none, or the machine is not known here."""
+    """Return the number of a call on this machine; `None` if the call or the machine is unknown."""
     return None if _COLUMN is None else SYSCALLS[name][_COLUMN]
 
 
@@ -165,11 +153,11 @@ def syscall(name: str, *arguments: object) -> int:
     number = number_of(name)
     if number is None:
         raise OSError(38, f"{name} is not known on {MACHINE}")
-    return _checked(_libc.syscall(ctypes.c_long(number), *arguments), name)
+    return _check_result(_libc.syscall(ctypes.c_long(number), *arguments), name)
 
 
 def openat2(directory: int, path: bytes, flags: int, mode: int = 0) -> int:
-    """Open beneath a folder's descriptor; no link of any kind is followed."""
+    """Open a path beneath a folder's descriptor without following any link."""
     how = _OpenHow(flags | os.O_CLOEXEC, mode, OPEN_HOW_NO_ESCAPE)
     return syscall(
         "openat2",
@@ -182,15 +170,15 @@ def openat2(directory: int, path: bytes, flags: int, mode: int = 0) -> int:
 
 def prctl(option: int, *arguments: int) -> int:
     padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
-    return _checked(_libc.prctl(ctypes.c_int(option), *padded), "prctl")
+    return _check_result(_libc.prctl(ctypes.c_int(option), *padded), "prctl")
 
 
 def unshare(flags: int) -> None:
-    _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
+    _check_result(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
 def mount(source: str | None, target: str, flags: int) -> None:
-    _checked(
+    _check_result(
         _libc.mount(None if source is None else os.fsencode(source), os.fsencode(target), None, flags, None), "mount"
     )
 
@@ -199,7 +187,7 @@ def mount_setattr(path: str, *, add: int = 0, clear: int = 0, recursive: bool = 
     wanted = _MountAttributes(add, clear, 0, 0)
     syscall(
         "mount_setattr",
-        ctypes.c_int(-100),  # the path is absolute
+        ctypes.c_int(-100),  # ignored, because the path is absolute
         ctypes.c_char_p(os.fsencode(path)),
         ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
         ctypes.byref(wanted),
@@ -208,20 +196,45 @@ def mount_setattr(path: str, *, add: int = 0, clear: int = 0, recursive: bool = 
 
 
 def clear_capabilities() -> None:
-    """Give up every capability, also for programs that are executed later and for the superuser."""
+    """Drop every capability, also for the superuser and for programs that are executed later."""
     for capability in range(_CAPABILITIES):
         try:
             prctl(_PR_CAPBSET_DROP, capability)
         except OSError:
-            break  # beyond the last one, or we may not: then there is nothing to give up
+            break  # beyond the last capability, or not permitted: then there is nothing to drop
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
     syscall("capset", header, nothing)
 
 
-def _checked(result: int, name: str) -> int:
+def _check_result(result: int, name: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
+
+
+_NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+_MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
+_RDONLY, _NOSUID, _NODEV = 0x1, 0x2, 0x4
+_SETTINGS: Final = Path("/proc/self")
+
+
+def enter_namespaces(writable: Iterable[str]) -> None:
+    """Enter new namespaces: no foreign processes, no network, and a file system that is writable in `writable` only.
+
+    The next child is the first process of the new process namespace.
+    """
+    user, group = os.geteuid(), os.getegid()
+    unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWNET | _NEWIPC | _NEWUTS)
+    (_SETTINGS / "setgroups").write_text("deny")
+    (_SETTINGS / "uid_map").write_text(f"{user} {user} 1")
+    (_SETTINGS / "gid_map").write_text(f"{group} {group} 1")
+    mount(None, "/", _MS_REC | _MS_SLAVE)
+    places = tuple(writable)
+    for place in places:
+        mount(place, place, _MS_BIND)
+    mount_setattr("/", add=_RDONLY | _NOSUID, recursive=True)
+    for place in places:
+        mount_setattr(place, add=_NODEV, clear=_RDONLY)

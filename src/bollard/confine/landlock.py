@@ -1,4 +1,4 @@
-"""Landlock: which files a process and everything it starts can reach, for good. Applied by the jail to itself."""
+"""Landlock: restricts the files that a process and its children can reach. The jail applies it to itself."""
 
 import ctypes
 import os
@@ -8,10 +8,8 @@ from typing import Final
 
 from bollard.confine.kernel import prctl, syscall
 
-__all__ = ["SCOPED_FROM", "landlock_version", "restrict"]
-
 SCOPED_FROM: Final = 6
-"""The version from which on a process cannot signal anybody outside."""
+"""The first version in which a process cannot signal processes outside."""
 _TRUNCATE_FROM: Final = 3
 _REFER_FROM: Final = 2
 _NET_FROM: Final = 4
@@ -19,9 +17,9 @@ _IOCTL_FROM: Final = 5
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _FIRST: Final = (1 << 13) - 1
-"""Everything that the first version handles."""
+"""All rights of the first version."""
 _DEVICES_MADE: Final = 1 << 6 | 1 << 11
-"""Making character and block devices: never."""
+"""Creating character and block devices, which is never allowed."""
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _NET_ALL: Final = 0b11
 _SCOPE_ALL: Final = 0b11
@@ -41,7 +39,7 @@ class _Beneath(ctypes.Structure):
 
 
 def landlock_version() -> int:
-    """0 where there is none."""
+    """Return the version of Landlock, or 0 if it is unavailable."""
     try:
         return syscall("landlock_create_ruleset", None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_ASKED))
     except OSError:
@@ -49,12 +47,12 @@ def landlock_version() -> int:
 
 
 def restrict(*, readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> None:
-    """From here on only these are there: to read and execute; to write, make and remove in; to read and write."""
+    """Restrict this process for good: read and execute `readable`, write in `writable`, read and write `devices`."""
     version = landlock_version()
-    everything = _handled(version)
+    everything = _handled_rights(version)
     size = 8 if version < _NET_FROM else 16 if version < SCOPED_FROM else 24
-    told = _Ruleset(everything, _NET_ALL, _SCOPE_ALL)
-    ruleset = syscall("landlock_create_ruleset", ctypes.byref(told), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    attributes = _Ruleset(everything, _NET_ALL, _SCOPE_ALL)
+    ruleset = syscall("landlock_create_ruleset", ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
         for path in readable:
             _allow(ruleset, path, everything & (_EXECUTE | _READ_FILE | _READ_DIR))
@@ -68,7 +66,7 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], devices: Itera
         os.close(ruleset)
 
 
-def _handled(version: int) -> int:
+def _handled_rights(version: int) -> int:
     handled = _FIRST
     for since, right in ((_REFER_FROM, _REFER), (_TRUNCATE_FROM, _TRUNCATE), (_IOCTL_FROM, _IOCTL)):
         if version >= since:
@@ -80,7 +78,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
-        return  # what is not there need not be reached
+        return  # a missing path needs no rule
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL

@@ -1,4 +1,4 @@
-"""What a jail is told: the program, where it may read and write, and how far it may go. Travels as JSON."""
+"""The order of a jail: the program, its readable and writable paths, and its limits. Sent as JSON."""
 
 import json
 import os
@@ -8,12 +8,10 @@ from typing import Any, Final, Literal, get_args
 
 from bollard.confine.limits import CPU_S, JAIL_FILE_BYTES, MEMORY_BYTES, OPEN_FILES, PROCESSES
 
-__all__ = ["DEMANDS", "DEVICES", "Demand", "JailLimits", "JailOrder", "Level", "readable_above", "system_places"]
-
 Level = Literal["bubblewrap", "landlock+seccomp"]
 Demand = Literal["any", "bubblewrap", "landlock+seccomp", "off"]
 DEMANDS: Final[tuple[Demand, ...]] = get_args(Demand)
-"""What an operator may ask for: one of the levels, whichever is there, or no programs at all."""
+"""The values of the setting: one level, any available level, or no programs at all."""
 
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SYSTEM: Final = (
@@ -36,12 +34,12 @@ _SYSTEM: Final = (
 
 
 def system_places() -> tuple[str, ...]:
-    """Programs and libraries of the machine, and the Python of the host: what a program may read and start."""
+    """Return the paths that a program may read and execute: the system's programs and the host's Python."""
     return (*_SYSTEM, *(os.path.join(sys.base_prefix, name) for name in ("bin", "lib", "lib64")))
 
 
 def readable_above(path: str) -> str | None:
-    """The place among them that this path lies in, and so can be read by programs."""
+    """Return the system path that contains `path` and so makes it readable for programs, if any."""
     whole = os.path.realpath(path)
     for place in map(os.path.realpath, system_places()):
         if os.path.commonpath((whole, place)) == place:
@@ -51,7 +49,7 @@ def readable_above(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailLimits:
-    """How far each process of a program may go, and how many there may be."""
+    """The limits of each process of a program, and of their number."""
 
     memory_bytes: int = MEMORY_BYTES
     file_bytes: int = JAIL_FILE_BYTES
@@ -62,24 +60,24 @@ class JailLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailOrder:
-    """One program and its walls."""
+    """One program and its confinement."""
 
     level: Level
     namespaces: bool
-    """Whether Landlock and the filter get namespaces beside them."""
+    """Whether namespaces are added to Landlock and the filter."""
     bubblewrap: str = ""
-    """Where bubblewrap is, when that is the level."""
+    """The path of bubblewrap, if that is the level."""
     argv: tuple[str, ...]
     cwd: str
     environment: dict[str, str]
     readable: tuple[str, ...]
     writable: tuple[str, ...]
     group: str = ""
-    """The control group to enter; empty where the number of processes is a limit of the user."""
+    """The control group to enter; empty if the limit of the user bounds the processes."""
     parent: int
-    """Who started the jail: when it is gone, so is the program."""
+    """The pid of the host. The program ends when the host exits."""
     status: int
-    """The descriptor at which the jail says what came of it."""
+    """The descriptor for the status report."""
     limits: JailLimits = field(default_factory=JailLimits)
 
     def encode(self) -> bytes:
@@ -87,9 +85,9 @@ class JailOrder:
 
     @staticmethod
     def decode(text: bytes) -> "JailOrder":
-        """What `encode` wrote, by this same version: the jail is started by the host that it serves."""
-        told: dict[str, Any] = json.loads(text)
-        told["limits"] = JailLimits(**told["limits"])
+        """Decode what `encode` wrote. Host and jail always have the same version."""
+        fields: dict[str, Any] = json.loads(text)
+        fields["limits"] = JailLimits(**fields["limits"])
         for name in ("argv", "readable", "writable"):
-            told[name] = tuple(told[name])
-        return JailOrder(**told)
+            fields[name] = tuple(fields[name])
+        return JailOrder(**fields)

@@ -1,7 +1,7 @@
-"""Which system calls a confined program does not get, as a filter for the kernel, made by a pure function.
+"""The seccomp filter of a confined program, built by a pure function.
 
-What is refused answers with an error and kills nothing, so that programs find another way. Calls that are newer than
-this list do not exist for the program.
+A refused system call returns an error instead of killing the program, so that it can fall back. Calls that are newer
+than this list return ENOSYS.
 """
 
 import ctypes
@@ -12,13 +12,11 @@ from typing import Final
 
 from bollard.confine.kernel import MACHINE, number_of, prctl
 
-__all__ = ["REFUSED", "REFUSED_WITHOUT_NAMESPACES", "filter_of", "install", "jail_filter"]
-
 _ARCHITECTURE: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NEWEST: Final = 451
-"""The newest call that this list knows about."""
+"""The newest system call in this list."""
 _X32: Final = 0x40000000
-"""The other numbering of x86_64."""
+"""The x32 numbering of x86_64."""
 _NAMESPACE_FLAGS: Final = 0x7E020000
 _SOCKET_KINDS: Final = 0xF
 _STREAM: Final = 1
@@ -48,13 +46,13 @@ _FILTER_MODE: Final = 2
 _EPERM, _EACCES, _ENOSYS = errno.EPERM, errno.EACCES, errno.ENOSYS
 
 REFUSED: Final[Mapping[str, int]] = {
-    # the network, and sockets of other programs: a pair of sockets that are bound to each other is still to be had
+    # the network and sockets of other programs; a connected socket pair stays available
     "socket": _EACCES,
-    # ways around this filter, and around who may see what
+    # ways around this filter and around process isolation
     "io_uring_setup": _ENOSYS,
     "io_uring_enter": _ENOSYS,
     "io_uring_register": _ENOSYS,
-    "clone3": _ENOSYS,  # its flags cannot be looked at; libraries fall back to clone
+    "clone3": _ENOSYS,  # the filter cannot read its flags; libraries fall back to clone
     "unshare": _EPERM,
     "setns": _EPERM,
     "ptrace": _EPERM,
@@ -70,11 +68,11 @@ REFUSED: Final[Mapping[str, int]] = {
     "bpf": _EPERM,
     "perf_event_open": _EPERM,
     "fanotify_init": _EPERM,
-    # Landlock lets a folder be watched that it does not let be listed: names of other runs' files
+    # Landlock does not restrict watching a folder, which reveals the file names of other runs
     "inotify_init": _ENOSYS,
     "inotify_init1": _ENOSYS,
     "lookup_dcookie": _EPERM,
-    # memory and keys that no folder's limit counts and that outlive a program
+    # memory and keys that no folder limit counts and that outlive a program
     "memfd_create": _ENOSYS,
     "memfd_secret": _ENOSYS,
     "shmget": _EPERM,
@@ -96,7 +94,7 @@ REFUSED: Final[Mapping[str, int]] = {
     "fsconfig": _EPERM,
     "fsmount": _EPERM,
     "fspick": _EPERM,
-    # who is served first
+    # scheduling
     "setpriority": _EPERM,
     "ioprio_set": _EPERM,
     "sched_setaffinity": _EPERM,
@@ -133,75 +131,83 @@ REFUSED: Final[Mapping[str, int]] = {
 }
 
 REFUSED_WITHOUT_NAMESPACES: Final[Mapping[str, int]] = {
-    # Landlock says nothing about owners, modes, times and attributes of files that it hides
+    # Landlock does not protect the owners, modes, times and attributes of hidden files
     **dict.fromkeys(("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat"), _EPERM),
     **dict.fromkeys(("utime", "utimes", "utimensat", "futimesat"), _EPERM),
     **dict.fromkeys(("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"), _EPERM),
-    # nobody leaves the process group that is killed
+    # no process may leave the process group that is killed
     "setsid": _EPERM,
     "setpgid": _EPERM,
 }
 
 
 def jail_filter(*, namespaces: bool) -> bytes:
-    """The filter of a jail, with or without namespaces of its own."""
-    return filter_of(REFUSED if namespaces else {**REFUSED, **REFUSED_WITHOUT_NAMESPACES}, guard_arguments=True)
+    """Return the filter of a jail with or without namespaces."""
+    return build_filter(REFUSED if namespaces else {**REFUSED, **REFUSED_WITHOUT_NAMESPACES}, guard_arguments=True)
 
 
-def filter_of(refused: Mapping[str, int], *, guard_arguments: bool = False) -> bytes:
-    """A program for the kernel that answers these calls with these errors and lets others pass. Pure."""
+def build_filter(refused: Mapping[str, int], *, guard_arguments: bool = False) -> bytes:
+    """Build a filter that refuses these calls with these errors and allows all others. Pure."""
     lines = [
-        _line(_LOAD, _OFFSET_ARCHITECTURE),
-        _line(_EQUAL, _ARCHITECTURE[MACHINE], yes=1),
-        _line(_RETURN, _KILL),  # another architecture numbers its calls otherwise
-        _line(_LOAD, _OFFSET_NUMBER),
+        _instruction(_LOAD, _OFFSET_ARCHITECTURE),
+        _instruction(_EQUAL, _ARCHITECTURE[MACHINE], yes=1),
+        _instruction(_RETURN, _KILL),  # another architecture has other call numbers
+        _instruction(_LOAD, _OFFSET_NUMBER),
     ]
     if guard_arguments:
-        lines += [_line(_AT_LEAST, _X32, no=1), _line(_RETURN, _KILL)]
-        lines += [_line(_GREATER, _NEWEST, no=1), _line(_RETURN, _ERROR | _ENOSYS)]
+        lines += [_instruction(_AT_LEAST, _X32, no=1), _instruction(_RETURN, _KILL)]
+        lines += [_instruction(_GREATER, _NEWEST, no=1), _instruction(_RETURN, _ERROR | _ENOSYS)]
     for name, error in refused.items():
         number = number_of(name)
         if number is not None:
-            lines += [_line(_EQUAL, number, no=1), _line(_RETURN, _ERROR | error)]
+            lines += [_instruction(_EQUAL, number, no=1), _instruction(_RETURN, _ERROR | error)]
     if guard_arguments:
-        lines += _when("clone", 0, [_line(_ANY_BIT, _NAMESPACE_FLAGS, no=1), _line(_RETURN, _ERROR | _EPERM)])
-        lines += _when(
-            "ioctl",  # typing into somebody's terminal
-            1,
-            [_line(_EQUAL, _TIOCSTI, yes=1), _line(_EQUAL, _TIOCLINUX, no=1), _line(_RETURN, _ERROR | _EPERM)],
+        lines += _argument_rule(
+            "clone", 0, [_instruction(_ANY_BIT, _NAMESPACE_FLAGS, no=1), _instruction(_RETURN, _ERROR | _EPERM)]
         )
-        lines += _when(
-            "socketpair",  # an end of a pair of datagram sockets sends to whatever address it names
+        lines += _argument_rule(
+            "ioctl",  # would type into the terminal of another process
             1,
             [
-                _line(_AND, _SOCKET_KINDS),
-                _line(_EQUAL, _STREAM, yes=2),
-                _line(_EQUAL, _SEQPACKET, yes=1),
-                _line(_RETURN, _ERROR | _EACCES),
+                _instruction(_EQUAL, _TIOCSTI, yes=1),
+                _instruction(_EQUAL, _TIOCLINUX, no=1),
+                _instruction(_RETURN, _ERROR | _EPERM),
             ],
         )
-        lines += _when("prlimit64", 0, [_line(_EQUAL, 0, yes=1), _line(_RETURN, _ERROR | _EPERM)])
-    lines.append(_line(_RETURN, _ALLOW))
+        lines += _argument_rule(
+            "socketpair",  # a datagram socket can send to any address
+            1,
+            [
+                _instruction(_AND, _SOCKET_KINDS),
+                _instruction(_EQUAL, _STREAM, yes=2),
+                _instruction(_EQUAL, _SEQPACKET, yes=1),
+                _instruction(_RETURN, _ERROR | _EACCES),
+            ],
+        )
+        lines += _argument_rule(
+            "prlimit64", 0, [_instruction(_EQUAL, 0, yes=1), _instruction(_RETURN, _ERROR | _EPERM)]
+        )
+    lines.append(_instruction(_RETURN, _ALLOW))
     return b"".join(lines)
 
 
 def install(program: bytes) -> None:
-    """Put this filter around the process for good, and around whatever it starts."""
+    """Apply the filter to this process and its children for good."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    kept = ctypes.create_string_buffer(program, len(program))
-    told = struct.pack("@HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
-    header = ctypes.create_string_buffer(told, len(told))
+    buffer = ctypes.create_string_buffer(program, len(program))
+    fields = struct.pack("@HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
+    header = ctypes.create_string_buffer(fields, len(fields))
     prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.addressof(header))
 
 
-def _when(name: str, argument: int, rule: list[bytes]) -> list[bytes]:
-    """A rule about the low half of one argument of one call. After it the call is let through."""
+def _argument_rule(name: str, argument: int, rule: list[bytes]) -> list[bytes]:
+    """Return a rule on the low half of one argument of a call. The call is allowed after it."""
     number = number_of(name)
     if number is None:
-        return []  # what the machine has not, nobody calls
-    body = [_line(_LOAD, _OFFSET_ARGUMENTS + 8 * argument), *rule, _line(_RETURN, _ALLOW)]
-    return [_line(_EQUAL, number, no=len(body)), *body]
+        return []  # this machine does not have the call
+    body = [_instruction(_LOAD, _OFFSET_ARGUMENTS + 8 * argument), *rule, _instruction(_RETURN, _ALLOW)]
+    return [_instruction(_EQUAL, number, no=len(body)), *body]
 
 
-def _line(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+def _instruction(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
     return struct.pack("<HBBI", code, yes, no, value)

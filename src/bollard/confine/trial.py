@@ -1,6 +1,6 @@
-"""What this machine's kernel does when it is asked to confine: `python -m bollard.confine.trial`, a process of its own.
+"""Tries the kernel's confinement in a separate process: `python -m bollard.confine.trial`.
 
-Each thing is tried in a child, which ends with 0 when the wall stood and something behind it could not be reached.
+Each mechanism is tried in a child. The child exits with 0 if the confinement held and access outside was refused.
 """
 
 import json
@@ -10,35 +10,32 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from bollard.confine.cgroup import make_group, pids_place, remove_group
-from bollard.confine.kernel import openat2
+from bollard.confine.cgroup import find_pids_group, make_group, remove_group
+from bollard.confine.kernel import enter_namespaces, openat2
 from bollard.confine.landlock import landlock_version, restrict
-from bollard.confine.namespaces import enter
 from bollard.confine.seccomp import install, jail_filter
-
-__all__ = ["main"]
 
 
 def main() -> None:
-    """Says what held, as one JSON object."""
+    """Print the results as one JSON object."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
-            "landlock": landlock_version() if _held(lambda: _landlock(folder)) else 0,
-            "seccomp": _held(_seccomp),
-            "namespaces": _held(lambda: _namespaces(folder)),
-            "openat2": _held(_openat2),
+            "landlock": landlock_version() if _holds(lambda: _landlock(folder)) else 0,
+            "seccomp": _holds(_seccomp),
+            "namespaces": _holds(lambda: _namespaces(folder)),
+            "openat2": _holds(_openat2),
             "processes": _processes(),
         }
     sys.stdout.write(json.dumps(found))
 
 
-def _held(attempt: Callable[[], bool]) -> bool:
+def _holds(attempt: Callable[[], bool]) -> bool:
     child = os.fork()
     if child == 0:
         held = False
         try:
             held = attempt()
-        except BaseException:  # noqa: BLE001 - whatever goes wrong, the wall did not stand
+        except BaseException:  # noqa: BLE001 - any error means that the confinement did not hold
             held = False
         finally:
             os._exit(0 if held else 1)
@@ -50,33 +47,33 @@ def _landlock(folder: str) -> bool:
     restrict(readable=(), writable=(folder,), devices=())
     with open(os.path.join(folder, "inside"), "w", encoding="utf-8") as file:
         file.write("reached")
-    return _refused(lambda: os.listdir("/"))
+    return _is_refused(lambda: os.listdir("/"))
 
 
 def _seccomp() -> bool:
     install(jail_filter(namespaces=True))
-    return _refused(lambda: socket.socket(socket.AF_INET))
+    return _is_refused(lambda: socket.socket(socket.AF_INET))
 
 
 def _namespaces(folder: str) -> bool:
-    enter((folder,))
-    first = os.fork()  # a namespace of processes begins with the next child
+    enter_namespaces((folder,))
+    first = os.fork()  # a process namespace starts with the next child
     if first == 0:
         os._exit(0 if os.getpid() == 1 else 1)
     _, status = os.waitpid(first, 0)
     with open(os.path.join(folder, "beneath"), "w", encoding="utf-8") as file:
         file.write("reached")
-    return status == 0 and _refused(lambda: os.utime("/"))
+    return status == 0 and _is_refused(lambda: os.utime("/"))
 
 
 def _openat2() -> bool:
     root = os.open("/", os.O_PATH | os.O_DIRECTORY)
     os.close(openat2(root, b"proc", os.O_PATH))
-    return _refused(lambda: os.close(openat2(root, b"proc/self", os.O_PATH)))
+    return _is_refused(lambda: os.close(openat2(root, b"proc/self", os.O_PATH)))
 
 
 def _processes() -> str:
-    place = pids_place()
+    place = find_pids_group()
     if place is not None:
         try:
             group = make_group(place, 16)
@@ -88,7 +85,7 @@ def _processes() -> str:
     return "user" if os.geteuid() != 0 else "none"
 
 
-def _refused(attempt: Callable[[], object]) -> bool:
+def _is_refused(attempt: Callable[[], object]) -> bool:
     try:
         attempt()
     except OSError:

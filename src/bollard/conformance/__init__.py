@@ -1,13 +1,12 @@
-"""The worker kit: judges any executable that serves the scripted plugin, in any language.
+"""The worker kit: tests any executable that serves the scripted plugin, in any language.
 
-docs/reference/conformance.md says what that plugin does.
-Stands on `bollard.protocol` and `bollard.wire` alone, so that it shares no code with the workers it judges.
+docs/reference/conformance.md describes that plugin. The kit depends on `bollard.protocol` and `bollard.wire` only, so
+that it shares no code with the workers it tests.
 """
 
 from bollard.conformance.errors import CaseFailed, KitError, NothingSelected, WorkerDidNotStart, WorkerGone
-from bollard.conformance.kit import CASES, run_kit
+from bollard.conformance.kit import CASES, CaseResult, KitReport, run_kit
 from bollard.conformance.registry import Case
-from bollard.conformance.report import CaseResult, KitReport
 
 __all__ = [
     "CASES",

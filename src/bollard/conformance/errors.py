@@ -1,13 +1,11 @@
-"""Everything the kit raises on purpose.
+"""The errors of the kit, as one tree.
 
 KitError
-├── WorkerDidNotStart    the command gave no worker that could be tested; nothing was judged
-├── NothingSelected      the selection fits no case
-└── CaseFailed           the worker did something else than it must
-    └── WorkerGone       it ended, or closed its channel, while something was expected of it
+├── WorkerDidNotStart    the command did not start a testable worker; no case ran
+├── NothingSelected      the selection matches no case
+└── CaseFailed           the worker violated a requirement
+    └── WorkerGone       the worker exited or closed its connection during a case
 """
-
-__all__ = ["CaseFailed", "KitError", "NothingSelected", "WorkerDidNotStart", "WorkerGone"]
 
 
 class KitError(Exception):
@@ -15,7 +13,7 @@ class KitError(Exception):
 
 
 class WorkerDidNotStart(KitError):
-    """The command gave no worker that could be tested."""
+    """The command did not start a testable worker."""
 
     def __init__(self, command: str, problem: str, output: str) -> None:
         said = f"\nit wrote: {output}" if output else ""
@@ -26,7 +24,7 @@ class WorkerDidNotStart(KitError):
 
 
 class NothingSelected(KitError):
-    """The selection fits no case."""
+    """The selection matches no case."""
 
     def __init__(self, select: str) -> None:
         super().__init__(f"no case has {select!r} in its name or requirements")
@@ -34,7 +32,7 @@ class NothingSelected(KitError):
 
 
 class CaseFailed(KitError):
-    """What was expected, and what came instead."""
+    """A case failed. Carries the expectation and what happened instead."""
 
     def __init__(self, expected: str, came: str) -> None:
         super().__init__(f"expected {expected}; {came}")
@@ -43,4 +41,4 @@ class CaseFailed(KitError):
 
 
 class WorkerGone(CaseFailed):
-    """The worker ended, or closed its channel, while something was expected of it."""
+    """The worker exited or closed its connection during a case."""

@@ -1,6 +1,6 @@
-"""What every frame of a worker must be, whatever the case: envelope, shape, number, window, a run that is alive.
+"""Checks every frame of a worker in every case: envelope, shape, sequence number, window and active run.
 
-Keeps the books of one channel and collects violations as sentences. Sends nothing and waits for nothing.
+Records the runs, calls and logs of one connection, and collects violations as sentences. Sends nothing.
 """
 
 from dataclasses import dataclass, field
@@ -20,14 +20,12 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.wire.envelope import Answer, Call, CallId, Envelope, Failure
+from bollard.wire.envelope import CallId, Envelope, ErrorResponse, Request, Response
 from bollard.wire.strict_json import encode
-
-__all__ = ["CallSeen", "Judge", "RunBook"]
 
 
 @dataclass(kw_only=True, slots=True)
-class CallSeen:
+class ObservedCall:
     """A call or stream that the worker opened."""
 
     id: CallId
@@ -43,8 +41,8 @@ class CallSeen:
 
 
 @dataclass(kw_only=True, slots=True)
-class RunBook:
-    """What came of one run."""
+class ObservedRun:
+    """The results and the response of one run."""
 
     run_id: str
     results: list[JsonObject] = field(default_factory=list[JsonObject])
@@ -52,9 +50,9 @@ class RunBook:
     committed: int = 0
     cancelled: bool = False
     credit_at_once: bool = False
-    """Whether the kit commits every result as it comes."""
+    """Whether the kit credits every result on arrival."""
     start_id: CallId | None = None
-    answer: Answer | Failure | None = None
+    answer: Response | ErrorResponse | None = None
 
     @property
     def terminal(self) -> JsonObject | None:
@@ -67,32 +65,32 @@ class RunBook:
 
 
 class Judge:
-    """The books of one channel."""
+    """The frames and violations of one connection."""
 
     def __init__(self, *, window_results: int, window_bytes: int) -> None:
         self.window_results = window_results
         self.window_bytes = window_bytes
-        self.runs: dict[str, RunBook] = {}
-        self.calls: list[CallSeen] = []
+        self.runs: dict[str, ObservedRun] = {}
+        self.calls: list[ObservedCall] = []
         self.logs: list[JsonObject] = []
         self.violations: list[str] = []
 
     def take(self, envelope: Envelope) -> None:
-        """Judge one frame that is no answer to a request of the kit."""
-        if isinstance(envelope, Answer | Failure):
+        """Check one request or notification of the worker."""
+        if isinstance(envelope, Response | ErrorResponse):
             return
         method = METHODS.get(envelope.method)
         if method is None or method.sent_by != "worker":
             self.violations.append(f"the worker sent {envelope.method}, which is no method of a worker")
             return
-        if isinstance(envelope, Call) != (method.result is not None):
+        if isinstance(envelope, Request) != (method.result is not None):
             kind = "a notification" if method.result is None else "a request"
             self.violations.append(f"{envelope.method} must be {kind}")
             return
-        shape = self._shaped(envelope.method, method.params, envelope.params)
+        shape = self._validate(envelope.method, method.params, envelope.params)
         if shape is None:
             return
-        if isinstance(envelope, Call):
+        if isinstance(envelope, Request):
             self._opened(envelope)
         elif envelope.method == "run/result":
             self._result(envelope.params)
@@ -103,12 +101,12 @@ class Judge:
         else:
             self.logs.append(envelope.params)
 
-    def answered(self, run: RunBook, answer: Answer | Failure) -> None:
-        """`run/start` was answered."""
+    def answered(self, run: ObservedRun, answer: Response | ErrorResponse) -> None:
+        """Check the response to `run/start`."""
         run.answer = answer
-        if isinstance(answer, Failure):
+        if isinstance(answer, ErrorResponse):
             return
-        started = self._shaped("the answer to run/start", RunStarted, answer.result)
+        started = self._validate("the answer to run/start", RunStarted, answer.result)
         if isinstance(started, RunStarted) and started.last_sequence != len(run.results):
             self.violations.append(
                 f"run/start was answered with last_sequence {started.last_sequence} after {len(run.results)} results"
@@ -116,12 +114,12 @@ class Judge:
         if run.terminal is None and not run.cancelled:
             self.violations.append("run/start was answered before a terminal result")
 
-    def is_open(self, call: CallSeen) -> bool:
-        """Whether somebody still waits for its answer."""
+    def is_open(self, call: ObservedCall) -> bool:
+        """Return whether the worker still waits for the answer."""
         run = self.runs.get(call.run_id)
         return not call.answered and not call.given_up and run is not None and not run.over
 
-    def _shaped(self, what: str, shape: type[Shape], value: JsonValue) -> Shape | None:
+    def _validate(self, what: str, shape: type[Shape], value: JsonValue) -> Shape | None:
         try:
             return shape.from_wire(value)
         except ValidationError as error:
@@ -140,7 +138,7 @@ class Judge:
         if params["sequence"] != len(run.results) + 1:
             self.violations.append(f"result {len(run.results) + 1} of its run is numbered {params['sequence']}")
         if kind in RESULT_PAYLOADS:
-            self._shaped(f"the data of a {kind}", RESULT_PAYLOADS[kind], params["data"])
+            self._validate(f"the data of a {kind}", RESULT_PAYLOADS[kind], params["data"])
         size = len(encode(params))
         if size > limits.RESULT_BYTES:
             self.violations.append(f"a {kind} has {size} bytes, the limit is {limits.RESULT_BYTES}")
@@ -149,14 +147,14 @@ class Judge:
         if kind not in TERMINAL_TYPES:
             self._window(run)
 
-    def _window(self, run: RunBook) -> None:
+    def _window(self, run: ObservedRun) -> None:
         under_way = run.sizes[run.committed :]
         if len(under_way) > self.window_results:
             self.violations.append(f"{len(under_way)} results are uncommitted, the window is {self.window_results}")
         if sum(under_way) > self.window_bytes:
             self.violations.append(f"{sum(under_way)} bytes are uncommitted, the window is {self.window_bytes}")
 
-    def _opened(self, call: Call) -> None:
+    def _opened(self, call: Request) -> None:
         run_id = str(call.params["run_id"])
         run = self.runs.get(run_id)
         if run is None or run.over:
@@ -166,7 +164,7 @@ class Judge:
         stream_id = call.params.get("stream_id")
         inner = call.params.get("params", {})
         self.calls.append(
-            CallSeen(
+            ObservedCall(
                 id=call.id,
                 method=call.method,
                 run_id=run_id,

@@ -1,49 +1,57 @@
-"""Runs the cases against a command and reports. What the cases are is in the `cases_*` modules."""
+"""Runs the cases of `cases/` against a command and reports the results."""
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
-from bollard.conformance import (
-    cases_calls,
-    cases_cancel,
-    cases_credit,
-    cases_frames,
-    cases_isolation,
-    cases_lifecycle,
-    cases_logs,
-    cases_results,
-    cases_runs,
-    cases_streams,
-    cases_tools,
-)
+from bollard.conformance.cases import calls, cancellation, credit, frames, lifecycle, logs, results, runs, tools
 from bollard.conformance.errors import CaseFailed, NothingSelected, WorkerDidNotStart
-from bollard.conformance.launch import open_session
-from bollard.conformance.limits import CASE_S, WORKERS_AT_ONCE
+from bollard.conformance.limits import CASE_S, CONCURRENT_WORKERS
 from bollard.conformance.registry import Case, Launcher
-from bollard.conformance.report import CaseResult, KitReport
-from bollard.conformance.session import Session
+from bollard.conformance.session import Session, open_session
 from bollard.protocol import ChannelLimits, JsonObject
 
-__all__ = ["CASES", "run_kit"]
+# What the kit hands back: one value for each case, one for the whole.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseResult:
+    """The result of one case."""
+
+    name: str
+    sentence: str
+    """The requirement in words."""
+    requirements: tuple[str, ...]
+    passed: bool
+    detail: str
+    """Empty if the case passed; otherwise the expectation and what happened."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KitReport:
+    """The results of all cases, in the kit's order."""
+
+    worker: str
+    """The name of the worker, from its introduction."""
+    cases: tuple[CaseResult, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return all(case.passed for case in self.cases)
+
+    @property
+    def failures(self) -> tuple[CaseResult, ...]:
+        return tuple(case for case in self.cases if not case.passed)
+
 
 CASES: Final[tuple[Case, ...]] = tuple(
     case
-    for module in (
-        cases_lifecycle,
-        cases_runs,
-        cases_results,
-        cases_credit,
-        cases_cancel,
-        cases_calls,
-        cases_streams,
-        cases_tools,
-        cases_logs,
-        cases_isolation,
-        cases_frames,
-    )
+    for module in (lifecycle, runs, results, credit, cancellation, calls, tools, logs, frames)
     for case in module.CASES.all
 )
 
@@ -51,9 +59,9 @@ Report = Callable[[CaseResult], None]
 
 
 async def run_kit(command: Sequence[str], *, select: str | None = None, report: Report) -> KitReport:
-    """Judge the worker that `command` starts. `select` keeps the cases with it in their name or requirement ids.
+    """Test the worker that `command` starts. `select` limits the cases to those with it in their name or requirements.
 
-    Raises `WorkerDidNotStart` when there is nothing to judge, `NothingSelected` when no case fits.
+    Raises `WorkerDidNotStart`, or `NothingSelected` if no case matches.
     """
     chosen = [case for case in CASES if select is None or select in case.name or select in case.requirements]
     if not chosen:
@@ -67,20 +75,20 @@ async def run_kit(command: Sequence[str], *, select: str | None = None, report: 
         done[result.name] = result
         report(result)
 
-    gate = asyncio.Semaphore(WORKERS_AT_ONCE)
+    gate = asyncio.Semaphore(CONCURRENT_WORKERS)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_run_shared([case for case in chosen if case.shared], command, finished))
         for case in chosen:
             if not case.shared:
                 tasks.create_task(_run_own(case, command, gate, finished))
     return KitReport(
-        worker=_named(introduction),
+        worker=_describe_worker(introduction),
         cases=tuple(done[case.name] for case in chosen),
         seconds=time.monotonic() - began,
     )
 
 
-def _named(introduction: JsonObject) -> str:
+def _describe_worker(introduction: JsonObject) -> str:
     worker = introduction.get("worker")
     if not isinstance(worker, dict):
         return "a worker that does not say who it is"
@@ -100,11 +108,11 @@ async def _run_own(case: Case, command: Sequence[str], gate: asyncio.Semaphore, 
             session.raise_violations()
 
     async with gate:
-        finished(await _judged(case, launch))
+        finished(await _run_case(case, launch))
 
 
 async def _run_shared(cases: Sequence[Case], command: Sequence[str], finished: Report) -> None:
-    """One after the other on one worker; a new one is started when a case has ruined it."""
+    """Run cases one after the other on one worker. A failed case gets the next one a new worker."""
     async with AsyncExitStack() as stack:
         shared: Session | None = None
 
@@ -115,7 +123,7 @@ async def _run_shared(cases: Sequence[Case], command: Sequence[str], finished: R
             initialize: bool = True,
             inherited: Mapping[str, str] | None = None,
         ) -> AsyncGenerator[Session]:
-            del limits, initialize, inherited  # a shared worker is as it is
+            del limits, initialize, inherited  # a shared worker has fixed settings
             nonlocal shared
             if shared is None or shared.closed is not None:
                 shared = await stack.enter_async_context(open_session(command))
@@ -124,14 +132,14 @@ async def _run_shared(cases: Sequence[Case], command: Sequence[str], finished: R
             shared.raise_violations()
 
         for case in cases:
-            result = await _judged(case, launch)
+            result = await _run_case(case, launch)
             if not result.passed and shared is not None:
                 await shared.process.kill()
                 shared = None
             finished(result)
 
 
-async def _judged(case: Case, launch: Launcher) -> CaseResult:
+async def _run_case(case: Case, launch: Launcher) -> CaseResult:
     began = time.monotonic()
     detail = ""
     try:
@@ -142,7 +150,7 @@ async def _judged(case: Case, launch: Launcher) -> CaseResult:
     except TimeoutError:
         detail = f"expected the case to end within {CASE_S:g} s; it did not"
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        # The worker's frames are not what the case read them for.
+        # A frame of the worker does not have the shape that the case reads.
         detail = f"expected answers of the shape that the case needs; {type(error).__name__}: {error}"
     return CaseResult(
         name=case.name,

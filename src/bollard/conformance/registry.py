@@ -1,4 +1,4 @@
-"""The list of cases: what a case is and how a function becomes one."""
+"""The registry of cases, and the decorators that add a function to it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -8,11 +8,9 @@ from typing import Protocol
 from bollard.conformance.session import Session
 from bollard.protocol import ChannelLimits
 
-__all__ = ["Case", "Cases", "Launcher"]
-
 
 class Launcher(Protocol):
-    """Where a case gets its worker from."""
+    """Starts a worker for a case."""
 
     def __call__(
         self,
@@ -21,19 +19,19 @@ class Launcher(Protocol):
         initialize: bool = True,
         inherited: Mapping[str, str] | None = None,
     ) -> AbstractAsyncContextManager[Session]:
-        """A worker for the time of the block."""
+        """Return a worker for the duration of the block."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """One thing a worker must do."""
+    """One requirement of a worker and its test."""
 
     name: str
     sentence: str
     requirements: tuple[str, ...]
     shared: bool
-    """Whether it may use a worker that other cases used before."""
+    """Whether the case may share its worker with other cases."""
     body: Callable[[Launcher], Awaitable[None]]
 
 
@@ -48,15 +46,15 @@ class Cases:
         self.all: list[Case] = []
 
     def shared(self, sentence: str, *requirements: str) -> Callable[[SessionBody], SessionBody]:
-        """A case that leaves its worker as it found it."""
+        """Register a case that leaves its worker intact."""
         return self._on_session(sentence, requirements, shared=True)
 
     def own(self, sentence: str, *requirements: str) -> Callable[[SessionBody], SessionBody]:
-        """A case that needs a fresh worker, and may ruin it."""
+        """Register a case that needs a new worker and may break it."""
         return self._on_session(sentence, requirements, shared=False)
 
     def launching(self, sentence: str, *requirements: str) -> Callable[[LauncherBody], LauncherBody]:
-        """A case that starts its workers itself."""
+        """Register a case that starts its workers itself."""
 
         def register(body: LauncherBody) -> LauncherBody:
             self._add(body.__name__, sentence, requirements, False, body)

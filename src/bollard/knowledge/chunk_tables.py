@@ -9,7 +9,7 @@ import msgspec
 
 from bollard.knowledge.chunking import Piece
 from bollard.knowledge.database import Database, Row
-from bollard.knowledge.vector_tables import VectorTables
+from bollard.knowledge.vectors import VectorTables
 from bollard.segments import segment
 
 __all__ = ["ChunkTables", "index_text"]

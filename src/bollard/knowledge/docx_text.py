@@ -9,7 +9,6 @@ from typing import Final
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from bollard.knowledge.errors import Unreadable
-from bollard.knowledge.extracted import Extracted
 from bollard.knowledge.limits import (
     DOCX_RATIO,
     DOCX_RATIO_FREE_BYTES,
@@ -18,6 +17,7 @@ from bollard.knowledge.limits import (
     ZIP_DIRECTORY_BYTES,
     ZIP_MEMBERS,
 )
+from bollard.knowledge.plain_text import Extracted
 from bollard.protocol.limits import KIB
 
 __all__ = ["docx_text"]

@@ -12,20 +12,59 @@ import resource
 import signal
 import struct
 import sys
+from io import BytesIO
 from typing import BinaryIO, Final
 
 import msgspec
+from pypdf import PdfReader
+from pypdf.errors import DependencyError, PyPdfError
 
 from bollard.confine.landlock import restrict
 from bollard.confine.seccomp import install, jail_filter
 from bollard.knowledge.docx_text import docx_text
 from bollard.knowledge.errors import Unreadable
-from bollard.knowledge.extracted import Extracted, Order, Problem
 from bollard.knowledge.html_text import html_text
-from bollard.knowledge.limits import CHILD_FILES, CHILD_MEMORY_BYTES, PROBLEM_CHARACTERS
-from bollard.knowledge.pdf_text import pdf_text
+from bollard.knowledge.limits import CHILD_FILES, CHILD_MEMORY_BYTES, EXTRACTED_CHARACTERS, PAGES, PROBLEM_CHARACTERS
+from bollard.knowledge.plain_text import Extracted, Order, Problem
 
-__all__ = ["confine", "main"]
+__all__ = ["confine", "main", "pdf_text"]
+
+
+# PDF as text, page by page. Runs in the process that reads documents: what a file makes a library do ends there.
+
+
+_BREAK = "\n\n"
+
+
+def pdf_text(content: bytes) -> Extracted:
+    """Raises `Unreadable`, and whatever a broken file makes the library raise."""
+    try:
+        reader = PdfReader(BytesIO(content), strict=False)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise Unreadable("it is encrypted", hint="give it without a password")
+        count = len(reader.pages)
+    except DependencyError as error:
+        raise Unreadable("it is encrypted", hint="give it without a password") from error
+    except PyPdfError as error:
+        raise Unreadable(f"it is no PDF that can be read: {error}", hint="save it anew") from error
+    if count > PAGES:
+        raise Unreadable(f"it has {count} pages; {PAGES} are the most", hint="cut it into several")
+    parts: list[str] = []
+    pages: list[tuple[int, int]] = []
+    size = 0
+    for number, page in enumerate(reader.pages, start=1):
+        text = page.extract_text().replace("\0", "").strip()
+        if not text:
+            continue
+        pages.append((size, number))
+        parts.append(text)
+        size += len(text) + len(_BREAK)
+        if size > EXTRACTED_CHARACTERS:
+            raise Unreadable(f"it has more than {EXTRACTED_CHARACTERS} characters", hint="cut it into several")
+    if not parts:
+        raise Unreadable("there is no text in it, only pictures", hint="give it with the text recognised")
+    return Extracted(text=_BREAK.join(parts), structured=False, pages=tuple(pages))
+
 
 _LENGTH: Final = struct.Struct(">I")
 _PR_SET_PDEATHSIG: Final = 1

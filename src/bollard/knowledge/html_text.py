@@ -8,9 +8,8 @@ from html.parser import HTMLParser
 from typing import Final
 
 from bollard.knowledge.errors import Unreadable
-from bollard.knowledge.extracted import Extracted
 from bollard.knowledge.limits import EXTRACTED_CHARACTERS
-from bollard.knowledge.plain_text import decoded
+from bollard.knowledge.plain_text import Extracted, decoded
 
 __all__ = ["html_text"]
 

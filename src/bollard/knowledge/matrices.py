@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from bollard.knowledge.embedding import DIMENSIONS, Vectors, dequantised
 from bollard.knowledge.limits import MATRIX_BYTES
-from bollard.knowledge.vector_batches import VectorBatches, VectorRow
-from bollard.knowledge.vector_tables import Near
+from bollard.knowledge.vectors import Near, VectorBatches, VectorRow
 
 __all__ = ["Matrices"]
 

@@ -21,8 +21,7 @@ from bollard.knowledge.library import INDEX_ANEW
 from bollard.knowledge.limits import MOVE_BATCHES
 from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.postgres import PostgresKnowledge, translated, vector_table
-from bollard.knowledge.vector_batches import VectorBatches
-from bollard.knowledge.vector_tables import Near, VectorTables
+from bollard.knowledge.vectors import Near, VectorBatches, VectorTables
 
 __all__ = ["ServerVectors", "merged", "open_vectors"]
 

@@ -4,12 +4,40 @@ mark are mostly written in."""
 import codecs
 from typing import Final
 
+import msgspec
+
 from bollard.knowledge.errors import Unreadable
-from bollard.knowledge.extracted import Extracted
 from bollard.knowledge.limits import EXTRACTED_CHARACTERS
 from bollard.segments import cjk_characters
 
-__all__ = ["decoded", "plain_text"]
+__all__ = ["Extracted", "Order", "Problem", "decoded", "plain_text"]
+
+
+# The text of a document, and what is known of its shape: the same for every format. Values only.
+
+
+class Extracted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Text, with headings, tables and code written the way Markdown does where `structured`."""
+
+    text: str
+    structured: bool
+    pages: tuple[tuple[int, int], ...] = ()
+    """Where each page begins in the text, and its number."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process that reads documents is asked."""
+
+    kind: str
+    content: bytes
+    charset: str = ""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Why there is no text."""
+
+    message: str
+
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -12,10 +12,9 @@ from typing import Final, LiteralString, cast
 
 import psycopg
 
-from bollard.knowledge.database import Row, Values
+from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values
 from bollard.knowledge.errors import OutOfService, WriterLost
 from bollard.knowledge.limits import CONNECT_WAIT_S, LOCK_WAIT_S, MATCHES
-from bollard.knowledge.schema import CHUNK_COLUMNS, SCHEMA, TABLES
 from bollard.segments import is_prefix
 
 __all__ = ["PostgresKnowledge", "translated", "vector_table"]

@@ -6,7 +6,7 @@ and say nothing. By meaning, every chunk of a base is compared.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -14,14 +14,51 @@ from bollard.knowledge.chunk_tables import ChunkTables
 from bollard.knowledge.database import Database, Row
 from bollard.knowledge.embedding import Embedder
 from bollard.knowledge.errors import Unusable
-from bollard.knowledge.filters import matches
-from bollard.knowledge.fusion import fused
 from bollard.knowledge.library import Base, Library
 from bollard.knowledge.limits import CANDIDATES, FREQUENCIES, MATCHES
 from bollard.segments import terms
 from bollard.wire.knowledge_frames import TOP_K, Chunk
 
-__all__ = ["Retrieval", "chosen_terms"]
+__all__ = ["Retrieval", "chosen_terms", "fused", "matches"]
+
+
+# Which documents a question is narrowed to, by what they were given with. Pure.
+
+
+def matches(metadata: Mapping[str, Any], filters: Mapping[str, Any]) -> bool:
+    """Whether each key has the value that is asked for, or one of a list of them. A list in the metadata has any of its
+    values. What is not there matches nothing."""
+    return all(key in metadata and _agrees(metadata[key], wanted) for key, wanted in filters.items())
+
+
+def _agrees(value: Any, wanted: Any) -> bool:
+    allowed = cast("list[Any]", wanted) if isinstance(wanted, list) else [wanted]
+    held = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return any(_same(each, other) for each in held for other in allowed)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """`1` is not `True` here, whatever Python says."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+# Puts several orders of the same things into one: reciprocal rank fusion. Pure.
+
+
+_DAMPING: Final = 60
+"""How little the first places differ: the usual number."""
+
+
+def fused(orders: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
+    """Best first, with a score: 1 for what is first everywhere, and near 0 for what is last in one order only."""
+    scores: dict[int, float] = {}
+    for order in orders:
+        for place, number in enumerate(order):
+            scores[number] = scores.get(number, 0.0) + 1.0 / (_DAMPING + 1 + place)
+    best = len(orders) / (_DAMPING + 1)
+    ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return [(number, score / best) for number, score in ranked]
+
 
 _WORTH_KEEPING = 512
 """Chunks with a word from which on counting them takes time. Of fewer, one more may matter: they are counted anew."""

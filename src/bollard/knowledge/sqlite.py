@@ -16,10 +16,9 @@ from typing import Final
 
 import msgspec
 
-from bollard.knowledge.database import Row, Values
+from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values
 from bollard.knowledge.errors import OutOfService
 from bollard.knowledge.limits import LOCK_WAIT_S, PURGE_PAGES
-from bollard.knowledge.schema import CHUNK_COLUMNS, SCHEMA, TABLES
 from bollard.segments import is_prefix
 
 __all__ = ["SqliteKnowledge"]
@@ -52,12 +51,19 @@ class SqliteKnowledge:
 
     def open(self) -> None:
         self._alone = _locked(self._lock_path)
+        self._close_to_others()
         with _translated():
             self._writer = self._connect()
             self._check_version()
             for statement in TABLES:
                 self._writer.execute(statement.format(bytes="BLOB", key="INTEGER PRIMARY KEY", words=""))
             self._writer.execute("INSERT OR IGNORE INTO knowledge_meta VALUES ('schema', ?)", (str(SCHEMA),))
+
+    def _close_to_others(self) -> None:
+        """The file holds what documents say: the owner's alone. SQLite gives its companions the mode of the file."""
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        for path in (self._path, *self._path.parent.glob(f"{self._path.name}-*")):
+            path.chmod(0o600)
 
     def close(self) -> None:
         with self._lock, self._listing:

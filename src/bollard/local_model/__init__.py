@@ -1,2 +1,1 @@
-"""A real model in a process of its own: small, local, behind OpenAI's chat format. Not part of the host, which reaches
-it over loopback like any other provider."""
+"""A small local model in a separate process, behind OpenAI's chat format. The host uses it like any other provider."""

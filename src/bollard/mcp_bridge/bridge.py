@@ -1,12 +1,14 @@
 """All connections of this process, and the frames between them and the host."""
 
 import asyncio
+import socket
 from typing import Final
 
 import msgspec
 
+from bollard.helper.process import FrameLink, LinkLimits
 from bollard.mcp_bridge.link import Link
-from bollard.mcp_bridge.login_flow import LoginFlow
+from bollard.mcp_bridge.login import LoginFlow
 from bollard.wire.bridge_frames import (
     BRIDGE_FRAME_BYTES,
     BeginLogin,
@@ -27,8 +29,7 @@ from bollard.wire.bridge_frames import (
     encode_frame,
     to_bridge,
 )
-from bollard.wire.errors import FrameError
-from bollard.wire.transport import Transport
+from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_STALL_S
 
 __all__ = ["Bridge"]
 
@@ -36,36 +37,35 @@ _TOO_LARGE: Final = "the answer of the server is too large"
 
 
 class Bridge:
-    """One per process; the receiver of the channel."""
+    """Obeys the host. One per process."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, channel: socket.socket) -> None:
+        self._host = FrameLink(
+            channel,
+            decode=to_bridge,
+            heard=self._obey,
+            lost=self.end,
+            limits=LinkLimits(
+                frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
+            ),
+        )
         self._links: dict[int, tuple[Link, asyncio.Task[None]]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._logins: dict[int, tuple[LoginFlow, asyncio.Task[None]]] = {}
         self._sending = asyncio.Lock()
         self._ended = asyncio.Event()
 
+    def end(self) -> None:
+        """Let `serve` end."""
+        self._ended.set()
+
     async def serve(self) -> None:
         """Until the host is gone. Every server is ended before this returns."""
-        self._transport.start(self)
         await self._ended.wait()
         tasks = [task for _, task in (*self._links.values(), *self._logins.values())]
         for task in (*self._calls.values(), *tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    # --- what the channel calls ---
-
-    def frames_received(self, frames: list[bytes | FrameError]) -> None:
-        for frame in frames:
-            if isinstance(frame, FrameError):  # half a frame: the host died while it wrote
-                continue
-            self._obey(to_bridge(frame))
-
-    def connection_lost(self, reason: str) -> None:
-        del reason  # whatever it was, there is nobody to work for
-        self._ended.set()
 
     # --- what is done ---
 
@@ -112,20 +112,14 @@ class Bridge:
         if found is None:
             self._tell(Undone(call=order.call, problem="the server is not connected", sent=False))
             return
-        answer: Returned | Undone
-        try:
-            answer = await found[0].call(order)
-        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: a call is always answered
-            answer = Undone(call=order.call, problem=f"{type(error).__name__}: {error}"[:1000], sent=True)
-        frame = _written(answer)
+        frame = _written(await found[0].call(order))
         async with self._sending:  # one large answer after the other: the channel has a limit on what waits in it
-            await self._transport.drain()
-            self._transport.send(frame)
-            self._transport.flush()
+            await self._host.drain()
+            self._host.send(frame)
 
     def _tell(self, message: ToHost) -> None:
         if not self._ended.is_set():
-            self._transport.send(encode_frame(message))
+            self._host.send(encode_frame(message))
 
 
 def _written(answer: Returned | Undone) -> bytes:

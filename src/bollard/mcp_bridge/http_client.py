@@ -1,16 +1,52 @@
 """The HTTP client for MCP servers: only the address that was configured and what a login needs, no proxy of the
 environment, and a limit on what comes back."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, cast
 
 import httpx2
 
 from bollard.mcp_bridge.limits import LOGIN_ANSWER_BYTES, LOGIN_REQUEST_S
-from bollard.wire.bridge_addresses import named_address_problem
+from bollard.wire.addresses import named_address_problem
 from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
 
-__all__ = ["for_login", "http_client"]
+__all__ = ["Departure", "departure", "for_login", "http_client", "mark_departed"]
+
+
+# Whether the request of a call has left for the server. A transport marks it; the call that made it reads it.
+#
+# The mark travels in the context of the task that makes the call, because the SDK has no place for it.
+
+
+class Departure:
+    """Of one call."""
+
+    def __init__(self) -> None:
+        self.left = False
+        """Whether the server may have begun with it."""
+
+
+_current: Final[ContextVar[Departure | None]] = ContextVar("departure", default=None)
+
+
+@contextmanager
+def departure() -> Generator[Departure]:
+    """Watch the request that is made inside."""
+    watched = Departure()
+    token = _current.set(watched)
+    try:
+        yield watched
+    finally:
+        _current.reset(token)
+
+
+def mark_departed() -> None:
+    """Called by a transport right before the first byte of a request leaves."""
+    if (watched := _current.get()) is not None:
+        watched.left = True
+
 
 _CONNECT_S: Final = 10.0
 _WRITE_S: Final = 30.0
@@ -57,6 +93,8 @@ class _CappedTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._check(request)
         request.headers["accept-encoding"] = "identity"
+        if _FOR_LOGIN not in request.extensions:
+            request.extensions = {**request.extensions, "trace": _trace}
         response = await super().handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
@@ -75,6 +113,12 @@ class _CappedTransport(httpx2.AsyncHTTPTransport):
         if (problem := named_address_problem(str(url), str(self._server))) is not None:
             shown = url.copy_with(userinfo=b"", query=None, fragment=None)
             raise httpx2.UnsupportedProtocol(f"the server leads to {shown}, which {problem}", request=request)
+
+
+async def _trace(event: str, info: object) -> None:
+    del info
+    if event.endswith(".send_request_headers.started"):
+        mark_departed()
 
 
 def _limit(request: httpx2.Request, response: httpx2.Response) -> int | None:

@@ -19,8 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from bollard import __version__
-from bollard.mcp_bridge.content import returned
-from bollard.mcp_bridge.http_client import http_client
+from bollard.mcp_bridge.http_client import departure, http_client
 from bollard.mcp_bridge.limits import (
     LIST_PAGES,
     LIST_S,
@@ -32,12 +31,13 @@ from bollard.mcp_bridge.limits import (
     REFRESH_PAUSE_S,
     TOOLS_OF_SERVER,
 )
-from bollard.mcp_bridge.listing import judged
-from bollard.mcp_bridge.login_auth import RenewingAuth
+from bollard.mcp_bridge.login import RenewingAuth
 from bollard.mcp_bridge.stdio import ServerProcess
+from bollard.mcp_bridge.translation import judged, returned
 from bollard.wire.bridge_frames import (
     Closed,
     Connected,
+    Ended,
     Logged,
     Login,
     LoginChanged,
@@ -60,6 +60,10 @@ _NO_ANSWER: Final = "Server returned an error response"
 _NO_SESSION: Final = "Session terminated"
 """What it makes of a server that does not know the session any more: the request was not looked at."""
 
+_LATE: Final = "the server did not answer in time"
+_FORGOTTEN: Final = "the server has forgotten this connection"
+_STDERR: Final = "what it wrote to stderr may say why"
+
 Tell = Callable[[ToHost], None]
 
 
@@ -78,11 +82,10 @@ class Link:
         self._process: ServerProcess | None = None
         self._auth: RenewingAuth | None = None
         self._calls = 0
-        self._gone = False
+        self._closed = False
 
     async def run(self) -> None:
         """Until the server is gone, or the task is cancelled. Tells of the end in any case."""
-        problem, hint = "it was closed", ""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._order.start_s):
@@ -91,25 +94,41 @@ class Link:
                 self._connected(client, seen)
                 await self._serve(client)
         except asyncio.CancelledError:
-            self._client = None
-            self._tell(Closed(link=self._order.link, problem=problem))
+            self._close("it was closed")
             raise
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: what a server makes the SDK raise
-            problem, hint = self._explained(error)
-        self._client = None
-        needs_login = self._auth is not None and self._auth.needed != ""
-        self._tell(Closed(link=self._order.link, problem=problem, hint=hint, needs_login=needs_login))
+            self._close(*self._explained(error))
+        finally:
+            self._tell(Ended(link=self._order.link))
 
     def refresh(self) -> None:
         """List the tools again, soon."""
         self._wake.set()
 
-    def _lose(self) -> None:
-        self._gone = True
+    def _close(self, problem: str, hint: str = "") -> None:
+        """No call is made from here on, and the host hears of it before what is left of the connection has ended."""
+        self._client = None
         self._wake.set()
+        if self._closed:
+            return
+        self._closed = True
+        needs_login = self._auth is not None and self._auth.needed != ""
+        self._tell(Closed(link=self._order.link, problem=problem, hint=hint, needs_login=needs_login))
 
     async def call(self, order: MakeCall) -> Returned | Undone:
         """One call. A task that is cancelled tells the server."""
+        with departure() as departing:
+            try:
+                async with asyncio.timeout(order.timeout_s):  # the SDK's own begins when the request has left
+                    return await self._called(order)
+            except TimeoutError:
+                return Undone(call=order.call, problem=_LATE, sent=departing.left)
+            except MCPError as error:
+                return self._failed(order.call, error, sent=departing.left)
+            except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: a call is always answered
+                return Undone(call=order.call, problem=_words(_root(error)), sent=departing.left)
+
+    async def _called(self, order: MakeCall) -> Returned | Undone:
         client = self._client
         if client is None:
             return Undone(call=order.call, problem="the server is not connected", sent=False)
@@ -124,8 +143,6 @@ class Link:
             answer = await client.session.send_request(
                 request, _Answer, request_read_timeout_seconds=order.timeout_s, progress_callback=progress
             )
-        except MCPError as error:
-            return self._failed(order.call, error)
         except ValidationError as error:
             return _told(order.call, f"the answer cannot be used: {_words(error)}")
         finally:
@@ -144,7 +161,7 @@ class Link:
                 cwd=order.cwd,
                 logged=lambda line: self._tell(Logged(link=order.link, line=line)),
                 group=lambda number: self._tell(Started(link=order.link, group=number)),
-                gone=self._lose,
+                gone=self._server_gone,
             )
             transport: Any = self._process.connected()
         else:
@@ -160,6 +177,10 @@ class Link:
             client_info=types.Implementation(name="bollard", version=__version__),
             cache=None,
         )
+
+    def _server_gone(self) -> None:
+        if self._client is not None and self._process is not None:
+            self._close(self._process.ended, _STDERR)
 
     def _renewed(self, login: Login) -> None:
         self._tell(LoginChanged(link=self._order.link, login=login))
@@ -187,8 +208,8 @@ class Link:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(REFRESH_EVERY_S):
                         await self._wake.wait()
-                if self._gone:
-                    raise ConnectionError("the server has forgotten this connection")
+                if self._closed:
+                    return
                 if not self._wake.is_set() and self._calls:
                     continue  # a server that does one thing at a time would not answer now
                 self._wake.clear()
@@ -217,7 +238,7 @@ class Link:
         if self._auth is not None and self._auth.needed:
             return self._auth.needed, ""
         if self._process is not None and self._process.ended:
-            return self._process.ended, "what it wrote to stderr may say why"
+            return self._process.ended, _STDERR
         if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
             return (
                 f"it did not greet within {self._order.start_s:g} s",
@@ -227,18 +248,18 @@ class Link:
             return "there is no such program", "name it with its path; the host's own PATH is searched"
         return _words(error), ""
 
-    def _failed(self, call: int, error: MCPError) -> Returned | Undone:
+    def _failed(self, call: int, error: MCPError, *, sent: bool) -> Returned | Undone:
         if self._auth is not None and self._auth.needed and error.code not in _LOST:
-            self._lose()
+            self._close(self._auth.needed)
             return Undone(call=call, problem=self._auth.needed, sent=False)
         if error.code == types.REQUEST_TIMEOUT:
-            return Undone(call=call, problem="the server did not answer in time", sent=True)
+            return Undone(call=call, problem=_LATE, sent=sent)
         if error.code in _LOST or error.message == _NO_ANSWER:
             ended = self._process.ended if self._process is not None else ""
-            return Undone(call=call, problem=ended or _words(error), sent=True)
+            return Undone(call=call, problem=ended or _words(error), sent=sent)
         if error.message == _NO_SESSION:
-            self._lose()
-            return Undone(call=call, problem="the server has forgotten this connection", sent=False)
+            self._close(_FORGOTTEN)
+            return Undone(call=call, problem=_FORGOTTEN, sent=False)
         return _told(call, f"{_words(error)} (MCP error {error.code})")
 
 

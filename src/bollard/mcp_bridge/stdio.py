@@ -7,17 +7,21 @@ passes on a part of the environment that it chooses itself.
 import asyncio
 import contextlib
 import os
+import re
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Final, Self, TypeVar, cast
 
 import anyio
+import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
+from bollard.mcp_bridge.http_client import mark_departed
 from bollard.mcp_bridge.limits import (
     LOG_LINE_BYTES,
     LOG_LINES_PER_S,
@@ -28,11 +32,20 @@ from bollard.mcp_bridge.limits import (
 )
 from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
 from bollard.wire.errors import FrameError
-from bollard.wire.framing import LineFramer
+from bollard.wire.stream import LineFramer
 
 __all__ = ["ServerProcess"]
 
 _READ_BYTES = 64 * 1024
+_VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"'
+_ID: Final = rb'"id"\s*:\s*(\d{1,15})'
+_RESULT: Final = rb'"(?:result|error)"\s*:'
+_MAYBE_VERSION: Final = rb"(?:" + _VERSION + rb"\s*,\s*)?"
+_ID_FIRST: Final = re.compile(rb"\s*\{\s*" + _MAYBE_VERSION + _ID + rb"\s*,\s*" + _MAYBE_VERSION + _RESULT)
+_RESULT_FIRST: Final = re.compile(rb"\s*\{\s*" + _MAYBE_VERSION + _RESULT)
+_ID_LAST: Final = re.compile(rb",\s*" + _ID + rb"\s*(?:,\s*" + _VERSION + rb"\s*)?\}\s*\Z")
+_ENVELOPE_BYTES: Final = 256
+"""The end of an answer, where its id stands if it does not come first."""
 _Incoming = SessionMessage | Exception
 _Pipe = TypeVar("_Pipe", asyncio.StreamReader, asyncio.StreamWriter)
 
@@ -64,7 +77,7 @@ class ServerProcess:
     @asynccontextmanager
     async def connected(
         self,
-    ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]]:
+    ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[_Incoming], "_Input"]]:
         """The streams that the SDK's client wants. Raises `OSError` when there is no such program."""
         process = await asyncio.create_subprocess_exec(
             *self._argv,
@@ -77,10 +90,9 @@ class ServerProcess:
         )
         self._group(process.pid)
         to_session, from_server = anyio.create_memory_object_stream[_Incoming](0)
-        to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        to_server = _Input(_there(process.stdin))
         tasks = [
-            asyncio.create_task(self._read(process, to_session)),
-            asyncio.create_task(self._write(process, from_session)),
+            asyncio.create_task(self._read(process, to_session, to_server)),
             asyncio.create_task(self._listen(process)),
         ]
         try:
@@ -88,18 +100,23 @@ class ServerProcess:
         finally:
             for task in tasks:
                 task.cancel()
-            for stream in (to_session, from_server, to_server, from_session):
+            for stream in (to_session, from_server):
                 stream.close()
             with anyio.CancelScope(shield=True):
                 await _end(process)
             self._group(None)
 
-    async def _read(self, process: Process, to_session: MemoryObjectSendStream[_Incoming]) -> None:
+    async def _read(self, process: Process, to_session: MemoryObjectSendStream[_Incoming], to_server: "_Input") -> None:
         stdout, framer, pace = _there(process.stdout), LineFramer(MCP_MESSAGE_BYTES), _Pace()
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             while not self.ended and (data := await stdout.read(_READ_BYTES)):
                 await self._deliver(framer.feed(data), pace, to_session)
-        await self._read_no_more(process, to_session)
+        if not self.ended:  # it closed its stdout: it is about to end, or of no use
+            await _wait(process, SERVER_END_S)
+            self.ended = _how_it_ended(process.returncode)
+        self._gone()
+        to_server.abort()
+        to_session.close()
 
     async def _deliver(
         self, lines: Sequence[bytes | FrameError], pace: "_Pace", to_session: MemoryObjectSendStream[_Incoming]
@@ -112,20 +129,6 @@ class ServerProcess:
                 await pace.step()
                 await to_session.send(_parsed(line))
 
-    async def _read_no_more(self, process: Process, to_session: MemoryObjectSendStream[_Incoming]) -> None:
-        if not self.ended:  # it closed its stdout: it is about to end, or of no use
-            await _wait(process, SERVER_END_S)
-            self.ended = _how_it_ended(process.returncode)
-        self._gone()
-        to_session.close()
-
-    async def _write(self, process: Process, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        stdin = _there(process.stdin)
-        with contextlib.suppress(OSError):  # its end is noticed where it is read
-            async for message in from_session:
-                stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-                await stdin.drain()
-
     async def _listen(self, process: Process) -> None:
         stderr, framer, quota = _there(process.stderr), LineFramer(LOG_LINE_BYTES), _Quota()
         while data := await stderr.read(_READ_BYTES):
@@ -134,6 +137,43 @@ class ServerProcess:
                     self._logged(f"[{left_out} lines were left out]")
                 if quota.take():
                     self._logged("[a long line]" if isinstance(line, FrameError) else line.decode("utf-8", "replace"))
+
+
+class _Input:
+    """The server's stdin, as the stream that the SDK writes to. Messages leave one at a time, and none leaves once the
+    server is lost."""
+
+    def __init__(self, stdin: asyncio.StreamWriter) -> None:
+        self._stdin = stdin
+        self._turn = asyncio.Lock()
+        self._closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        async with self._turn:
+            try:
+                await self._stdin.drain()  # a sender that gave up may have left its message in the way
+                if self._closed or self._stdin.is_closing():
+                    raise anyio.ClosedResourceError
+                mark_departed()
+                self._stdin.write(line)
+                await self._stdin.drain()
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+
+    def abort(self) -> None:
+        """Send nothing more, not even what waits in the pipe of a server that does not read."""
+        self._closed = True
+        self._stdin.transport.abort()
+
+    async def aclose(self) -> None:
+        self._closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 class _Pace:
@@ -180,10 +220,26 @@ def _there(pipe: _Pipe | None) -> _Pipe:
 
 
 def _parsed(line: bytes) -> _Incoming:
+    """A message. One that cannot be read, because it is nested too deep or broken, is an error answer to the request
+    whose id it has: nobody waits for an answer that was there."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
+    except ValidationError as error:
+        answered = _answered(line)
+        if answered is None:
+            return error
+        reason = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
+        problem = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {reason}")
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answered, error=problem))
+
+
+def _answered(line: bytes) -> int | None:
+    """The id of the request that an unreadable line answers. Only the keys of the message itself count: the result may
+    hold the same keys, and its numbers may be the ids of other requests."""
+    found = _ID_FIRST.match(line)
+    if found is None and _RESULT_FIRST.match(line) is not None:
+        found = _ID_LAST.search(line, max(0, len(line) - _ENVELOPE_BYTES))
+    return None if found is None else int(found[1])
 
 
 def _how_it_ended(code: int | None) -> str:
@@ -202,6 +258,8 @@ async def _end(process: Process) -> None:
         await _wait(process, SERVER_KILL_S)
     _signal(process.pid, signal.SIGKILL)
     await _wait(process, SERVER_KILL_S)
+    # asyncio closes a pipe at its end only, which nobody reads to here.
+    cast("asyncio.SubprocessTransport", vars(process)["_transport"]).close()
 
 
 async def _wait(process: Process, limit_s: float) -> None:

@@ -1,8 +1,7 @@
-"""The worker process: loads one plugin and serves it to a host over a channel. `python -m bollard.runtime PLUGIN`."""
+"""The worker process: loads one plugin and serves it to a host. Started with `python -m bollard.runtime PLUGIN`."""
 
-from bollard.runtime.loading import LoadedPlugin, LoadedRunner, LoadedTool, load_plugin
-from bollard.runtime.manifest_file import ManifestReading, read_manifest
-from bollard.runtime.plugin_files import digest_of
+from bollard.runtime.manifest_file import ManifestReading, digest_of, read_manifest
+from bollard.runtime.plugin_loader import LoadedPlugin, LoadedRunner, LoadedTool, load_plugin
 from bollard.runtime.problems import RULES, PluginLoadError, Problem
 from bollard.runtime.worker import Worker
 

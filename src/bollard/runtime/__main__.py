@@ -1,4 +1,4 @@
-"""`python -m bollard.runtime PLUGIN`: the worker process. The host starts it with a channel on an inherited socket."""
+"""`python -m bollard.runtime PLUGIN`: the worker process. The host passes the connection as an inherited socket."""
 
 import argparse
 import asyncio
@@ -10,38 +10,81 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import Any, Final, Literal, NoReturn, cast
 
 from bollard import __version__
 from bollard.protocol import CHANNEL_FD_VARIABLE, WorkerIdentity
-from bollard.runtime.forked import part_children
-from bollard.runtime.host_address import check_privacy, read_address
-from bollard.runtime.limits import HOST_SILENCE_S
-from bollard.runtime.loading import LoadedPlugin, load_plugin
-from bollard.runtime.orphan import watch_parent
-from bollard.runtime.output import captured_output
+from bollard.runtime.limits import EXIT_GRACE_S, HOST_SILENCE_S
+from bollard.runtime.output import capture_output
+from bollard.runtime.plugin_loader import LoadedPlugin, load_plugin
 from bollard.runtime.problems import PluginLoadError
 from bollard.runtime.watchdog import Watchdog
 from bollard.runtime.worker import Worker
 from bollard.wire import ChannelClosed, IncompatiblePeer, Transport, WireError, connect_socket
 
-if TYPE_CHECKING:
-    from bollard.runtime.dialling import Connect
+
+def detach_forked_children(channel: int | None) -> None:
+    """Detach every forked child from the worker: its connection, its signal handlers and its log output.
+
+    For `os.fork` and `multiprocessing`: a child that executes another program inherits none of these.
+    """
+    worker = os.getpid()
+
+    def detach() -> None:
+        if os.getppid() != worker:
+            return  # a grandchild: its parent is detached and may have reused the descriptor number
+        if channel is not None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, channel, inheritable=False)
+            os.close(null)
+        with contextlib.suppress(ValueError):  # only the main thread may set handlers; other threads have none
+            # The loop's wake-up pipe is shared: a signal to the child would look like a signal to the worker.
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+
+    os.register_at_fork(after_in_child=detach)
+
+
+_PARENT_CHECK_S: Final = 1.0
+_PARENT_MARGIN_S: Final = 1.0
+
+
+def watch_parent() -> None:
+    """Kill the process group when the host has died and the grace is over.
+
+    A healthy worker notices the closed connection itself. This thread ends a worker whose loop is blocked by plugin
+    code or by an import that never returns.
+    """
+    threading.Thread(target=_watch_parent, args=(os.getppid(),), name="bollard-parent", daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    pause = threading.Event()
+    while os.getppid() == parent:
+        pause.wait(_PARENT_CHECK_S)
+    pause.wait(EXIT_GRACE_S + _PARENT_MARGIN_S)
+    if os.getpgrp() == os.getpid():  # the host made this process the leader of its group
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
 
 EXIT_PLUGIN = 3
 EXIT_CHANNEL = 4
-_ANEW = -1
-"""Instead of an exit code: this process begins anew."""
+_RESTART = -1
+"""Instead of an exit code: the process restarts itself."""
 
 Dial = Callable[[], Awaitable[Transport]]
-Ended = Literal["stopped", "dismissed", "lost"]
-"""By a signal; by the host, which needs it no more; or because the channel broke."""
+ServeEnd = Literal["stopped", "dismissed", "lost"]
+"""Stopped by a signal, dismissed by the host, or the connection was lost."""
 
 
-def _arguments(argv: list[str]) -> argparse.Namespace:
+def _parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bollard.runtime", description="Serve one plugin to a host.")
     parser.add_argument("plugin", type=Path, help="a plugin folder, or one Python file with a runner")
     parser.add_argument("--connect", metavar="URL", help="dial a host over WebSocket instead of an inherited socket")
@@ -55,8 +98,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def _inherited_socket(number: str | None) -> socket.socket:
-    """The channel the host left for us; nothing that this process starts may inherit it."""
+def _open_inherited_socket(number: str | None) -> socket.socket:
+    """Return the inherited socket. Child processes do not inherit it."""
     if number is None:
         raise IncompatiblePeer(
             f"{CHANNEL_FD_VARIABLE} is not set, so there is no host to talk to",
@@ -75,67 +118,74 @@ def _inherited_socket(number: str | None) -> socket.socket:
     return channel
 
 
-def _dial(arguments: argparse.Namespace) -> Dial:
-    """The way to the host, taken before plugin code can see that there is one."""
-    number = os.environ.pop(CHANNEL_FD_VARIABLE, None)
-    url: str | None = arguments.connect
-    if url is None:
-        channel = _inherited_socket(number)
-        part_children(channel.fileno())
-        return lambda: connect_socket(channel)
-    try:
-        from bollard.wire.websocket import connect_websocket  # noqa: PLC0415 -- an extra, only needed here
+def _prepare_dial(arguments: argparse.Namespace) -> Dial:
+    """Return the function that connects to the host.
 
-        if arguments.key is not None:
-            part_children(None)
-            return _enrolled_dial(arguments, lambda url, headers: connect_websocket(url, headers=headers))
+    The socket leaves the environment before plugin code is loaded, so that plugin code cannot find it.
+    """
+    number = os.environ.pop(CHANNEL_FD_VARIABLE, None)
+    if arguments.connect is not None:
+        detach_forked_children(None)
+        return _prepare_remote_dial(arguments)
+    channel = _open_inherited_socket(number)
+    detach_forked_children(channel.fileno())
+    return lambda: connect_socket(channel)
+
+
+def _prepare_remote_dial(arguments: argparse.Namespace) -> Dial:
+    # A local worker starts without TLS, HTTP and cryptography.
+    from bollard.runtime.key_file import load_key  # noqa: PLC0415
+    from bollard.runtime.remote_host import connect_with_retries, read_address, require_private  # noqa: PLC0415
+
+    try:
+        from bollard.wire.websocket import connect_websocket  # noqa: PLC0415 -- needs an extra
     except ImportError as error:
         raise IncompatiblePeer("--connect needs the extra `remote`", "pip install 'bollard[remote]'") from error
-    part_children(None)
-    check_privacy(url)
+    url: str = arguments.connect
+    if arguments.key is None:
+        require_private(url)
 
-    async def connect() -> Transport:
-        try:
-            return await connect_websocket(url)
-        except (ChannelClosed, UnicodeError) as error:
-            raise IncompatiblePeer(
-                f"{url} cannot be reached: {error}", "check the address, and that the host listens there"
-            ) from error
+        async def connect() -> Transport:
+            try:
+                return await connect_websocket(url)
+            except (ChannelClosed, UnicodeError) as error:
+                raise IncompatiblePeer(
+                    f"{url} cannot be reached: {error}", "check the address, and that the host listens there"
+                ) from error
 
-    return connect
+        return connect
+    address, key = read_address(url), load_key(arguments.key)
 
-
-def _enrolled_dial(arguments: argparse.Namespace, connect: "Connect") -> Dial:
-    """The same for a runtime that is known to its host by a key."""
-    from bollard.runtime.dialling import dial_until_there  # noqa: PLC0415 -- keys are for remote runtimes only
-    from bollard.runtime.key_file import load_key  # noqa: PLC0415
-
-    address, key = read_address(arguments.connect), load_key(arguments.key)
-
-    async def dialled() -> Transport:
-        transport = await dial_until_there(address, key, connect, again=arguments.again, tell=_tell)
-        _tell(f"connected to {address.authority}")
+    async def connect_enrolled() -> Transport:
+        transport = await connect_with_retries(
+            address,
+            key,
+            lambda url, headers: connect_websocket(url, headers=headers),
+            again=arguments.again,
+            tell=_write_stderr,
+        )
+        _write_stderr(f"connected to {address.authority}")
         return transport
 
-    return dialled
+    return connect_enrolled
 
 
 async def _watch_silence(worker: Worker) -> None:
-    """A remote host that vanished without a word leaves a half-open connection behind."""
+    """Hang up when a remote host is silent for too long: the connection may be half-open."""
     loop = asyncio.get_running_loop()
-    # Sleeps until the earliest possible moment.
+    # Sleeps until the earliest possible deadline.
     while (silent_s := loop.time() - worker.heard_at) < HOST_SILENCE_S:  # noqa: ASYNC110
         await asyncio.sleep(HOST_SILENCE_S - silent_s)
     worker.hang_up(f"the host was silent for {HOST_SILENCE_S:g} s")
 
 
-async def _serve(plugin: LoadedPlugin, dial: Dial, *, remote: bool) -> Ended:
-    """Until the channel ends, and who wanted that."""
+async def _serve(plugin: LoadedPlugin, dial: Dial, *, remote: bool) -> ServeEnd:
+    """Serve until the connection ends, and return how it ended."""
     loop = asyncio.get_running_loop()
-    stop = _Stop()
+    stop = _StopRequest()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.ask)
-    stop.dialling = loop.create_task(_dialled(dial))
+    stop.dialling = loop.create_task(_run_dial(dial))
     try:
         transport = await stop.dialling
     except asyncio.CancelledError:
@@ -145,26 +195,26 @@ async def _serve(plugin: LoadedPlugin, dial: Dial, *, remote: bool) -> Ended:
     watchdog = Watchdog(worker.blocked)
     watchdog.start()
     silence = loop.create_task(_watch_silence(worker)) if remote else None
-    # What is loaded by now lives as long as the process: the collector need not look at it again.
+    # Everything loaded so far lives as long as the process, so the collector can skip it.
     gc.collect()
     gc.freeze()
-    with captured_output(worker.printed):
+    with capture_output(worker.printed):
         reason = await worker.serve()
     watchdog.stop()
     if silence is not None:
         silence.cancel()
-        _tell(f"the host let this runtime go: {reason}" if worker.dismissed else reason)
+        _write_stderr(f"the host let this runtime go: {reason}" if worker.dismissed else reason)
     if worker.dismissed and not stop.asked:
         return "dismissed"
     return "stopped" if stop.asked else "lost"
 
 
-async def _dialled(dial: Dial) -> Transport:
+async def _run_dial(dial: Dial) -> Transport:
     return await dial()
 
 
-class _Stop:
-    """What a signal does: it ends the dialling, or the worker."""
+class _StopRequest:
+    """Stops the connection attempt or the worker when a signal arrives."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -179,8 +229,8 @@ class _Stop:
             self.dialling.cancel()
 
 
-def _run(work: Coroutine[Any, Any, Ended]) -> Ended:
-    """Run to the end. Not `asyncio.run`: that waits for tasks and threads of plugin code that do not end."""
+def _run(work: Coroutine[Any, Any, ServeEnd]) -> ServeEnd:
+    """Run the coroutine to its end. `asyncio.run` would wait for tasks and threads of plugin code that never end."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     serving = loop.create_task(work)
@@ -188,78 +238,80 @@ def _run(work: Coroutine[Any, Any, Ended]) -> Ended:
         try:
             loop.run_until_complete(serving)
         except (SystemExit, KeyboardInterrupt) as error:
-            # Raised by a task of plugin code, asyncio lets these two stop the loop. Real signals do not come this way.
+            # asyncio lets these two stop the loop when a task of plugin code raises them. Real signals come elsewhere.
             if not serving.done():
-                _tell(f"{type(error).__name__} in a task of the plugin was ignored")
+                _write_stderr(f"{type(error).__name__} in a task of the plugin was ignored")
     return serving.result()
 
 
-def _tell(text: str) -> None:
+def _write_stderr(text: str) -> None:
     """Write to the real stderr: plugin code may have replaced Python's."""
     with contextlib.suppress(OSError):
         os.write(2, f"bollard: {text}\n".encode("utf-8", "replace"))
 
 
 def main(argv: list[str]) -> int:
-    """Serve until the host is done; the exit code says what kept it from that."""
-    arguments = _arguments(argv)
+    """Serve until the host is done, and return the exit code."""
+    arguments = _parse_arguments(argv)
     faulthandler.enable()
-    if hasattr(sys.stdout, "reconfigure"):  # what a plugin prints while it loads is a log line too
+    if hasattr(sys.stdout, "reconfigure"):  # output during loading becomes log lines too
         cast("io.TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
     try:
-        dial = _dial(arguments)
+        dial = _prepare_dial(arguments)
         if arguments.connect is None:
             watch_parent()
         plugin = load_plugin(arguments.plugin)
         ended = _run(_serve(plugin, dial, remote=arguments.connect is not None))
     except PluginLoadError as error:
-        _tell(str(error))
+        _write_stderr(str(error))
         return EXIT_PLUGIN
     except WireError as error:
-        _tell(str(error))
+        _write_stderr(str(error))
         return EXIT_CHANNEL
     if arguments.key is None or ended == "stopped":
         return 0
-    return EXIT_CHANNEL if ended == "dismissed" else _ANEW
+    return EXIT_CHANNEL if ended == "dismissed" else _RESTART
 
 
-def _process(argv: list[str]) -> NoReturn:
+def _run_process(argv: list[str]) -> NoReturn:
     code = 1
     try:
-        # `python -m` looks for modules in the current folder first; a plugin's are in the plugin's.
+        # `python -m` searches the current folder first; the modules of a plugin are in the plugin's folder.
         if not sys.flags.safe_path:
             del sys.path[0]
         code = main(argv)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
-    except BaseException as error:  # noqa: BLE001 -- the last line of defence: said, and never a process that stays
-        _tell("".join(traceback.format_exception(error)))
+    except BaseException as error:  # noqa: BLE001 -- the last line of defence: reported, and the process exits
+        _write_stderr("".join(traceback.format_exception(error)))
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-        if code == _ANEW:
-            _begin_anew()
+        if code == _RESTART:
+            _restart()
     finally:
         # Threads that plugin code left behind must not keep the process alive.
         os._exit(code)
 
 
-def _begin_anew() -> NoReturn:
-    """A remote runtime that lost its host is a new process, as a local worker would be: nothing that plugin code left
-    behind goes on, and code that was changed meanwhile is what is loaded."""
+def _restart() -> NoReturn:
+    """Replace this process after a remote runtime lost its host, as a host would replace a local worker.
+
+    Nothing of the plugin code keeps running, and changed code is loaded.
+    """
     _end_children()
     rest = sys.orig_argv[1:]
     os.execv(sys.executable, [sys.executable, *rest, *(() if "--again" in rest else ("--again",))])  # noqa: S606
 
 
 def _end_children() -> None:
-    """Children stay this process's own when it begins anew, and nobody would ever ask for them again."""
+    """Kill the children: they would survive the restart with no one to wait for them."""
     for task in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError, ValueError):  # gone meanwhile; or a system that does not say
+        with contextlib.suppress(OSError, ValueError):  # already exited, or a system without this file
             for child in map(int, task.read_text().split()):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
 
 
 if __name__ == "__main__":
-    _process(sys.argv[1:])
+    _run_process(sys.argv[1:])

@@ -1,6 +1,6 @@
-"""The key of a remote runtime: made on its machine, kept in a file that only its user may read, and never sent.
+"""The key of a remote runtime: created on its machine, stored in a file that only its user may read, and never sent.
 
-The file also says which host the key is for, so that no other host can be handed a signature for that one.
+The file also names the host of the key, so that no other host can obtain a signature for it.
 """
 
 import contextlib
@@ -14,12 +14,10 @@ from pathlib import Path
 from bollard.trust.keys import SigningKey
 from bollard.wire import IncompatiblePeer
 
-__all__ = ["RuntimeKey", "load_key", "make_key", "save_key"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeKey:
-    """A key, and the host that knows it; none before it is enrolled."""
+    """A key and its host. `host_id` is `None` before the enrolment."""
 
     secret: bytes
     host_id: str | None = None
@@ -33,7 +31,7 @@ class RuntimeKey:
 
 
 def load_key(path: Path) -> RuntimeKey:
-    """Raises `IncompatiblePeer` with what to do about it."""
+    """Read the key file. Raises `IncompatiblePeer` with a hint."""
     try:
         mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -53,14 +51,14 @@ def load_key(path: Path) -> RuntimeKey:
 
 
 def make_key() -> RuntimeKey:
-    """A new one, which is nowhere yet."""
+    """Create a key in memory."""
     return RuntimeKey(secret=SigningKey.new_secret())
 
 
 def save_key(path: Path, key: RuntimeKey) -> None:
-    """On disk before it is used, whole or not at all, and for this user alone. Raises `OSError`."""
+    """Write the key file atomically, readable by this user alone. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600 from its first moment
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # created with mode 0600
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({"private_key": key.secret.hex(), "host_id": key.host_id}, file)

@@ -1,5 +1,6 @@
-"""Judges `manifest.yaml`: the plugin's part is strict, each runner and tool stands for itself. Runs no plugin code."""
+"""Validates `manifest.yaml`: its own fields as a whole, each runner and tool separately. Runs no plugin code."""
 
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -21,15 +22,14 @@ from bollard.protocol import (
 )
 from bollard.runtime.problems import PluginLoadError, Problem
 from bollard.wire.manifest_text import MANIFEST_NAME, ManifestError, load_manifest
-
-__all__ = ["ManifestReading", "fits_python", "read_manifest"]
+from bollard.wire.plugin_files import PluginFileError, digest_of_plugin
 
 S = TypeVar("S", bound=Shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestReading:
-    """What of a manifest can be used, and what cannot."""
+    """The usable entries of a manifest, and the problems of the others."""
 
     metadata: PluginMetadata
     runners: tuple[PluginRunner, ...]
@@ -38,7 +38,7 @@ class ManifestReading:
     problems: tuple[Problem, ...]
 
 
-def _fatal(rule: str, field: str, problem: str, hint: str) -> PluginLoadError:
+def _load_error(rule: str, field: str, problem: str, hint: str) -> PluginLoadError:
     return PluginLoadError(Problem(rule=rule, where=MANIFEST_NAME, field=field, problem=problem, hint=hint))
 
 
@@ -46,11 +46,11 @@ def _load(folder: Path) -> JsonObject:
     try:
         return load_manifest(folder)
     except ManifestError as error:
-        raise _fatal("PL03" if error.was_read else "PL02", error.place, error.problem, error.hint) from error
+        raise _load_error("PL03" if error.was_read else "PL02", error.place, error.problem, error.hint) from error
 
 
 def read_manifest(folder: Path) -> ManifestReading:
-    """Read and judge the manifest of a plugin folder. Raises `PluginLoadError` when nothing of it can be used."""
+    """Read and validate the manifest of a plugin folder. Raises `PluginLoadError` if nothing of it is usable."""
     raw = _load(folder)
     spec = raw.get("spec")
     entries: JsonObject = spec if isinstance(spec, dict) else {}
@@ -62,24 +62,24 @@ def read_manifest(folder: Path) -> ManifestReading:
         plugin = PluginManifest.from_wire(frame)
     except ValidationError as error:
         field, problem = first_problem(error)
-        raise _fatal("PL04", field, problem, "see docs/reference/plugin-manifest.md") from error
-    if plugin.spec.python is not None and not fits_python(plugin.spec.python, sys.version_info[:3]):
+        raise _load_error("PL04", field, problem, "see docs/reference/plugin-manifest.md") from error
+    if plugin.spec.python is not None and not admits_python(plugin.spec.python, sys.version_info[:3]):
         hint = "run it on that Python; a range is written as in >=3.11,<4"
         running = ".".join(str(part) for part in sys.version_info[:3])
-        raise _fatal("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", hint)
+        raise _load_error("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", hint)
     problems: list[Problem] = []
-    runners = _entries(lists["runners"], "runners", "PL10", PluginRunner, limits.RUNNERS_PER_PLUGIN, problems)
-    tools = _entries(lists["tools"], "tools", "PL20", PluginTool, limits.TOOLS_PER_PLUGIN, problems)
+    runners = _read_entries(lists["runners"], "runners", "PL10", PluginRunner, limits.RUNNERS_PER_PLUGIN, problems)
+    tools = _read_entries(lists["tools"], "tools", "PL20", PluginTool, limits.TOOLS_PER_PLUGIN, problems)
     return ManifestReading(
         metadata=plugin.metadata,
-        runners=_unique(runners, "runners", problems),
-        tools=_unique(tools, "tools", problems),
+        runners=_drop_duplicates(runners, "runners", problems),
+        tools=_drop_duplicates(tools, "tools", problems),
         env=plugin.spec.env,
         problems=tuple(problems),
     )
 
 
-def _entries(value: JsonValue, key: str, rule: str, shape: type[S], most: int, problems: list[Problem]) -> list[S]:
+def _read_entries(value: JsonValue, key: str, rule: str, shape: type[S], most: int, problems: list[Problem]) -> list[S]:
     def broken(where: str, field: str, problem: str) -> None:
         hint = "see docs/reference/plugin-manifest.md"
         problems.append(Problem(rule=rule, where=where, field=field, problem=problem, hint=hint))
@@ -100,24 +100,24 @@ def _entries(value: JsonValue, key: str, rule: str, shape: type[S], most: int, p
     return found
 
 
-def _unique(entries: list[Any], key: str, problems: list[Problem]) -> tuple[Any, ...]:
-    kept: dict[str, Any] = {}
+def _drop_duplicates(entries: list[Any], key: str, problems: list[Problem]) -> tuple[Any, ...]:
+    unique: dict[str, Any] = {}
     for entry in entries:
-        if entry.name in kept:
+        if entry.name in unique:
             problem = f"a second entry of spec.{key} has this name"
             problems.append(
                 Problem(rule="PL14", where=entry.name, field="name", problem=problem, hint="rename one of them")
             )
         else:
-            kept[entry.name] = entry
-    return tuple(kept.values())
+            unique[entry.name] = entry
+    return tuple(unique.values())
 
 
 _SPECIFIER: Final = re.compile(r"^(>=|<=|==|!=|>|<)\s*([0-9]{1,9}(?:\.[0-9]{1,9}){0,2})$")
 
 
-def fits_python(specifiers: str, version: tuple[int, int, int]) -> bool:
-    """Whether a comma-separated list such as `>=3.11,<4` admits a version. One that cannot be read admits none."""
+def admits_python(specifiers: str, version: tuple[int, int, int]) -> bool:
+    """Return whether a list such as `>=3.11,<4` admits a version. An unreadable list admits none."""
     for specifier in specifiers.split(","):
         match = _SPECIFIER.match(specifier.strip())
         if match is None:
@@ -135,3 +135,35 @@ def fits_python(specifiers: str, version: tuple[int, int, int]) -> bool:
         if not verdict[match[1]]:
             return False
     return True
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest that pins a plugin. Raises `PluginLoadError` if a file is unreadable."""
+    try:
+        return digest_of_plugin(path)
+    except PluginFileError as error:
+        hint = "make it readable, or take it out of the plugin"
+        raise PluginLoadError(
+            Problem(rule="PL01", where=path.name, field=error.name, problem=error.problem, hint=hint)
+        ) from error
+
+
+def make_importable(folder: Path) -> None:
+    """Add the folder to the import path: after the standard library, which it cannot replace, and before all else.
+
+    Disables cached bytecode, which is not part of the digest and therefore must not run.
+    """
+    sys.dont_write_bytecode = True
+    sys.pycache_prefix = os.path.join(os.devnull, "no-cache")
+    if str(folder) in sys.path:
+        return
+    library = Path(os.__file__).parent
+    own = {str(library), str(library / "lib-dynload")}
+    sys.path.insert(max((at + 1 for at, entry in enumerate(sys.path) if entry in own), default=0), str(folder))
+
+
+def is_from(folder: Path, module: object) -> bool:
+    """Return whether a module was loaded from the folder."""
+    file = getattr(module, "__file__", None)
+    places = [file] if isinstance(file, str) else [str(place) for place in getattr(module, "__path__", ())]
+    return any(Path(place).is_relative_to(folder) for place in places)

@@ -1,4 +1,4 @@
-"""What a plugin prints: each line becomes a log record of the run that printed it. Never the channel."""
+"""Captures the output of a plugin: each line becomes a log record of the run that printed it."""
 
 import asyncio
 import codecs
@@ -12,26 +12,24 @@ from contextvars import ContextVar
 from typing import Final, Literal
 
 from bollard.runtime.limits import OPEN_LINES, OUTPUT_LINE_CHARACTERS, OUTPUT_LINES_WAITING
-from bollard.runtime.sendable import sendable_text
-
-__all__ = ["CURRENT_RUN", "LineSink", "StreamName", "captured_output", "end_lines"]
+from bollard.runtime.problems import make_sendable
 
 CURRENT_RUN: Final[ContextVar[str | None]] = ContextVar("CURRENT_RUN", default=None)
-"""The run whose code is executing, where that is known."""
+"""The run whose code is executing, if known."""
 
 StreamName = Literal["stdout", "stderr"]
 LineSink = Callable[[StreamName, str, int, str | None], None]
-"""Takes a line: its stream, its text, how many characters were cut from it, its run."""
+"""Receives a line: its stream, its text, the number of truncated characters, and its run."""
 
 
-class _Outflow:
-    """Takes lines of every thread to a sink on the loop's thread. A thread that is too quick loses lines, counted."""
+class _LineQueue:
+    """Passes lines of all threads to a sink on the loop's thread. Lines beyond the limit are dropped and counted."""
 
     def __init__(self, sink: LineSink) -> None:
         self._sink = sink
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._lock = threading.RLock()  # a finalizer may print while its own thread is printing
+        self._lock = threading.RLock()  # re-entrant: a finalizer may print while its thread is printing
         self._waiting: deque[tuple[StreamName, str, int, str | None]] = deque()
         self._dropped = 0
 
@@ -46,7 +44,7 @@ class _Outflow:
             self._waiting.append((name, line, cut, run_id))
             if len(self._waiting) > 1:
                 return
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
@@ -60,7 +58,7 @@ class _Outflow:
 
 
 class _OpenLine:
-    """The line that a run has begun and not ended."""
+    """The unfinished line of a run."""
 
     __slots__ = ("cut", "decoder", "text")
 
@@ -76,16 +74,16 @@ class _OpenLine:
 
 
 class _LineStream(io.TextIOBase):
-    """A text stream whose lines go to a sink. Libraries may ask it for bytes, or for the descriptor it stands for."""
+    """A text stream whose lines go to a sink. Libraries may use its `buffer` and its `fileno`."""
 
-    def __init__(self, name: StreamName, descriptor: int, outflow: _Outflow) -> None:
+    def __init__(self, name: StreamName, descriptor: int, outflow: _LineQueue) -> None:
         self._name: StreamName = name
         self._descriptor = descriptor
         self._outflow = outflow
         self._lock = threading.RLock()
         self._open: dict[str | None, _OpenLine] = {}
         self.name = f"<{name}>"
-        self.buffer = _BytesFace(self)
+        self.buffer = _ByteStream(self)
 
     @property
     def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -99,14 +97,14 @@ class _LineStream(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """The real pipe, for whoever hands this stream to a child process."""
+        """Return the real pipe, for a child process that inherits the stream."""
         return self._descriptor
 
     def reconfigure(self, **_: object) -> None:
-        """Nothing to configure: lines leave as they end."""
+        """Do nothing: lines are always sent when they end."""
 
     def close(self) -> None:
-        """Stays open: it belongs to the process, not to the plugin."""
+        """Do nothing: the stream belongs to the process, not to the plugin."""
 
     def write(self, text: str, /) -> int:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -118,7 +116,7 @@ class _LineStream(io.TextIOBase):
         self._take(lambda line: line.decoder.decode(data))
 
     def end(self, run_id: str | None) -> None:
-        """The run is over: its last line may have no end."""
+        """Send the unfinished line of a run that has ended."""
         with self._lock:
             line = self._open.pop(run_id, None)
         if line is not None and (line.text or line.cut):
@@ -144,12 +142,12 @@ class _LineStream(io.TextIOBase):
             self.end(oldest)
 
     def _send(self, line: _OpenLine, run_id: str | None) -> None:
-        text = sendable_text(line.text)
+        text = make_sendable(line.text)
         self._outflow.send(self._name, text, line.cut, run_id)
 
 
-class _BytesFace(io.RawIOBase):
-    """`sys.stdout.buffer`: bytes are read as UTF-8 and join the lines of the text stream."""
+class _ByteStream(io.RawIOBase):
+    """`sys.stdout.buffer`: decodes bytes as UTF-8 into the lines of the text stream."""
 
     def __init__(self, stream: _LineStream) -> None:
         self._stream = stream
@@ -161,7 +159,7 @@ class _BytesFace(io.RawIOBase):
         return self._stream.fileno()
 
     def close(self) -> None:
-        """Stays open, like its stream."""
+        """Do nothing, like its stream."""
 
     def write(self, data: object, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         whole = bytes(memoryview(data))  # pyright: ignore[reportArgumentType] -- a TypeError is what a caller expects
@@ -170,9 +168,9 @@ class _BytesFace(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def captured_output(sink: LineSink) -> Generator[None]:
-    """Send what Python code prints to `sink`. Output of native code and children still reaches the real pipes."""
-    outflow = _Outflow(sink)
+def capture_output(sink: LineSink) -> Generator[None]:
+    """Send the output of Python code to `sink`. Output of native code and children still goes to the real pipes."""
+    outflow = _LineQueue(sink)
     before = sys.stdout, sys.stderr
     sys.stdout = _LineStream("stdout", 1, outflow)
     sys.stderr = _LineStream("stderr", 2, outflow)
@@ -183,7 +181,7 @@ def captured_output(sink: LineSink) -> Generator[None]:
 
 
 def end_lines(run_id: str) -> None:
-    """The run is over: send what it printed without an end of line."""
+    """Send the unfinished lines of a run that has ended."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, _LineStream):
             stream.end(run_id)

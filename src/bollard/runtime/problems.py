@@ -1,11 +1,13 @@
-"""What can be wrong with a plugin: each problem has a rule id that docs and translations refer to."""
+"""Problems of a plugin. Each has a rule id that docs and translations refer to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["RULES", "PluginLoadError", "Problem"]
+from bollard.protocol import JsonObject
+from bollard.runtime.limits import LOG_FIELDS_BYTES
+from bollard.wire import WireError, decode, encode
 
 RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -25,12 +27,12 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "PL23": "each tool entry is a tool",
     }
 )
-"""Rule ids and what they demand. Everything but PL01 to PL05 concerns one entry and leaves the others usable."""
+"""Rule ids and their requirements. All but PL01 to PL05 concern one entry and leave the others usable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One broken rule: where, which field, what is wrong, and what to do."""
+    """One broken rule: the entry, the field, the problem and a hint."""
 
     rule: str
     where: str
@@ -43,8 +45,42 @@ class Problem:
 
 
 class PluginLoadError(Exception):
-    """The plugin cannot be used at all."""
+    """The plugin is unusable as a whole."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem}\nhint: {problem.hint}")
         self.problem = problem
+
+
+# The checks below apply the limits of a frame before the host would count a strike.
+
+
+def explain_unsendable(result: JsonObject) -> str | None:
+    """Return why the response to a call cannot be sent, or `None` if it can."""
+    return _explain_refusal({"jsonrpc": "2.0", "id": 0, "result": result})
+
+
+def make_sendable(text: str) -> str:
+    """Replace lone surrogates, which no frame can carry."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def check_log_fields(fields: JsonObject) -> JsonObject:
+    """Return the fields of a log record, or a single field with the reason why they were refused."""
+    if not fields:
+        return fields
+    # The members that the connection adds count too.
+    params: JsonObject = {"level": "", "message": "", "run_id": "", "fields": {**fields, "cut_characters": 0}}
+    problem = _explain_refusal({"jsonrpc": "2.0", "method": "log", "params": params}, LOG_FIELDS_BYTES)
+    return fields if problem is None else {"fields_refused": problem}
+
+
+def _explain_refusal(frame: JsonObject, most_bytes: int | None = None) -> str | None:
+    try:
+        written = encode(frame)
+        decode(written)
+    except (WireError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        return str(error)
+    if most_bytes is not None and len(written) > most_bytes:
+        return f"{len(written)} bytes of JSON, the limit is {most_bytes}"
+    return None

@@ -1,38 +1,124 @@
-"""The worker: runs the runners and tools of one plugin as the host asks. Owns tasks; the channel's rules are wire's."""
+"""The worker: executes the runners and tools of one plugin for the host. Owns their tasks."""
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from bollard.protocol import (
+    AgentAPIError,
     AgentRunRequest,
+    ErrorCode,
     JsonObject,
+    JsonValue,
     LogLevel,
     ToolAnswer,
     WorkerIdentity,
     first_problem,
     limits,
 )
-from bollard.runtime.api_caller import ChannelCaller
-from bollard.runtime.limits import CLOSE_GRACE_S, EXIT_GRACE_S
-from bollard.runtime.loading import LoadedPlugin, LoadedRunner
-from bollard.runtime.outlet import ChannelOutlet
+from bollard.runtime.limits import CLOSE_GRACE_S, EXIT_GRACE_S, SILENCED_PAUSE_S
 from bollard.runtime.output import CURRENT_RUN, StreamName, end_lines
-from bollard.runtime.sendable import sendable_fields, sendable_text, unsendable_result
+from bollard.runtime.plugin_loader import LoadedPlugin, LoadedRunner
+from bollard.runtime.problems import check_log_fields, explain_unsendable, make_sendable
 from bollard.runtime.watchdog import BlockReport
-from bollard.sdk import ConfigError, RunContext, RunnerObject, TextContent, drive
-from bollard.sdk.errors import ERROR_CHARACTERS, sentence_of
-from bollard.wire import ToolRequest, Transport, WorkerEnd, WorkerRun
+from bollard.sdk import (
+    AgentAPIException,
+    ConfigError,
+    InvalidResult,
+    ResultTooLarge,
+    RunContext,
+    RunnerObject,
+    TextContent,
+    drive,
+)
+from bollard.sdk.errors import ERROR_CHARACTERS, describe_error
+from bollard.wire import (
+    ChannelClosed,
+    FrameError,
+    PayloadTooLarge,
+    RemoteError,
+    ToolRequest,
+    Transport,
+    WireError,
+    WorkerEnd,
+    WorkerRun,
+)
 
-__all__ = ["Worker"]
+_NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+def _translate_error(error: Exception) -> AgentAPIException:
+    if isinstance(error, RemoteError):
+        return AgentAPIException(error.api_error)
+    code: ErrorCode = "runtime_error"
+    if isinstance(error, ChannelClosed):
+        code = "cancelled"
+    elif isinstance(error, PayloadTooLarge):
+        code = "payload_too_large"
+    elif isinstance(error, (FrameError, *_NOT_JSON)):
+        code = "invalid_argument"
+    return AgentAPIException(AgentAPIError(code=code, message=str(error)))
+
+
+class RunApiCaller:
+    """The SDK's `ApiCaller` over a `WorkerRun`."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: WorkerRun) -> None:
+        self._run = run
+
+    async def call(self, action: str, params: JsonObject) -> JsonValue:
+        try:
+            return await self._run.call(action, params)
+        except (WireError, *_NOT_JSON) as error:
+            raise _translate_error(error) from error
+
+    async def stream(self, action: str, params: JsonObject) -> AsyncIterator[JsonValue]:
+        chunks = self._run.stream(action, params)
+        try:
+            async for chunk in chunks:
+                yield chunk
+        except (WireError, *_NOT_JSON) as error:
+            raise _translate_error(error) from error
+        finally:
+            # Closed now instead of on collection, so that the host learns at once.
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
+
+
+class ResultOutlet:
+    """The SDK's `Outlet` over a `WorkerRun`. Results after the end of the run are dropped."""
+
+    __slots__ = ("_run", "offer_text")
+
+    def __init__(self, run: WorkerRun) -> None:
+        self._run = run
+        self.offer_text = run.offer_text
+
+    async def emit(self, kind: str, data: JsonObject) -> None:
+        if not isinstance(kind, str) or not isinstance(data, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidResult(str(kind), "data", "a result has the name of its type and an object of data")
+        try:
+            await self._run.emit(kind, data)
+        except PayloadTooLarge as error:
+            raise ResultTooLarge(kind, error.size_bytes, error.limit_bytes) from error
+        except FrameError as error:
+            raise InvalidResult(kind, "data", error.detail) from error
+        except ChannelClosed:
+            # The run was abandoned or the host is gone. The pause keeps a runner that awaits nothing else from
+            # blocking the other runs.
+            await asyncio.sleep(SILENCED_PAUSE_S)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidResult(kind, "data", f"is not JSON: {error}") from error
 
 
 class _ActiveRun:
-    """One run that this worker executes."""
+    """One active run and its task."""
 
     __slots__ = ("begun", "grace", "interrupt", "reason", "run", "task")
 
@@ -45,8 +131,8 @@ class _ActiveRun:
         self.task: asyncio.Task[None] | None = None
 
 
-class _ReadyRunner:
-    """A runner and its one instance, made and started when the first run wants it."""
+class _RunnerInstance:
+    """A runner and its single instance, created and started by the first run."""
 
     def __init__(self, loaded: LoadedRunner) -> None:
         self.loaded = loaded
@@ -64,34 +150,34 @@ class _ReadyRunner:
         return self._object
 
     async def close(self) -> None:
-        # Plugin code at the very end: nobody is left to be told, and not even SystemExit may keep others from closing.
+        # Plugin code at shutdown: even SystemExit must not keep the other runners from closing.
         with contextlib.suppress(BaseException):
             if self._object is not None:
                 await self._object.close()
 
 
 class Worker:
-    """Serves one plugin over one channel until the host is done with it."""
+    """Serves one plugin over one connection until the host is done."""
 
     def __init__(self, transport: Transport, plugin: LoadedPlugin, identity: WorkerIdentity) -> None:
         self._plugin: Final = plugin
         self._end: Final = WorkerEnd(transport, self, worker=identity, plugin=plugin.identity)
         self._loop: Final = asyncio.get_running_loop()
         self._thread: Final = threading.get_ident()
-        self._runners: Final = {name: _ReadyRunner(loaded) for name, loaded in plugin.runners.items()}
+        self._runners: Final = {name: _RunnerInstance(loaded) for name, loaded in plugin.runners.items()}
         self._active: dict[str, _ActiveRun] = {}
         self._tools: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._abandoned: set[asyncio.Task[None]] = set()  # held, because a loop holds its tasks only weakly
-        self._problems_told = False
+        self._abandoned: set[asyncio.Task[None]] = set()  # kept here because a loop holds its tasks only weakly
+        self._problems_logged = False
         self.dismissed = False
-        """Whether the host said that it needs this worker no more."""
+        """Whether the host has sent `shutdown`."""
         self._gone: Final[asyncio.Future[str]] = self._loop.create_future()
 
     async def serve(self) -> str:
-        """Work until the channel is gone or the host said shutdown; returns why it ended.
+        """Serve until the connection closes or the host sends `shutdown`, and return the reason.
 
-        Plugin code that does not end within `EXIT_GRACE_S` is left where it is: the process ends without it.
+        Plugin code that does not end within `EXIT_GRACE_S` is abandoned; the process exits without it.
         """
         self._end.start()
         reason = await self._gone
@@ -100,49 +186,49 @@ class Worker:
             self._cancel(active, "host.lost")
         for task in list(self._tools.values()):
             task.cancel()
-        await _settled(self._tasks, EXIT_GRACE_S)
+        await _wait_for(self._tasks, EXIT_GRACE_S)
         closing = [self._spawn(runner.close()) for runner in self._runners.values()]
-        await _settled(closing, max(CLOSE_GRACE_S, give_up_at - self._loop.time()))
+        await _wait_for(closing, max(CLOSE_GRACE_S, give_up_at - self._loop.time()))
         return reason
 
     @property
     def heard_at(self) -> float:
-        """When the host was last heard, on the loop's clock."""
+        """When the last frame of the host arrived, on the loop's clock."""
         return self._end.heard_at
 
     def hang_up(self, reason: str) -> None:
-        """Close the channel and leave, also when the host does not read what is still to be sent."""
+        """Close the connection and exit, even if the host does not read the queued frames."""
         self._end.close(reason)
         self._loop.call_later(EXIT_GRACE_S, self.closed, reason)
 
     # --- logs ---
 
     def log(self, level: LogLevel, message: str, fields: JsonObject, run_id: str | None = None) -> None:
-        """Send one log record. Plugin code calls this from any thread and with anything; it never raises."""
+        """Send one log record. Never raises: plugin code calls this from any thread with any value."""
         if threading.get_ident() != self._thread:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self.log, level, message, fields, run_id)
             return
-        text = sendable_text(message if isinstance(message, str) else repr(message))  # pyright: ignore[reportUnnecessaryIsInstance]
-        self._end.log(level, text, sendable_fields(fields), run_id=run_id)
+        text = make_sendable(message if isinstance(message, str) else repr(message))  # pyright: ignore[reportUnnecessaryIsInstance]
+        self._end.log(level, text, check_log_fields(fields), run_id=run_id)
 
     def printed(self, stream: StreamName, line: str, cut: int, run_id: str | None) -> None:
-        """A line of the plugin's stdout or stderr; told on the loop's thread."""
+        """Log a line of the plugin's stdout or stderr. Called on the loop's thread."""
         fields: JsonObject = {"stream": stream, "cut_characters": cut} if cut else {"stream": stream}
         self._end.log("info" if stream == "stdout" else "warning", line, fields, run_id=run_id)
 
     def blocked(self, report: BlockReport) -> None:
-        """The loop was blocked; told by the watchdog."""
+        """Log that the loop was blocked. Called by the watchdog."""
         fields: JsonObject = {"seconds": round(report.seconds, 3), "stack": report.stack[-4000:]}
         self.log("error", "runner code blocked the worker's loop; use await, or asyncio.to_thread", fields)
 
-    # --- what the host wants (WorkerHandler) ---
+    # --- requests of the host (WorkerHandler) ---
 
     def runners(self) -> list[JsonObject]:
-        if not self._problems_told:
-            self._problems_told = True
+        if not self._problems_logged:
+            self._problems_logged = True
             for problem in self._plugin.problems:
-                fields: JsonObject = {"rule": problem.rule, "field": sendable_text(problem.field), "hint": problem.hint}
+                fields: JsonObject = {"rule": problem.rule, "field": make_sendable(problem.field), "hint": problem.hint}
                 self.log("warning", f"{problem.where}: {problem.problem}", fields)
         return [loaded.discovery.to_wire() for loaded in self._plugin.runners.values()]
 
@@ -176,7 +262,7 @@ class Worker:
             request.refuse("tool/call: call_id: a call with this id is under way")
         else:
             task = self._tools[params.call_id] = self._spawn(self._call_tool(request))
-            # Not in the task itself: one that is cancelled before its first step never runs.
+            # Not in the task itself: a task that is cancelled before its first step never runs.
             task.add_done_callback(lambda _: self._end_tool(request))
 
     def tool_cancelled(self, call_id: str) -> None:
@@ -199,9 +285,9 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _execute(self, active: _ActiveRun, runner: _ReadyRunner, request: AgentRunRequest) -> None:
+    async def _execute(self, active: _ActiveRun, runner: _RunnerInstance, request: AgentRunRequest) -> None:
         active.begun = True
-        run, outlet = active.run, ChannelOutlet(active.run)
+        run, outlet = active.run, ResultOutlet(active.run)
         CURRENT_RUN.set(run.run_id)
         try:
             if active.reason is None:
@@ -215,9 +301,9 @@ class Worker:
                         cancel_reason=lambda: active.reason,
                     )
         except asyncio.CancelledError:
-            pass  # before the runner was reached: the reason below is all there is to say
+            pass  # cancelled before the runner was called; reported below
         except BaseException as error:  # noqa: BLE001 -- plugin code: its constructor or start() failed
-            await _fail(run, "runner.error", f"the runner could not start: {sentence_of(error)}")
+            await _fail(run, "runner.error", f"the runner could not start: {describe_error(error)}")
         finally:
             if active.grace is not None:
                 active.grace.cancel()
@@ -226,7 +312,9 @@ class Worker:
         end_lines(run.run_id)
         self._end_run(active, "the run has ended")
 
-    async def _context(self, run: WorkerRun, runner: _ReadyRunner, request: AgentRunRequest) -> RunContext[Any] | None:
+    async def _context(
+        self, run: WorkerRun, runner: _RunnerInstance, request: AgentRunRequest
+    ) -> RunContext[Any] | None:
         def log(level: LogLevel, message: str, fields: JsonObject) -> None:
             self.log(level, message, fields, run.run_id)
 
@@ -235,7 +323,7 @@ class Worker:
         except ConfigError as error:
             await _fail(run, "runner.error", str(error))
             return None
-        return RunContext(request.context, ChannelCaller(run), config, log=log)
+        return RunContext(request.context, RunApiCaller(run), config, log=log)
 
     def _cancel(self, active: _ActiveRun, reason: str) -> None:
         if active.reason is not None:
@@ -246,9 +334,9 @@ class Worker:
             active.task.cancel()
 
     def _abandon(self, active: _ActiveRun) -> None:
-        """The runner ignores its cancellation: answer for it, and let it talk to nobody."""
+        """Answer `run/start` for a runner that ignores its cancellation. It can send nothing after that."""
         if active.task is not None:
-            # It had its grace: the end of the worker need not wait for it again.
+            # Its grace is over, so the shutdown of the worker does not wait for it again.
             self._tasks.discard(active.task)
             self._abandoned.add(active.task)
             active.task.add_done_callback(self._abandoned.discard)
@@ -270,45 +358,45 @@ class Worker:
             async with asyncio.timeout(params.timeout_ms / 1000):
                 answer = await tool.invoke(params.arguments, params.context)
         except TimeoutError:
-            answer = _tool_error(f"the tool did not answer within {params.timeout_ms} ms")
+            answer = _failed_answer(f"the tool did not answer within {params.timeout_ms} ms")
         except asyncio.CancelledError:
-            answer = _tool_error("the call was cancelled")
-        if (problem := unsendable_result(answer.to_wire())) is not None:
-            answer = _tool_error(f"the answer of {params.tool} cannot be sent: {problem}")
+            answer = _failed_answer("the call was cancelled")
+        if (problem := explain_unsendable(answer.to_wire())) is not None:
+            answer = _failed_answer(f"the answer of {params.tool} cannot be sent: {problem}")
         request.answer(answer)
 
     def _end_tool(self, request: ToolRequest) -> None:
         self._tools.pop(request.params.call_id, None)
         end_lines(request.params.context.run_id)
-        request.answer(_tool_error("the call was cancelled"))  # dropped when it was answered
+        request.answer(_failed_answer("the call was cancelled"))  # dropped if already answered
 
     # --- the end ---
 
     async def _shut_down(self, grace_s: float, done: Callable[[], None]) -> None:
         current = asyncio.current_task()
-        await _settled([task for task in self._tasks if task is not current], grace_s)
+        await _wait_for([task for task in self._tasks if task is not current], grace_s)
         for active in list(self._active.values()):
             self._cancel(active, "cancelled")
         for task in list(self._tools.values()):
             task.cancel()
         busy = [active.task for active in self._active.values() if active.task is not None]
-        await _settled([*busy, *self._tools.values()], limits.CANCEL_GRACE_S)
+        await _wait_for([*busy, *self._tools.values()], limits.CANCEL_GRACE_S)
         done()
         self.hang_up("the host asked this worker to shut down")
 
 
-async def _settled(tasks: Iterable[asyncio.Task[None]], timeout_s: float) -> None:
+async def _wait_for(tasks: Iterable[asyncio.Task[None]], timeout_s: float) -> None:
     waited_for = set(tasks)
     if waited_for:
         await asyncio.wait(waited_for, timeout=timeout_s)
 
 
-def _tool_error(text: str) -> ToolAnswer:
+def _failed_answer(text: str) -> ToolAnswer:
     return ToolAnswer(content=(TextContent(text=text),), is_error=True)
 
 
 async def _fail(run: WorkerRun, code: str, error: str) -> None:
-    outlet = ChannelOutlet(run)
+    outlet = ResultOutlet(run)
     await outlet.emit(
-        "run.failed", {"code": code, "error": sendable_text(error[:ERROR_CHARACTERS]), "retryable": False}
+        "run.failed", {"code": code, "error": make_sendable(error[:ERROR_CHARACTERS]), "retryable": False}
     )

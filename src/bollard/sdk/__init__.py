@@ -1,4 +1,4 @@
-"""What a runner author sees.
+"""The SDK for authors of runners and tools.
 
     from bollard.sdk import RunContext, runner
 
@@ -35,11 +35,11 @@ from bollard.protocol import (
     ToolResult,
     Usage,
 )
-from bollard.sdk.api import ApiCaller, RunApi
+from bollard.sdk.api import RunApi
 from bollard.sdk.api_stores import content_of
+from bollard.sdk.calls import ApiCaller
 from bollard.sdk.context import LogSink, RunContext
-from bollard.sdk.declare import RunnerDeclaration, declaration_of, runner
-from bollard.sdk.drive import Outlet, drive
+from bollard.sdk.declaration import RunnerDeclaration, declaration_of, runner
 from bollard.sdk.errors import (
     AgentAPIException,
     BadYield,
@@ -67,9 +67,10 @@ from bollard.sdk.form import (
     parse_config,
 )
 from bollard.sdk.results import Result
-from bollard.sdk.runnerobject import RunnerObject
+from bollard.sdk.run_driver import Outlet, drive
+from bollard.sdk.runner_object import RunnerObject
 from bollard.sdk.tool import ToolDeclaration, tool, tool_declaration_of
-from bollard.sdk.toolschema import ToolContext
+from bollard.sdk.tool_schema import ToolContext
 
 __all__ = [
     "AgentAPIError",

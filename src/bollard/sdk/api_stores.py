@@ -1,6 +1,6 @@
-"""Calls that keep and read data: `api.state`, `api.storage`, `api.files`, `api.artifacts`.
+"""Calls that store and read data: `api.state`, `api.storage`, `api.files`, `api.artifacts`.
 
-Content is read in ranges and written in pieces, so that no frame grows with it.
+Content is read in ranges and written in pieces, so that no frame exceeds its limit.
 """
 
 import base64
@@ -22,34 +22,32 @@ from bollard.protocol import (
     Written,
     limits,
 )
-from bollard.sdk.calls import ApiCaller, Namespace, decoded
+from bollard.sdk.calls import ApiCaller, Namespace, decode_content
 from bollard.sdk.errors import AgentAPIException, api_failure
 
-__all__ = ["ArtifactsApi", "FilesApi", "StateApi", "StorageApi", "StorageAreaApi", "content_of"]
-
 PIECE_BYTES: Final = 256 * limits.KIB
-"""Content of one append, and of one range when a whole is read."""
+"""Content of one append, and of one range when the whole content is read."""
 
 ByteSource = bytes | bytearray | memoryview | Iterable[bytes] | AsyncIterable[bytes]
 
 
 def content_of(answer: BytesResult | ArtifactReadResult) -> bytes:
-    """The bytes of one range."""
-    return decoded("a ranged read", answer.content_base64 or "")
+    """Return the bytes of one range."""
+    return decode_content("a ranged read", answer.content_base64 or "")
 
 
 class StateApi(Namespace):
-    """Small JSON values that outlive the run, by scope. Versions make compare-and-set possible: no two values of a key
-    ever have the same, and they count nothing."""
+    """Small JSON values that outlive the run, by scope. Each value of a key has a unique version for compare-and-set;
+    versions are not counters."""
 
     __slots__ = ()
 
     async def get(self, scope: StateScope, key: str) -> StateValue:
-        """The value and its version; `not_found` where there is none."""
+        """Return the value and its version. Raises `not_found` if there is none."""
         return await self._ask("state.get", StateValue, {"scope": scope, "key": key})
 
     async def find(self, scope: StateScope, key: str) -> StateValue | None:
-        """The same, with `None` where there is none."""
+        """Return the value and its version, or `None` if there is none."""
         try:
             return await self.get(scope, key)
         except AgentAPIException as error:
@@ -60,12 +58,12 @@ class StateApi(Namespace):
     async def set(
         self, scope: StateScope, key: str, value: JsonValue, if_version: int | None = None, ttl: int | None = None
     ) -> Written:
-        """Keep a value of at most 256 KiB; `if_version=0` means that it must not exist yet, `ttl` is in seconds."""
+        """Store a value of at most 256 KiB. `if_version=0` requires that it does not exist; `ttl` is in seconds."""
         fields = {"scope": scope, "key": key, "value": value, "if_version": if_version, "ttl": ttl}
         return await self._ask("state.set", Written, fields)
 
     async def delete(self, scope: StateScope, key: str, if_version: int | None = None) -> Written:
-        """Forget a value."""
+        """Delete a value."""
         return await self._ask("state.delete", Written, {"scope": scope, "key": key, "if_version": if_version})
 
     async def list(
@@ -96,16 +94,16 @@ class StorageAreaApi(Namespace):
         return b"".join([piece async for piece in _ranges(lambda at: self.get(key, at, PIECE_BYTES))])
 
     async def set(self, key: str, content: bytes) -> Written:
-        """Keep bytes, instead of what was there."""
+        """Store bytes, replacing earlier content."""
         fields = {"area": self._area, "key": key, "content_base64": _encoded(content, "storage.set")}
         return await self._ask("storage.set", Written, fields)
 
     async def delete(self, key: str) -> Written:
-        """Forget a key."""
+        """Delete a key."""
         return await self._ask("storage.delete", Written, {"area": self._area, "key": key})
 
     async def list(self, prefix: str = "", cursor: str | None = None, limit: int = limits.STATE_LIST_KEYS) -> KeyPage:
-        """The keys there are."""
+        """Return the keys of the area."""
         return await self._ask(
             "storage.list", KeyPage, {"area": self._area, "prefix": prefix, "cursor": cursor, "limit": limit}
         )
@@ -141,7 +139,7 @@ class ArtifactsApi(Namespace):
     __slots__ = ()
 
     async def metadata(self, artifact_id: str) -> ArtifactMetadata:
-        """What is known of it."""
+        """Return the metadata of an artifact."""
         return await self._ask("artifacts.metadata", ArtifactMetadata, {"artifact_id": artifact_id})
 
     async def read(
@@ -152,13 +150,13 @@ class ArtifactsApi(Namespace):
         return await self._ask("artifacts.read", ArtifactReadResult, fields)
 
     def stream(self, artifact_id: str) -> AsyncGenerator[bytes, None]:
-        """The whole, piece by piece."""
+        """Yield the whole content in pieces."""
         return _ranges(lambda at: self.read(artifact_id, at, PIECE_BYTES))
 
     async def write(
         self, name: str, mime_type: str, stream: ByteSource, artifact_type: str = "file"
     ) -> ArtifactMetadata:
-        """Keep content of any size: bytes, or an iterable or async iterable of bytes."""
+        """Store content of any size: bytes, or an iterable or async iterable of bytes."""
         fields = {"name": name, "mime_type": mime_type, "artifact_type": artifact_type}
         upload = await self._ask("artifacts.begin", ArtifactUpload, fields)
         digest = hashlib.sha256()

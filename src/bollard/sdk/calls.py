@@ -1,4 +1,4 @@
-"""One call to the host: check the parameters, ask, read the answer. Which calls there are is in the `api_*` modules."""
+"""One call to the host: checks the parameters, sends the call and parses the answer."""
 
 import base64
 import binascii
@@ -10,20 +10,18 @@ from pydantic import ValidationError
 from bollard.protocol import ACTIONS, JsonObject, JsonValue, Shape, first_problem
 from bollard.sdk.errors import api_failure
 
-__all__ = ["ApiCaller", "Namespace", "decoded"]
-
 T = TypeVar("T", bound=Shape)
 
 
 class ApiCaller(Protocol):
-    """The way to the host for one run. Both raise `AgentAPIException`; a stream is given up by closing it."""
+    """Sends the calls of one run to the host. Both methods raise `AgentAPIException`. Closing a stream cancels it."""
 
     async def call(self, action: str, params: JsonObject) -> JsonValue:
-        """Ask once."""
+        """Send one call and return its answer."""
         ...
 
     def stream(self, action: str, params: JsonObject) -> AsyncIterator[JsonValue]:
-        """Ask once and be answered in pieces."""
+        """Send one call and yield its answer in chunks."""
         ...
 
 
@@ -36,15 +34,15 @@ class Namespace:
         self._caller = caller
 
     async def _ask(self, action: str, answer: type[T], fields: Mapping[str, Any]) -> T:
-        return read_answer(action, answer, await self._caller.call(action, checked_params(action, fields)))
+        return parse_answer(action, answer, await self._caller.call(action, check_params(action, fields)))
 
     def _ask_stream(self, action: str, chunk: type[T], fields: Mapping[str, Any]) -> AsyncGenerator[T, None]:
-        # Checked here and not at the first step, so that a wrong argument shows where it was written.
-        return _read_stream(action, chunk, self._caller, checked_params(action, fields))
+        # Checked here instead of in the generator, so that the traceback shows the line of the wrong argument.
+        return _read_stream(action, chunk, self._caller, check_params(action, fields))
 
 
-def checked_params(action: str, fields: Mapping[str, Any]) -> JsonObject:
-    """The parameters as JSON; raises `invalid_argument` that names the field, before anything is sent."""
+def check_params(action: str, fields: Mapping[str, Any]) -> JsonObject:
+    """Return the parameters as JSON. Raises `invalid_argument` with the field before anything is sent."""
     shape = ACTIONS[action].params
     present = {
         name: value for name, value in fields.items() if value is not None or shape.model_fields[name].is_required()
@@ -57,8 +55,8 @@ def checked_params(action: str, fields: Mapping[str, Any]) -> JsonObject:
         raise api_failure("invalid_argument", f"{action}: {field}: {problem}", details) from error
 
 
-def read_answer(action: str, shape: type[T], value: JsonValue) -> T:
-    """The host's answer as its shape."""
+def parse_answer(action: str, shape: type[T], value: JsonValue) -> T:
+    """Validate the host's answer."""
     try:
         return shape.from_wire(value)
     except ValidationError as error:
@@ -72,14 +70,14 @@ async def _read_stream(action: str, shape: type[T], caller: ApiCaller, params: J
     chunks = caller.stream(action, params)
     try:
         async for chunk in chunks:
-            yield read_answer(action, shape, chunk)
+            yield parse_answer(action, shape, chunk)
     finally:
         if isinstance(chunks, AsyncGenerator):
             await chunks.aclose()
 
 
-def decoded(action: str, content_base64: str) -> bytes:
-    """The bytes behind base64 text of the host."""
+def decode_content(action: str, content_base64: str) -> bytes:
+    """Decode base64 text of the host."""
     try:
         return base64.b64decode(content_base64, validate=True)
     except binascii.Error as error:

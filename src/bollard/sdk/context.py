@@ -1,6 +1,6 @@
-"""`RunContext`: one run, as its runner sees it: the event, the configuration, the host's API, and how to answer.
+"""`RunContext`: the event, the configuration, the run API and the result builders of one run.
 
-Nothing here sends a result: the builders make values that the runner yields.
+The builders return values that the runner yields. They send nothing.
 """
 
 import json
@@ -34,10 +34,9 @@ from bollard.protocol import (
     SubjectContext,
 )
 from bollard.sdk import results
-from bollard.sdk.api import ApiCaller, RunApi
+from bollard.sdk.api import RunApi
+from bollard.sdk.calls import ApiCaller
 from bollard.sdk.results import Result, TextDelta
-
-__all__ = ["LogSink", "RunContext"]
 
 C = TypeVar("C", default=JsonObject)
 
@@ -92,7 +91,7 @@ class RunContext(Generic[C]):
 
     @property
     def event(self) -> AgentEventContext:
-        """What happened. It need not be a message."""
+        """The event of the run. It need not be a message."""
         return self.raw.event
 
     @property
@@ -113,24 +112,24 @@ class RunContext(Generic[C]):
 
     @property
     def delivery(self) -> DeliveryContext:
-        """Where the answer goes and what that place can do."""
+        """The target of the answer and its abilities."""
         return self.raw.delivery
 
     @property
     def resources(self) -> AgentResources:
-        """What the run was granted by name."""
+        """The granted resources by name."""
         return self.raw.resources
 
     @property
     def access(self) -> ContextAccess:
-        """Where the run stands in its conversation, and which APIs it has."""
+        """The run's position in its conversation, and its available APIs."""
         return self.raw.context
 
     context = access
 
     @property
     def state_snapshot(self) -> AgentRunState:
-        """State as it was when the run started; `api.state` reads what it is now."""
+        """The state at the start of the run; `api.state` reads the current state."""
         return self.raw.state
 
     @property
@@ -180,7 +179,7 @@ class RunContext(Generic[C]):
         return results.message_delta(text, reasoning=reasoning, message_id=message_id)
 
     def completed(self, message: str | Message | Mapping[str, Any], *, message_id: str | None = None) -> Result:
-        """A whole message; it stands over its deltas."""
+        """A whole message. It overrides its deltas."""
         return results.message_completed(message, message_id=message_id)
 
     def artifact(
@@ -203,7 +202,7 @@ class RunContext(Generic[C]):
         return results.state_updated(scope, key, value)
 
     def action(self, action: str, target: JsonObject | None = None, payload: JsonObject | None = None) -> Result:
-        """A platform action whose outcome is not waited for; `api.platform.request` waits."""
+        """A platform action without waiting for its outcome; `api.platform.request` waits."""
         return results.action_requested(action, target, payload)
 
     def tool_started(self, tool_call_id: str, tool_name: str, parameters: JsonValue = None) -> Result:
@@ -217,11 +216,11 @@ class RunContext(Generic[C]):
         return results.tool_call_completed(tool_call_id, tool_name, result, error)
 
     def finish(self, reason: str = "end", message: str | Message | Mapping[str, Any] | None = None) -> Result:
-        """The run is done. Nothing that is yielded afterwards is sent."""
+        """End the run. Later results are not sent."""
         return results.run_completed(reason, message)
 
     def fail(self, error: str, code: FailureCode = "runner.error", *, retryable: bool = False) -> Result:
-        """The run failed. Nothing that is yielded afterwards is sent."""
+        """Fail the run. Later results are not sent."""
         return results.run_failed(code, error, retryable)
 
     def __repr__(self) -> str:

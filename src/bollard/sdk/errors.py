@@ -1,4 +1,4 @@
-"""Everything the SDK raises on purpose: one tree, with fields. Programs decide by type and field, never by sentence.
+"""The errors of the SDK, as one tree. Programs decide by type and field, never by message.
 
 SdkError
 ├── DeclarationError     a decorator was used in a way that cannot work
@@ -9,26 +9,15 @@ SdkError
 └── AgentAPIException    the host refused a call, or could not finish it
 """
 
+import contextlib
 import os
 import traceback
-from typing import Final
+from collections.abc import Generator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from bollard.protocol import AgentAPIError, ErrorCode, JsonObject
-
-__all__ = [
-    "ERROR_CHARACTERS",
-    "AgentAPIException",
-    "BadYield",
-    "ConfigError",
-    "DeclarationError",
-    "InvalidResult",
-    "ResultTooLarge",
-    "SdkError",
-    "api_failure",
-    "place_of",
-    "sentence_of",
-]
-
 
 ERROR_CHARACTERS: Final = 2000
 """The sentence of a `run.failed`."""
@@ -38,7 +27,7 @@ _FRAMES: Final = 8
 
 
 class SdkError(Exception):
-    """Anything the SDK raises on purpose."""
+    """Root of the tree."""
 
 
 class DeclarationError(SdkError):
@@ -111,12 +100,12 @@ class AgentAPIException(SdkError):
 
 
 def api_failure(code: ErrorCode, message: str, details: JsonObject | None = None) -> AgentAPIException:
-    """The exception for a call that failed on this side of the channel."""
+    """Return the exception for a call that failed before it reached the host."""
     return AgentAPIException(AgentAPIError(code=code, message=message, details=details or {}))
 
 
-def sentence_of(error: BaseException, most: int = ERROR_CHARACTERS) -> str:
-    """`Type: message`, safe to send: bounded, and never a second exception."""
+def describe_error(error: BaseException, most: int = ERROR_CHARACTERS) -> str:
+    """Return `Type: message`, bounded and encodable. Never raises."""
     try:
         message = str(error)
     except BaseException:  # noqa: BLE001 -- runner code: an exception that cannot even say what it is
@@ -127,11 +116,56 @@ def sentence_of(error: BaseException, most: int = ERROR_CHARACTERS) -> str:
     return sentence.encode("utf-8", "replace").decode()
 
 
-def place_of(error: BaseException) -> str:
-    """Where runner code raised: its own frames, innermost last, without ours. Empty where there are none."""
+def locate_error(error: BaseException) -> str:
+    """Return the frames of runner code in the traceback, innermost last. Empty if there are none."""
     frames = [
         f"{frame.filename}:{frame.lineno} in {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
         if _OURS not in frame.filename
     ]
     return " > ".join(frames[-_FRAMES:])
+
+
+D = TypeVar("D")
+F = TypeVar("F")
+
+_DEFERRING: Final[ContextVar[bool]] = ContextVar("_DEFERRING", default=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _DeferredError:
+    target: object
+    error: DeclarationError
+
+
+@contextlib.contextmanager
+def defer_declaration_errors() -> Generator[None]:
+    """Store a `DeclarationError` on the decorated object instead of raising it at import.
+
+    `declaration_of` and `tool_declaration_of` raise it later. Raised at import, one bad runner would hide every other
+    runner of its module.
+    """
+    before = _DEFERRING.set(True)
+    try:
+        yield
+    finally:
+        _DEFERRING.reset(before)
+
+
+def reject_declaration(target: F, mark: str, error: DeclarationError) -> F:
+    """Raise `error`; while errors are deferred, store it under `mark` and return the target."""
+    if not _DEFERRING.get():
+        raise error
+    try:
+        setattr(target, mark, _DeferredError(target=target, error=error))
+    except (AttributeError, TypeError):  # a number or a built-in has no attributes
+        raise error from None
+    return target
+
+
+def read_declaration(candidate: object, mark: str, kind: type[D]) -> D | None:
+    """Return the declaration under `mark`. Raises the `DeclarationError` that was stored there."""
+    found: object = getattr(candidate, mark, None)
+    if isinstance(found, _DeferredError) and found.target is candidate:
+        raise found.error
+    return found if isinstance(found, kind) else None

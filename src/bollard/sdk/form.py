@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from bollard.protocol import (
+    DEFAULT_LOCALE,
     NOTHING_SELECTED,
     SELECTOR_TYPES,
     FormItem,
@@ -27,32 +28,25 @@ from bollard.protocol import (
     first_problem,
 )
 from bollard.sdk.errors import ConfigError, DeclarationError
-from bollard.sdk.text import localized, words
 
-__all__ = [
-    "EmbeddingModel",
-    "FallbackModels",
-    "File",
-    "Files",
-    "Form",
-    "KnowledgeBases",
-    "ModelFallback",
-    "ModelSelector",
-    "Outpost",
-    "Prompt",
-    "RerankModel",
-    "Text",
-    "Tools",
-    "form_of",
-    "parse_config",
-]
+
+def localize(text: str | Mapping[str, str]) -> dict[str, str]:
+    """Return a text by locale. A plain text is English."""
+    return {DEFAULT_LOCALE: text} if isinstance(text, str) else dict(text)
+
+
+def humanize(name: str) -> str:
+    """Turn `max_tokens` into `Max tokens`."""
+    spaced = " ".join(name.replace("-", "_").replace(".", "_").split("_")).strip()
+    return spaced[:1].upper() + spaced[1:] if spaced else name
+
 
 M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a field is drawn, where its type does not say it; goes into `Annotated`."""
+    """How a field is displayed, if its type does not say it. Used in `Annotated`."""
 
     type: FormType | None = None
     label: str | Mapping[str, str] | None = None
@@ -95,16 +89,16 @@ _COLLECTIONS: Final = (list, tuple, set, frozenset)
 
 
 def form_of(model: type[BaseModel]) -> tuple[FormItem, ...]:
-    """The form of a configuration model; raises `DeclarationError` naming the field that cannot be drawn."""
-    return tuple(_item(model, name, field) for name, field in model.model_fields.items())
+    """Return the form of a configuration model. Raises `DeclarationError` with the invalid field."""
+    return tuple(_build_item(model, name, field) for name, field in model.model_fields.items())
 
 
 def parse_config(model: type[M], raw: JsonObject) -> M:
-    """The configuration as an instance of its model; raises `ConfigError` naming the field that does not fit."""
+    """Return the configuration as an instance of its model. Raises `ConfigError` with the invalid field."""
     cleaned = dict(raw)
     for name, kind in _selectors(model).items():
         if name in cleaned:
-            cleaned[name] = _selected(kind, cleaned[name])
+            cleaned[name] = _clean_selection(kind, cleaned[name])
     try:
         return model.model_validate(cleaned)
     except ValidationError as error:
@@ -117,7 +111,7 @@ def _selectors(model: type[BaseModel]) -> Mapping[str, FormType]:
     return {name: kind for name, kind in kinds.items() if kind in SELECTOR_TYPES}
 
 
-def _selected(kind: FormType, value: JsonValue) -> JsonValue:
+def _clean_selection(kind: FormType, value: JsonValue) -> JsonValue:
     if kind in _MANY:
         if value is None or value in NOTHING_SELECTED:
             return []
@@ -137,7 +131,7 @@ def _selected(kind: FormType, value: JsonValue) -> JsonValue:
     return value
 
 
-def _item(model: type[BaseModel], name: str, field: FieldInfo) -> FormItem:
+def _build_item(model: type[BaseModel], name: str, field: FieldInfo) -> FormItem:
     subject = f"configuration {model.__name__}.{name}"
     kind, options = _kind(field)
     form = _form(field)
@@ -147,11 +141,11 @@ def _item(model: type[BaseModel], name: str, field: FieldInfo) -> FormItem:
         return FormItem(
             name=key,
             type=kind,
-            label=localized(form.label or field.title or words(key)),
-            description=None if text is None else localized(text),
+            label=localize(form.label or field.title or humanize(key)),
+            description=None if text is None else localize(text),
             required=field.is_required(),
             default=_default(subject, field),
-            options=_labelled(options, form) if kind in ("select", "multi-select") else None,
+            options=_build_options(options, form) if kind in ("select", "multi-select") else None,
             show_if=None if form.show_if is None else dict(form.show_if),
         )
     except ValidationError as error:
@@ -180,7 +174,7 @@ def _form(field: FieldInfo) -> Form:
 
 
 def _inner_metadata(annotation: Any) -> Iterable[object]:
-    """What `Annotated` says inside an optional type, as in `ModelSelector | None`."""
+    """Yield the `Annotated` metadata inside an optional type such as `ModelSelector | None`."""
     for member in get_args(annotation) if _is_union(annotation) else ():
         if get_origin(member) is Annotated:
             yield from member.__metadata__
@@ -188,11 +182,11 @@ def _inner_metadata(annotation: Any) -> Iterable[object]:
 
 def _kind(field: FieldInfo) -> tuple[FormType, tuple[Any, ...]]:
     """The form type, and the values to choose from where there are any."""
-    derived, options = _derived(_bare(field.annotation))
+    derived, options = _derive_type(_strip_annotation(field.annotation))
     return _form(field).type or derived, options
 
 
-def _derived(annotation: Any) -> tuple[FormType, tuple[Any, ...]]:
+def _derive_type(annotation: Any) -> tuple[FormType, tuple[Any, ...]]:
     choices = _choices(annotation)
     if choices:
         return "select", choices
@@ -200,7 +194,7 @@ def _derived(annotation: Any) -> tuple[FormType, tuple[Any, ...]]:
     if scalar is not None:
         return scalar, ()
     if get_origin(annotation) in _COLLECTIONS or get_origin(annotation) is AbstractSet:
-        members = [_bare(member) for member in get_args(annotation) if member is not Ellipsis]
+        members = [_strip_annotation(member) for member in get_args(annotation) if member is not Ellipsis]
         if members == [str]:
             return "array[string]", ()
         if len(members) == 1 and _choices(members[0]):
@@ -216,13 +210,13 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _bare(annotation: Any) -> Any:
+def _strip_annotation(annotation: Any) -> Any:
     """The type without `Annotated` and without `None`."""
     if get_origin(annotation) is Annotated:
-        return _bare(get_args(annotation)[0])
+        return _strip_annotation(get_args(annotation)[0])
     if _is_union(annotation):
         members = [member for member in get_args(annotation) if member is not types.NoneType]
-        return _bare(members[0]) if len(members) == 1 else annotation
+        return _strip_annotation(members[0]) if len(members) == 1 else annotation
     return annotation
 
 
@@ -230,24 +224,26 @@ def _is_union(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
-def _labelled(values: tuple[Any, ...], form: Form) -> tuple[FormOption, ...]:
+def _build_options(values: tuple[Any, ...], form: Form) -> tuple[FormOption, ...]:
     labels = dict(form.options or {})
     chosen = values or tuple(labels)
     return tuple(
         FormOption(
             value=cast("JsonValue", value.value if isinstance(value, enum.Enum) else value),
-            label=localized(labels[value]) if value in labels else localized(_words_of(value)),
+            label=localize(labels[value]) if value in labels else localize(_humanize_value(value)),
         )
         for value in chosen
     )
 
 
-def _words_of(value: object) -> str:
-    return words(value.name.lower()) if isinstance(value, enum.Enum) else str(value)
+def _humanize_value(value: object) -> str:
+    return humanize(value.name.lower()) if isinstance(value, enum.Enum) else str(value)
 
 
 def _default(subject: str, field: FieldInfo) -> JsonValue:
-    if field.is_required() or _bare(field.annotation) is SecretStr:  # a secret never becomes part of a manifest
+    if (
+        field.is_required() or _strip_annotation(field.annotation) is SecretStr
+    ):  # a secret never becomes part of a manifest
         return None
     try:
         value = field.get_default(call_default_factory=True, validated_data={})

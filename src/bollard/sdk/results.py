@@ -1,7 +1,7 @@
-"""Result values: what a runner yields. Plain slots and dicts, because a stream of deltas is the hot path.
+"""Result values that a runner yields. Plain slots and dicts, because a stream of deltas is the hot path.
 
-Everything but a text delta is checked against the protocol's payload shape when it is built, so that a mistake shows
-at the line that made it. That is comfort; the boundary is the host. Numbering and sending are not done here.
+Every result but a text delta is validated when it is built, so that the traceback shows the line of a mistake. The
+host validates again. Numbering and sending happen elsewhere.
 """
 
 import base64
@@ -26,21 +26,6 @@ from bollard.protocol import (
     limits,
 )
 from bollard.sdk.errors import InvalidResult, ResultTooLarge
-
-__all__ = [
-    "Result",
-    "TextDelta",
-    "action_requested",
-    "artifact_created",
-    "json_bytes",
-    "message_completed",
-    "message_delta",
-    "run_completed",
-    "run_failed",
-    "state_updated",
-    "tool_call_completed",
-    "tool_call_started",
-]
 
 
 class Result:
@@ -67,7 +52,7 @@ class Result:
 
 
 class TextDelta(Result):
-    """A plain text delta, the one result that comes by the thousand: its payload is made only where it is looked at."""
+    """A plain text delta. Its payload is built on access only, because deltas are frequent."""
 
     __slots__ = ("text",)
 
@@ -80,7 +65,7 @@ class TextDelta(Result):
         return {"chunk": {"role": "assistant", "content": self.text}}
 
 
-def _checked(kind: str, data: Mapping[str, Any]) -> Result:
+def _build_result(kind: str, data: Mapping[str, Any]) -> Result:
     try:
         payload = RESULT_PAYLOADS[kind].from_wire(cast("JsonValue", data))
         return Result(kind, payload.to_wire())
@@ -89,8 +74,8 @@ def _checked(kind: str, data: Mapping[str, Any]) -> Result:
         raise InvalidResult(kind, field, problem) from error
 
 
-def json_bytes(kind: str, value: JsonValue) -> int:
-    """How many bytes a value is as JSON; raises `InvalidResult` when it is none."""
+def measure_json(kind: str, value: JsonValue) -> int:
+    """Return the size of a value as JSON in bytes. Raises `InvalidResult` if it is not JSON."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return len(text.encode())
@@ -105,17 +90,19 @@ def message_delta(
     if isinstance(chunk, str):
         body: dict[str, Any] = {"role": "assistant", "content": chunk}
     else:
-        body = _wire(chunk)
+        body = _to_dict(chunk)
     if reasoning is not None:
         body["reasoning"] = reasoning
-    return _checked("message.delta", _present({"chunk": body, "message_id": message_id}))
+    return _build_result("message.delta", _drop_absent({"chunk": body, "message_id": message_id}))
 
 
 def message_completed(message: str | Message | Mapping[str, Any], *, message_id: str | None) -> Result:
     """A whole message."""
-    if type(message) is str and message_id is None:  # every answer ends with one: nothing in it could be wrong
+    if type(message) is str and message_id is None:  # the common case, which needs no validation
         return Result("message.completed", {"message": {"role": "assistant", "content": message}})
-    return _checked("message.completed", _present({"message": _message(message), "message_id": message_id}))
+    return _build_result(
+        "message.completed", _drop_absent({"message": _message_body(message), "message_id": message_id})
+    )
 
 
 def artifact_created(
@@ -127,7 +114,7 @@ def artifact_created(
     name: str | None,
     metadata: JsonObject | None,
 ) -> Result:
-    """A new artifact with its content inline, or a word about one that was written through the API."""
+    """A new artifact with inline content, or a reference to one that was written through the API."""
     data: dict[str, Any] = {
         "artifact_type": artifact_type,
         "artifact_id": artifact_id,
@@ -142,56 +129,56 @@ def artifact_created(
         data["size_bytes"] = len(content)
         data["sha256"] = hashlib.sha256(content).hexdigest()
         data["content_base64"] = base64.b64encode(content).decode()
-    return _checked("artifact.created", _present(data))
+    return _build_result("artifact.created", _drop_absent(data))
 
 
 def state_updated(scope: StateScope, key: str, value: JsonValue) -> Result:
     """A new value of one state key."""
-    size = json_bytes("state.updated", value)
+    size = measure_json("state.updated", value)
     if size > limits.STATE_VALUE_BYTES:
         hint = "keep large values in ctx.api.storage"
         raise ResultTooLarge("state.updated", size, limits.STATE_VALUE_BYTES, hint)
     if not isinstance(key, str) or not 1 <= len(key) <= limits.STATE_KEY_CHARACTERS:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidResult("state.updated", "key", f"must be a str of 1 to {limits.STATE_KEY_CHARACTERS} characters")
-    return _checked("state.updated", {"scope": scope, "key": key, "value": value})
+    return _build_result("state.updated", {"scope": scope, "key": key, "value": value})
 
 
 def action_requested(action: str, target: JsonObject | None, payload: JsonObject | None) -> Result:
     """A platform action whose outcome the runner does not wait for."""
-    return _checked("action.requested", _present({"action": action, "target": target, "payload": payload}))
+    return _build_result("action.requested", _drop_absent({"action": action, "target": target, "payload": payload}))
 
 
 def tool_call_started(tool_call_id: str, tool_name: str, parameters: JsonValue) -> Result:
     """Telemetry: the runner calls a tool."""
-    return _checked(
+    return _build_result(
         "tool.call.started", {"tool_call_id": tool_call_id, "tool_name": tool_name, "parameters": parameters}
     )
 
 
 def tool_call_completed(tool_call_id: str, tool_name: str, result: JsonValue, error: JsonValue) -> Result:
     """Telemetry: a tool answered."""
-    data = _present({"tool_call_id": tool_call_id, "tool_name": tool_name, "result": result, "error": error})
-    return _checked("tool.call.completed", data)
+    data = _drop_absent({"tool_call_id": tool_call_id, "tool_name": tool_name, "result": result, "error": error})
+    return _build_result("tool.call.completed", data)
 
 
 def run_completed(finish_reason: str, message: str | Message | Mapping[str, Any] | None) -> Result:
     """Terminal: the run is done."""
-    body = None if message is None else _message(message)
-    return _checked("run.completed", _present({"finish_reason": finish_reason, "message": body}))
+    body = None if message is None else _message_body(message)
+    return _build_result("run.completed", _drop_absent({"finish_reason": finish_reason, "message": body}))
 
 
 def run_failed(code: FailureCode, error: str, retryable: bool) -> Result:
     """Terminal: the run failed."""
-    return _checked("run.failed", {"code": code, "error": error, "retryable": retryable})
+    return _build_result("run.failed", {"code": code, "error": error, "retryable": retryable})
 
 
-def _message(message: str | Message | Mapping[str, Any]) -> dict[str, Any]:
+def _message_body(message: str | Message | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(message, str):
         return {"role": "assistant", "content": message}
-    return {"role": "assistant"} | _wire(message)
+    return {"role": "assistant"} | _to_dict(message)
 
 
-def _wire(value: Shape | Mapping[str, Any]) -> dict[str, Any]:
+def _to_dict(value: Shape | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(value, Shape):
         return dict(value.to_wire())
     if isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -199,5 +186,5 @@ def _wire(value: Shape | Mapping[str, Any]) -> dict[str, Any]:
     raise InvalidResult("message", "", f"expected text or a message, not a {type(value).__name__}")
 
 
-def _present(data: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_absent(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value is not None}

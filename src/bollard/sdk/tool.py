@@ -1,34 +1,85 @@
-"""`@tool`: a function that a plugin offers next to its runners, with the schema its signature says.
+"""`@tool`: declares a function as a tool of a plugin, with a schema from its signature.
 
-A tool has no run API and does not know which runner calls it; it learns for whom it is called from a `ToolContext`.
+A tool has no run API. It learns from a `ToolContext` for whom it is called.
 """
 
 import asyncio
 import dataclasses
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from bollard.protocol import (
+    ContentElement,
     Effects,
     FlowBits,
     JsonObject,
+    JsonValue,
     Risk,
+    TextContent,
     ToolAnswer,
     ToolCallContext,
     ToolDefinition,
     first_problem,
     limits,
 )
-from bollard.sdk.errors import DeclarationError, sentence_of
-from bollard.sdk.misdeclared import declared, misdeclared
-from bollard.sdk.toolanswer import MESSAGE_CHARACTERS, answer_of, failed
-from bollard.sdk.toolschema import Signature, ToolContext, input_schema, output_schema, read_signature
+from bollard.sdk.errors import DeclarationError, describe_error, read_declaration, reject_declaration
+from bollard.sdk.tool_schema import Signature, ToolContext, input_schema, output_schema, read_signature
 
-__all__ = ["ToolDeclaration", "tool", "tool_declaration_of"]
+# What a tool returned, as the protocol's answer. Calling the tool is not done here.
+
+
+_CONTENT: tuple[type[BaseModel], ...] = tuple(get_args(member)[0] for member in get_args(get_args(ContentElement)[0]))
+"""The classes of `ContentElement`."""
+
+MESSAGE_CHARACTERS: Final = 8 * limits.KIB
+"""The text of a failed call."""
+
+
+def failed_answer(message: str) -> ToolAnswer:
+    """Return an answer that reports an error to the model."""
+    text = message if len(message) <= MESSAGE_CHARACTERS else message[: MESSAGE_CHARACTERS - 1] + "…"
+    clean = text.encode("utf-8", "replace").decode()
+    return ToolAnswer(content=(TextContent(text=clean),), is_error=True)
+
+
+def build_answer(name: str, returned: object) -> ToolAnswer:
+    """Convert a return value: text and content elements become content, other JSON also becomes `structured`."""
+    try:
+        answer = _to_answer(returned)
+        size = len(_json(cast("JsonValue", answer.to_wire())).encode())
+    except (PydanticSerializationError, TypeError, ValueError, RecursionError) as error:
+        return failed_answer(f"{name} returned a {type(returned).__name__} that is not JSON: {error}")
+    if size > limits.CALL_BYTES:
+        return failed_answer(f"{name} returned {size} bytes of JSON, {limits.CALL_BYTES} are allowed; return less")
+    return answer
+
+
+def _to_answer(returned: object) -> ToolAnswer:
+    if isinstance(returned, ToolAnswer):
+        return returned
+    if returned is None:
+        return ToolAnswer()
+    if isinstance(returned, str):
+        return ToolAnswer(content=(TextContent(text=returned),))
+    if isinstance(returned, _CONTENT):
+        return ToolAnswer(content=(cast("Any", returned),))
+    if isinstance(returned, list | tuple):
+        members = cast("list[Any] | tuple[Any, ...]", returned)
+        if members and all(isinstance(member, _CONTENT) for member in members):
+            return ToolAnswer(content=tuple(members))
+    structured = cast("JsonValue", to_jsonable_python(returned))
+    return ToolAnswer(content=(TextContent(text=_json(structured)),), structured=structured)
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
 
 F = TypeVar("F")
 _MARK: Final = "__bollard_tool__"
@@ -36,7 +87,7 @@ _MARK: Final = "__bollard_tool__"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolDeclaration:
-    """What `@tool` learned."""
+    """The declaration of a tool."""
 
     name: str
     description: str
@@ -61,12 +112,12 @@ class ToolDeclaration:
         )
 
     async def invoke(self, arguments: JsonObject, context: ToolCallContext) -> ToolAnswer:
-        """Call the tool. Whatever goes wrong inside it becomes an answer with `is_error`; cancellation goes through."""
+        """Call the tool. Its errors become an answer with `is_error`; cancellation propagates."""
         try:
             checked = self.signature.model.model_validate(arguments)
         except ValidationError as error:
             field, problem = first_problem(error)
-            return failed(f"invalid arguments for {self.name}: {field}: {problem}")
+            return failed_answer(f"invalid arguments for {self.name}: {field}: {problem}")
         values = {parameter: getattr(checked, field) for field, parameter in self.signature.parameters.items()}
         if self.signature.context_parameter is not None:
             values[self.signature.context_parameter] = ToolContext(context)
@@ -74,18 +125,18 @@ class ToolDeclaration:
             if inspect.iscoroutinefunction(self.target):
                 returned = await self.target(**values)
             else:
-                returned = _opened(await asyncio.to_thread(_sealed, self.target, values))
+                returned = _unwrap(await asyncio.to_thread(_call_in_thread, self.target, values))
         except GeneratorExit:
             raise
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
-            return failed(
-                sentence_of(error, MESSAGE_CHARACTERS)
+            return failed_answer(
+                describe_error(error, MESSAGE_CHARACTERS)
             )  # the tool's own: it awaited something that it had cancelled
         except BaseException as error:  # noqa: BLE001 -- tool code: even SystemExit must not end the worker
-            return failed(sentence_of(error, MESSAGE_CHARACTERS))
-        return answer_of(self.name, returned)
+            return failed_answer(describe_error(error, MESSAGE_CHARACTERS))
+        return build_answer(self.name, returned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +144,15 @@ class _Raised:
     error: BaseException
 
 
-def _sealed(function: Callable[..., Any], values: dict[str, Any]) -> object:
-    # What a thread raises comes back as a value: a future cannot hold a StopIteration, and would never be done.
+def _call_in_thread(function: Callable[..., Any], values: dict[str, Any]) -> object:
+    # Exceptions of the thread are returned as values: a future cannot hold a StopIteration and would never resolve.
     try:
         return function(**values)
     except BaseException as error:  # noqa: BLE001 -- raised again by the caller
         return _Raised(error)
 
 
-def _opened(value: object) -> object:
+def _unwrap(value: object) -> object:
     if isinstance(value, _Raised):
         if isinstance(value.error, asyncio.CancelledError | GeneratorExit | StopIteration):
             value = _Raised(RuntimeError(f"the tool raised {type(value.error).__name__}"))
@@ -116,7 +167,7 @@ def _is_being_cancelled() -> bool:
 
 def tool_declaration_of(candidate: object) -> ToolDeclaration | None:
     """The declaration of a decorated function."""
-    found = declared(candidate, _MARK, ToolDeclaration)
+    found = read_declaration(candidate, _MARK, ToolDeclaration)
     return found if found is not None and found.target is candidate else None
 
 
@@ -131,10 +182,10 @@ def tool(
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         described = getattr(name, "__name__", type(name).__name__)
         error = DeclarationError(f"tool {described!r}", "@tool was used without parentheses", "write @tool()")
-        return misdeclared(name, _MARK, error)
+        return reject_declaration(name, _MARK, error)
 
     def declare(target: F) -> ToolDeclaration:
-        function = _function(name, target)
+        function = _require_function(name, target)
         own_name = name or function.__name__.lower()
         subject = f"tool {own_name!r}"
         text = description or inspect.getdoc(function)
@@ -166,13 +217,13 @@ def tool(
         try:
             setattr(target, _MARK, declare(target))
         except DeclarationError as error:
-            return misdeclared(target, _MARK, error)
+            return reject_declaration(target, _MARK, error)
         return target
 
     return decorate
 
 
-def _function(name: str | None, target: object) -> Callable[..., Any]:
+def _require_function(name: str | None, target: object) -> Callable[..., Any]:
     subject = f"tool {name or getattr(target, '__name__', type(target).__name__)!r}"
     if not inspect.isfunction(target) or target.__name__ == "<lambda>":
         raise DeclarationError(subject, "@tool stands on something that is no named function", "decorate a `def`")

@@ -1,15 +1,23 @@
-"""Keys, canonical JSON, the hash chain and its verifier, signed heads and cursors. Stores keys, nothing else.
+"""Keys, canonical JSON, the hash chain and its verifier, signed heads and cursors. Stores only key files.
 
-`bollard.trust.keys` is named where it is used: the cryptography behind it is large, and the journal does without.
+`bollard.trust.keys` is imported separately: it loads cryptography, which is large and which the journal does not need.
 """
 
 from bollard.trust.canonical import canonical_json, canonical_sha256
 from bollard.trust.chain import ChainedRecord, Fault, Header, Report, genesis, link, sha256_of, verify_chain
 from bollard.trust.cursor import open_cursor, seal_cursor
 from bollard.trust.errors import BadCursor, BadSignature, KeyFileError, NotCanonical, TrustError
-from bollard.trust.folders import make_folder, sync_folder
-from bollard.trust.heads import Head, HeadSigner, HeadVerifier, SignedHead, sign_head, verify_head
-from bollard.trust.runtime_proofs import connect_proof, enrol_proof
+from bollard.trust.heads import (
+    Head,
+    HeadSigner,
+    HeadVerifier,
+    SignedHead,
+    connect_proof,
+    enrol_proof,
+    sign_head,
+    verify_head,
+)
+from bollard.trust.key_files import make_folder, sync_folder
 
 __all__ = [
     "BadCursor",

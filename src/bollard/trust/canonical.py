@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785): one byte string per value, so that digests of equal values are equal."""
+"""Canonical JSON (RFC 8785): equal values have equal bytes and therefore equal digests."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from bollard.trust.errors import NotCanonical
 if TYPE_CHECKING:
     from bollard.protocol import JsonValue
 
-__all__ = ["canonical_json", "canonical_sha256"]
-
 _string: Final = msgspec.json.Encoder().encode
 _INTEGER_MAX: Final = 2**53
-"""Beyond it a double does not hold every integer."""
+"""The largest range in which a double holds every integer."""
 _SHORTEST_EXPONENT: Final = 21
 _SMALLEST_EXPONENT: Final = -6
 
 
 def canonical_json(value: JsonValue) -> bytes:
-    """The canonical bytes; raises `NotCanonical`."""
+    """Return the canonical bytes of a value. Raises `NotCanonical`."""
     parts: list[bytes] = []
     _write(value, parts)
     return b"".join(parts)
 
 
 def canonical_sha256(value: JsonValue) -> str:
-    """The digest of the canonical bytes, lower-case hex."""
+    """Return the SHA-256 of the canonical bytes as lower-case hex."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
@@ -84,7 +82,7 @@ def _text(value: str) -> bytes:
 
 
 def _number(value: float) -> bytes:
-    """As ECMAScript writes a double: the shortest digits, in plain form between 1e-6 and 1e21."""
+    """Format a double like ECMAScript: the shortest digits, without an exponent between 1e-6 and 1e21."""
     if not math.isfinite(value):
         raise NotCanonical("NaN and Infinity are not JSON")
     if value == 0:
@@ -93,14 +91,14 @@ def _number(value: float) -> bytes:
     mantissa, _, exponent_text = f"{abs(value)!r}".partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    point = len(whole) + int(exponent_text or 0)  # where the decimal point stands, counted from the first digit
+    point = len(whole) + int(exponent_text or 0)  # the position of the decimal point after the first digit
     if whole.strip("0") == "":
         point -= len(whole) + len(fraction) - len(fraction.lstrip("0"))
     digits = digits.rstrip("0")
-    return (sign + _placed(digits, point)).encode()
+    return (sign + _place_point(digits, point)).encode()
 
 
-def _placed(digits: str, point: int) -> str:
+def _place_point(digits: str, point: int) -> str:
     count = len(digits)
     if count <= point <= _SHORTEST_EXPONENT:
         return digits + "0" * (point - count)

@@ -1,7 +1,7 @@
 """The hash chain over the log, and its verifier. Pure.
 
-One chain per workspace and writer incarnation. A link covers the header of a record and the digest of its data, so
-retention may drop data and the chain still verifies.
+There is one chain for each workspace and writer incarnation. A link covers the header of a record and the digest of
+its data, so that the chain still verifies after retention dropped data.
 """
 
 import hashlib
@@ -11,14 +11,12 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["ChainedRecord", "Fault", "Header", "Report", "genesis", "link", "sha256_of", "verify_chain"]
-
 _encode: Final = msgspec.json.Encoder().encode
 _VERSION: Final = b"bollard-chain-1\0"
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a link covers, in this order. Times are whole milliseconds of the epoch."""
+    """The fields that a link covers, in this order. Times are epoch milliseconds."""
 
     workspace: str
     chain: str
@@ -34,7 +32,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ChainedRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record as it is stored. `data` is absent where retention dropped it."""
+    """A stored record. `data` is absent if retention dropped it."""
 
     header: Header
     data: bytes | None
@@ -45,7 +43,7 @@ FaultKind = Literal["edited", "data_edited", "missing", "order", "foreign", "hea
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing that is wrong, and where."""
+    """The first fault in a chain and its position."""
 
     kind: FaultKind
     chain: str
@@ -54,7 +52,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification found. Without a fault everything up to `position` is as it was written."""
+    """The result of a verification. Without a fault, all records up to `position` are unchanged."""
 
     chain: str
     position: int
@@ -78,12 +76,12 @@ def sha256_of(data: bytes) -> str:
 
 
 def genesis(workspace: str, chain: str) -> str:
-    """The hash before the first record."""
+    """Return the hash before the first record."""
     return hashlib.sha256(_VERSION + _encode((workspace, chain))).hexdigest()
 
 
 def link(previous: str, header: Header) -> str:
-    """The hash of a record: over the one before it and the header."""
+    """Return the hash of a record: over the previous hash and the header."""
     return hashlib.sha256(previous.encode() + _encode(header)).hexdigest()
 
 
@@ -96,9 +94,9 @@ def verify_chain(
     after_hash: str | None = None,
     heads: Mapping[int, str] | None = None,
 ) -> Report:
-    """Check records in order. `heads` are witnessed hashes by position: each must be met, none may lie beyond the end.
+    """Verify records in order. `heads` are witnessed hashes by position; each must match, none may lie beyond the end.
 
-    A verification may start behind a trusted record: `after_position` and `after_hash` name it.
+    `after_position` and `after_hash` name a trusted record to start after.
     """
     progress = _Progress(
         position=after_position,

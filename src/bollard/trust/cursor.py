@@ -1,4 +1,4 @@
-"""Opaque cursors: signed against tampering, valid for one call and one scope only. Pure."""
+"""Opaque cursors: authenticated, and valid for one purpose and one scope. Pure."""
 
 from __future__ import annotations
 
@@ -15,29 +15,27 @@ from bollard.trust.errors import BadCursor
 if TYPE_CHECKING:
     from bollard.protocol import JsonValue
 
-__all__ = ["CURSOR_CHARACTERS", "open_cursor", "seal_cursor"]
-
 CURSOR_CHARACTERS: Final = 512
-"""The longest cursor that is looked at."""
+"""The longest accepted cursor."""
 _TAG_BYTES: Final = 16
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
-def _tag(secret: bytes, purpose: str, scope: str, body: bytes) -> bytes:
-    # The lengths keep `ab` + `c` apart from `a` + `bc`.
+def _compute_tag(secret: bytes, purpose: str, scope: str, body: bytes) -> bytes:
+    # The lengths distinguish `ab` + `c` from `a` + `bc`.
     text = b"%d:%b%d:%b%b" % (len(purpose), purpose.encode(), len(scope), scope.encode(), body)
     return hmac.new(secret, text, hashlib.sha256).digest()[:_TAG_BYTES]
 
 
 def seal_cursor(secret: bytes, *, purpose: str, scope: str, place: JsonValue) -> str:
-    """A cursor that only `open_cursor` with the same secret, purpose and scope can read as its own."""
+    """Return a cursor that `open_cursor` accepts with the same secret, purpose and scope only."""
     body = _encode(place)
-    return base64.urlsafe_b64encode(_tag(secret, purpose, scope, body) + body).decode().rstrip("=")
+    return base64.urlsafe_b64encode(_compute_tag(secret, purpose, scope, body) + body).decode().rstrip("=")
 
 
 def open_cursor(secret: bytes, cursor: str, *, purpose: str, scope: str) -> JsonValue:
-    """The place inside; raises `BadCursor` without saying what did not fit."""
+    """Return the place in a cursor. Raises `BadCursor`, which does not say what is wrong."""
     if len(cursor) > CURSOR_CHARACTERS:
         raise BadCursor("the cursor is not valid here")
     try:
@@ -45,6 +43,6 @@ def open_cursor(secret: bytes, cursor: str, *, purpose: str, scope: str) -> Json
     except (binascii.Error, ValueError):
         raise BadCursor("the cursor is not valid here") from None
     tag, body = raw[:_TAG_BYTES], raw[_TAG_BYTES:]
-    if not hmac.compare_digest(tag, _tag(secret, purpose, scope, body)):
+    if not hmac.compare_digest(tag, _compute_tag(secret, purpose, scope, body)):
         raise BadCursor("the cursor is not valid here")
     return cast("JsonValue", _decode(body))

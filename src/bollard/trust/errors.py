@@ -1,13 +1,11 @@
-"""What can be wrong with keys, signatures and cursors.
+"""The errors of keys, signatures and cursors, as one tree.
 
 TrustError
-├── NotCanonical    a value that has no canonical JSON
-├── KeyFileError    a key file that cannot be used
-├── BadCursor       a cursor that this host did not make, or not for this use
-└── BadSignature    a signature that does not fit
+├── NotCanonical    a value has no canonical JSON
+├── KeyFileError    a key file is unusable
+├── BadCursor       a cursor was altered, or made for another purpose or scope
+└── BadSignature    a signature does not match
 """
-
-__all__ = ["BadCursor", "BadSignature", "KeyFileError", "NotCanonical", "TrustError"]
 
 
 class TrustError(Exception):
@@ -15,7 +13,7 @@ class TrustError(Exception):
 
 
 class NotCanonical(TrustError):
-    """A value that RFC 8785 cannot write: NaN, a lone surrogate, an integer beyond ±2^53, a key that is no text."""
+    """RFC 8785 cannot write the value: NaN, a lone surrogate, an integer beyond ±2^53, or a key that is not text."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -23,7 +21,7 @@ class NotCanonical(TrustError):
 
 
 class KeyFileError(TrustError):
-    """A key file that cannot be read, is readable by others, or holds something else."""
+    """A key file is unreadable, readable by others, or does not hold a key."""
 
     def __init__(self, path: str, problem: str, hint: str) -> None:
         super().__init__(f"{path}: {problem}\nhint: {hint}")
@@ -33,8 +31,8 @@ class KeyFileError(TrustError):
 
 
 class BadCursor(TrustError):
-    """A cursor that was altered, or was made for another call or scope."""
+    """A cursor was altered, or was made for another purpose or scope."""
 
 
 class BadSignature(TrustError):
-    """A signature that does not fit its text and key."""
+    """A signature does not match its text and key."""

@@ -1,26 +1,24 @@
-"""Time in the harness: the machine's, or one that a test moves by hand."""
+"""The clock of the harness: the system's, or one that a test advances."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock"]
-
 
 class Clock(Protocol):
-    """What the in-memory host asks about time."""
+    """The time source of the in-memory host."""
 
     def now(self) -> float:
         """Epoch seconds."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only grow."""
+        """Monotonic seconds."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call once after a delay; returns what gives it up."""
+        """Call `callback` once after a delay. Returns a function that cancels it."""
         ...
 
 
@@ -61,7 +59,7 @@ class ManualClock:
         return give_up
 
     def advance(self, seconds: float) -> None:
-        """Move on, and call what is due, in the order it is due."""
+        """Advance the time, and run the due callbacks in order."""
         self._now += seconds
         due = sorted((entry for entry in self._waiting if entry[0] <= self._now), key=lambda entry: entry[0])
         self._waiting = [entry for entry in self._waiting if entry not in due]

@@ -1,12 +1,10 @@
-"""What the harness raises about the test itself, never about the runner: a recording or a script that does not fit."""
+"""Errors of the test itself, never of the runner: a recording or a script does not match."""
 
 from bollard.sdk.errors import SdkError
 
-__all__ = ["RecordingError", "ReplayMismatch", "ResultNeverCame"]
-
 
 class ReplayMismatch(SdkError):
-    """The runner asked something else than it did when it was recorded."""
+    """The runner made another call than in the recording."""
 
     def __init__(self, expected: str | None, got: str | None, position: int) -> None:
         wanted = "nothing more" if expected is None else expected

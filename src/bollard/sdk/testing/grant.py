@@ -1,4 +1,4 @@
-"""What a run of the in-memory host may do: its manifest's permissions, less what the test denies. Pure."""
+"""The grant of a run in the in-memory host: its manifest's permissions, minus the denials of the test. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +12,6 @@ from bollard.protocol import (
     Strict,
 )
 from bollard.sdk.errors import AgentAPIException, api_failure
-
-__all__ = ["Denials", "Grant"]
 
 EVERYTHING = AgentRunnerPermissions(
     models=("invoke", "stream", "rerank", "embed"),
@@ -38,7 +36,7 @@ class Grant:
     state_scopes: tuple[str, ...] = ("conversation", "actor", "subject", "runner")
 
     def check(self, action: str, params: Strict) -> None:
-        """Raise what a host would answer to a call that the manifest does not allow."""
+        """Raise the error of a real host if the manifest does not allow the call."""
         if action == "steering.pull" and not self.steering:
             raise api_failure("unauthorized", 'this run cannot be steered; add capabilities=["steering"] to @runner')
         scope = getattr(params, "scope", None)
@@ -58,7 +56,7 @@ class Grant:
             raise api_failure("capability_denied", message)
 
     def operations(self, key: str, of: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """What of a resource's operations the manifest asks for."""
+        """Return the operations of a resource that the manifest asks for."""
         held: tuple[str, ...] = getattr(self.permissions, key)
         return held if of is None else tuple(operation for operation in of if operation in held)
 
@@ -86,7 +84,7 @@ def _advice(key: str, operation: Any) -> str:
 
 @dataclass(slots=True)
 class Denials:
-    """Calls that the test wants refused."""
+    """Calls that the test refuses."""
 
     _errors: dict[str, AgentAPIError] = field(default_factory=dict[str, AgentAPIError])
 
@@ -101,6 +99,6 @@ class Denials:
         self._errors.pop(action, None)
 
     def check(self, action: str) -> None:
-        """Raise what the test asked for."""
+        """Raise the error that the test configured for the action, if any."""
         if action in self._errors:
             raise AgentAPIException(self._errors[action])

@@ -1,7 +1,7 @@
-"""`MemoryHost`: a host without processes, wire or disk, answered from plain values.
+"""`MemoryHost`: an in-memory host that answers from plain values, without processes, connections or disk.
 
-It checks parameters, permissions and caps as a real host does, so that a runner that passes here asks for nothing it
-was not granted. It promises nothing about time or load.
+It checks parameters, permissions and limits like a real host, so that a runner that passes here needs no further
+grant. It says nothing about timing or load.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -25,23 +25,28 @@ from bollard.protocol import (
     StateUpdated,
     runner_id,
 )
-from bollard.sdk.declare import RunnerDeclaration, declaration_of
+from bollard.sdk.declaration import RunnerDeclaration, declaration_of
 from bollard.sdk.errors import AgentAPIException, DeclarationError
-from bollard.sdk.runnerobject import RunnerObject
-from bollard.sdk.testing.answers import Answers
+from bollard.sdk.runner_object import RunnerObject
 from bollard.sdk.testing.clock import Clock, SystemClock
 from bollard.sdk.testing.grant import EVERYTHING, Denials, Grant
 from bollard.sdk.testing.ledger import RunLedger
-from bollard.sdk.testing.live import HostCaller, LiveRun
+from bollard.sdk.testing.live_run import HostCaller, LiveRun
 from bollard.sdk.testing.models import ScriptedModel
-from bollard.sdk.testing.occasion import CONVERSATION_ID, Occasion, context_of, event_record_of, granted, scope_keys
+from bollard.sdk.testing.occasion import (
+    CONVERSATION_ID,
+    Occasion,
+    add_grant,
+    build_context,
+    build_event_record,
+    scope_keys,
+)
 from bollard.sdk.testing.outcome import RunOutcome
-from bollard.sdk.testing.recording import Recording
+from bollard.sdk.testing.recording import Recording, ReplayedCalls
+from bollard.sdk.testing.run_api import RunApiHandler
 from bollard.sdk.testing.steering import Steer, SteeringQueue
 from bollard.sdk.testing.transcript import HistoryEntry
 from bollard.sdk.testing.world import World
-
-__all__ = ["MemoryHost", "declared"]
 
 
 class MemoryHost:
@@ -83,7 +88,7 @@ class MemoryHost:
         self._steering = tuple(steering)
         self._denials = Denials()
         self._ledgers: dict[str, RunLedger] = {}
-        self._answers = Answers(self.world, self._denials)
+        self._answers = RunApiHandler(self.world, self._denials)
         self._instances: dict[Callable[..., Any], RunnerObject] = {}
 
     # --- what is allowed ---
@@ -96,11 +101,11 @@ class MemoryHost:
         *,
         retryable: bool = False,
     ) -> None:
-        """Refuse every call of an action from now on."""
+        """Refuse every later call of an action."""
         self._denials.deny(action, code, message, retryable)
 
     def allow(self, action: str) -> None:
-        """Take a denial back."""
+        """Remove a denial."""
         self._denials.allow(action)
 
     # --- runs ---
@@ -115,7 +120,7 @@ class MemoryHost:
         record: Path | str | None = None,
         **occasion: Unpack[Occasion],
     ) -> RunOutcome:
-        """Run a decorated runner on one event, to its end; `record` keeps a recording in a file."""
+        """Run a decorated runner on one event to its end. `record` writes a recording to a file."""
         live = self.start(runner, text, config=config, timeout_s=timeout_s, record=record, **occasion)
         try:
             return await live.outcome()
@@ -132,9 +137,9 @@ class MemoryHost:
         record: Path | str | None = None,
         **occasion: Unpack[Occasion],
     ) -> LiveRun:
-        """The same, to be watched, steered and cancelled while it runs."""
-        declaration = declared(runner)
-        context = context_of(
+        """Start a run, and return a handle to watch, steer and cancel it."""
+        declaration = require_declaration(runner)
+        context = build_context(
             f"run-{len(self._ledgers) + 1}",
             text,
             occasion,
@@ -159,12 +164,12 @@ class MemoryHost:
         capabilities: AgentRunnerCapabilities | None = None,
         runner_name: str = "default",
     ) -> RunLedger:
-        """Begin a run: grant what is scripted, within the permissions. The ledger's context is the one to send."""
+        """Open a run and grant the scripted resources within the permissions. Send the context of the ledger."""
         steerable = capabilities is None or capabilities.steering
         grant = Grant(permissions=permissions, steering=steerable and context.conversation is not None)
         keys = scope_keys(context, runner_name)
         access, state, shortened = self.world.projection(context, grant, keys)
-        whole = granted(context, self.world.resources(grant), access, state)
+        whole = add_grant(context, self.world.resources(grant), access, state)
         if shortened:
             whole = whole.model_copy(update={"metadata": {**whole.metadata, "state_snapshot": shortened}})
         own_id = runner_id("local", "test", runner_name)
@@ -172,12 +177,12 @@ class MemoryHost:
         ledger = RunLedger(context=whole, grant=grant, runner_id=own_id, scope_keys=keys, steering=queue)
         if steerable:
             queue.schedule(self._steering)
-        self.world.events.add(event_record_of(whole))
+        self.world.events.add(build_event_record(whole))
         self._ledgers[context.run_id] = ledger
         return ledger
 
     def take(self, result: AgentRunResult) -> None:
-        """One result of an open run, with its effects. A result of no active run changes nothing."""
+        """Apply one result of an open run. A result of any other run has no effect."""
         ledger = self._ledgers.get(result.run_id)
         payload = None if ledger is None else ledger.take(result)
         if ledger is None or payload is None:
@@ -204,7 +209,7 @@ class MemoryHost:
         ledger.artifact_ids.append(kept.artifact_id)
 
     def end(self, run_id: str, cancel_reason: str | None = None) -> RunOutcome:
-        """Close an open run and say how it ended."""
+        """Close an open run and return its outcome."""
         ledger = self._ledgers[run_id]
         ledger.closed = True
         status, code, error = ledger.verdict(cancel_reason)
@@ -240,7 +245,7 @@ class MemoryHost:
     # --- runners that are classes ---
 
     async def instance_of(self, declaration: RunnerDeclaration) -> RunnerObject:
-        """The runner to call; a class is made and started once."""
+        """Return the callable runner. A class is created and started once."""
         if declaration.target not in self._instances:
             made = declaration.instantiate()
             self._instances[declaration.target] = made
@@ -248,7 +253,7 @@ class MemoryHost:
         return self._instances[declaration.target]
 
     async def close(self) -> None:
-        """Close what was started."""
+        """Close the started runners."""
         while self._instances:
             _, made = self._instances.popitem()
             await made.close()
@@ -262,10 +267,35 @@ class MemoryHost:
         await self.close()
 
 
-def declared(runner: object) -> RunnerDeclaration:
-    """The declaration behind what a test hands in; raises where there is none."""
+def require_declaration(runner: object) -> RunnerDeclaration:
+    """Return the declaration of a runner. Raises `DeclarationError` if there is none."""
     declaration = runner if isinstance(runner, RunnerDeclaration) else declaration_of(runner)
     if declaration is None:
         described = getattr(runner, "__name__", type(runner).__name__)
         raise DeclarationError(described, "it is not a runner", "decorate it with @runner(…)")
     return declaration
+
+
+# Run a runner against a recording, without the host it was recorded on.
+
+
+async def replay(runner: object, path: Path | str) -> RunOutcome:
+    """How the runner ends with the recorded context and answers; raises `ReplayMismatch` when it asks anything else."""
+    recording = Recording.load(path)
+    declaration = require_declaration(runner)
+    calls = ReplayedCalls(recording)
+    async with MemoryHost() as host:
+        ledger = host.open(
+            recording.context,
+            permissions=declaration.permissions,
+            capabilities=declaration.capabilities,
+            runner_name=declaration.name,
+        )
+        ledger.context = recording.context  # as it was, not as this empty host would grant it
+        live = LiveRun(host, declaration, ledger, calls)
+        try:
+            outcome = await live.outcome()
+        finally:
+            live.cancel()
+    calls.finish()
+    return outcome

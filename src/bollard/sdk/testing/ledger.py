@@ -1,4 +1,4 @@
-"""One run in the in-memory host: what it sent, what it asked, and how it ended. Effects on stores are the host's."""
+"""One run in the in-memory host: its results, its calls and its end. The host applies the effects on stores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,14 +22,12 @@ from bollard.protocol import (
 from bollard.sdk.testing.grant import Grant
 from bollard.sdk.testing.outcome import ApiRecord, Assembly, LogEntry, Rejected
 from bollard.sdk.testing.steering import SteeringQueue
-from bollard.sdk.testing.stores import json_size
-
-__all__ = ["RunLedger"]
+from bollard.sdk.testing.stores import measure_json
 
 
 @dataclass(kw_only=True, slots=True)
 class RunLedger:
-    """What the host knows of one run."""
+    """The state of one run in the in-memory host."""
 
     context: AgentRunContext
     grant: Grant
@@ -48,7 +46,7 @@ class RunLedger:
     closed: bool = False
 
     def take(self, result: AgentRunResult) -> Shape | None:
-        """Number, check and assemble one result; its payload when it may have effects, otherwise `None`."""
+        """Check and assemble one result. Returns its payload if it may have effects, otherwise `None`."""
         last = self.results[-1].sequence if self.results else 0
         if result.sequence <= last:
             return None  # a duplicate is dropped
@@ -64,7 +62,7 @@ class RunLedger:
         if result.type not in RESULT_PAYLOADS:
             self.reject(result, "result.unknown", f"no result type {result.type}")
             return None
-        size = json_size(result.to_wire())
+        size = measure_json(result.to_wire())
         if size > limits.RESULT_BYTES:
             self.reject(result, "result.rejected", f"{size} bytes exceed {limits.RESULT_BYTES}")
             return None
@@ -79,11 +77,11 @@ class RunLedger:
         return payload
 
     def reject(self, result: AgentRunResult, record: str, reason: str) -> None:
-        """Remember a result without effect."""
+        """Record a result without effect."""
         self.rejected.append(Rejected(result, record, reason))
 
     def verdict(self, cancel_reason: str | None) -> tuple[TerminalStatus, str | None, str | None]:
-        """Status, code and error. A cancelled run follows its reason, whatever the runner said last."""
+        """Return status, code and error. The reason of a cancelled run overrides the runner's own result."""
         said = _failure(self.terminal)
         if cancel_reason is not None:
             return status_of_failure(cancel_reason), cancel_reason, said[1] if said else None

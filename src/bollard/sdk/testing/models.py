@@ -26,8 +26,6 @@ from bollard.protocol import (
 )
 from bollard.sdk.errors import AgentAPIException, api_failure
 
-__all__ = ["Reply", "ScriptedModel", "overlap", "tool_calls"]
-
 Reply = (
     str
     | Message

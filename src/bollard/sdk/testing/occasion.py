@@ -25,8 +25,6 @@ from bollard.protocol import (
     SubjectContext,
 )
 
-__all__ = ["Occasion", "context_of", "event_record_of", "scope_keys"]
-
 CONVERSATION_ID = "conversation-1"
 
 
@@ -50,7 +48,7 @@ class Occasion(TypedDict):
     metadata: NotRequired[JsonObject]
 
 
-def context_of(
+def build_context(
     run_id: str,
     text: str | None,
     occasion: Occasion,
@@ -103,14 +101,14 @@ def context_of(
     )
 
 
-def granted(
+def add_grant(
     context: AgentRunContext, resources: AgentResources, access: ContextAccess, state: AgentRunState
 ) -> AgentRunContext:
     """The same context with what the run was granted."""
     return context.model_copy(update={"resources": resources, "context": access, "state": state})
 
 
-def event_record_of(context: AgentRunContext) -> AgentEventRecord:
+def build_event_record(context: AgentRunContext) -> AgentEventRecord:
     """The run's own event, as the log keeps it."""
     actor = context.actor
     return AgentEventRecord(

@@ -20,8 +20,6 @@ from bollard.sdk.testing.steering import SteeringStatus
 from bollard.sdk.testing.stores import MemoryArtifact
 from bollard.sdk.testing.transcript import text_of
 
-__all__ = ["ApiRecord", "Assembly", "LogEntry", "Rejected", "RunOutcome"]
-
 
 class ApiRecord(NamedTuple):
     """One API call of a run; `outcome` is `ok`, an error code, or `given up`."""

@@ -11,12 +11,10 @@ from typing import Any, Self, cast
 from pydantic import ValidationError
 
 from bollard.protocol import AgentAPIError, AgentRunContext, AgentRunResult, JsonObject, JsonValue, first_problem
-from bollard.sdk.api import ApiCaller
-from bollard.sdk.declare import RunnerDeclaration
+from bollard.sdk.calls import ApiCaller
+from bollard.sdk.declaration import RunnerDeclaration
 from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.errors import RecordingError, ReplayMismatch
-
-__all__ = ["Recording", "ReplayedCalls", "record"]
 
 BLANK = "***"
 

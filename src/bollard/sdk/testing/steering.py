@@ -14,8 +14,6 @@ from bollard.protocol import (
     limits,
 )
 
-__all__ = ["Steer", "SteeringQueue", "SteeringStatus"]
-
 SteeringStatus = Literal["queued", "injected", "acknowledged", "dropped"]
 
 
@@ -36,7 +34,7 @@ class _Message:
 
 @dataclass(slots=True)
 class SteeringQueue:
-    """What one run was sent."""
+    """The steering messages of one run."""
 
     context: AgentRunContext
     runner_id: str
@@ -44,12 +42,12 @@ class SteeringQueue:
     messages: list[_Message] = field(default_factory=list[_Message])
 
     def schedule(self, steers: Iterable[str | Steer]) -> None:
-        """Messages for later; those without a moment arrive now."""
+        """Schedule messages. Those without `after` arrive now."""
         self.scheduled += [Steer(steer) if isinstance(steer, str) else steer for steer in steers]
         self.happened(None)
 
     def happened(self, name: str | None) -> None:
-        """A call or a result of this name took place."""
+        """Deliver the messages that wait for a call or result of this name."""
         due = [steer for steer in self.scheduled if steer.after == name]
         self.scheduled = [steer for steer in self.scheduled if steer.after != name]
         for steer in due:
@@ -75,7 +73,7 @@ class SteeringQueue:
         self.messages.append(_Message(text, item))
 
     def pull(self, request: SteeringPull) -> SteeringPullResult:
-        """What is waiting, leased to the run."""
+        """Return the waiting messages and lease them to the run."""
         waiting = [message for message in self.messages if message.status == "queued"]
         taken = waiting[: 1 if request.mode == "one-at-a-time" else request.limit]
         for message in taken:
@@ -83,7 +81,7 @@ class SteeringQueue:
         return SteeringPullResult(items=tuple(message.item for message in taken))
 
     def end(self, *, completed: bool) -> tuple[tuple[str, SteeringStatus], ...]:
-        """What became of each message."""
+        """Return the final status of each message."""
         for message in self.messages:
             message.status = "acknowledged" if completed and message.status == "injected" else "dropped"
         return tuple((message.text, message.status) for message in self.messages)

@@ -28,15 +28,13 @@ from bollard.protocol import (
 from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.clock import Clock
 
-__all__ = ["Artifacts", "Blobs", "MemoryArtifact", "StateStore", "json_size"]
 
-
-def json_size(value: JsonValue) -> int:
-    """Bytes of a value as JSON; raises `ValueError` or `TypeError` when it is none."""
+def measure_json(value: JsonValue) -> int:
+    """Return the size of a value as JSON in bytes. Raises `ValueError` or `TypeError` if it is not JSON."""
     return len(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
 
 
-def page_of(names: list[str], prefix: str, cursor: str | None, limit: int) -> KeyPage:
+def page_keys(names: list[str], prefix: str, cursor: str | None, limit: int) -> KeyPage:
     """The keys after the cursor, which is the last key of the page before."""
     after = [name for name in sorted(names) if name.startswith(prefix) and (cursor is None or name > cursor)]
     has_more = len(after) > limit
@@ -44,18 +42,18 @@ def page_of(names: list[str], prefix: str, cursor: str | None, limit: int) -> Ke
 
 
 class StateStore:
-    """JSON values by scope key. Each write has a version of its own and a later one than all before it, of any key and
-    also after a delete: like a host's, versions tell values apart and count nothing."""
+    """JSON values by scope key. Each write gets a new version, higher than all before it, also after a delete. As in a
+    real host, versions are unique and not counters."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._scopes: dict[str, dict[str, StateValue]] = {}
         self._known: set[tuple[str, str]] = set()
-        """Keys that were ever written."""
+        """All keys that were written once."""
         self._newest = 0
 
     def seed(self, scope_key: str, values: Mapping[str, JsonValue]) -> None:
-        """Values that are there before any run; what is there already stays."""
+        """Add initial values. Existing values stay."""
         for key, value in values.items():
             if (scope_key, key) not in self._known:
                 self._put(scope_key, key, value, None)
@@ -73,11 +71,11 @@ class StateStore:
     def set(self, scope_key: str, request: StateSet) -> Written:
         live = self._live(scope_key)
         self._compare(live, request.key, request.if_version)
-        size = json_size(request.value)
+        size = measure_json(request.value)
         if size > limits.STATE_VALUE_BYTES:
             message = f"value: {size} bytes exceed {limits.STATE_VALUE_BYTES}"
             raise api_failure("payload_too_large", message, {"field": "value"})
-        held = {key: json_size(other.value) for key, other in live.items()} | {request.key: size}
+        held = {key: measure_json(other.value) for key, other in live.items()} | {request.key: size}
         if sum(len(key.encode()) + size for key, size in held.items()) > limits.STATE_SCOPE_BYTES:
             message = f"value: the scope would hold more than {limits.STATE_SCOPE_BYTES} bytes"
             raise api_failure("payload_too_large", message, {"field": "value", "reason": "quota"})
@@ -90,7 +88,7 @@ class StateStore:
         return Written(existed=live.pop(request.key, None) is not None)
 
     def list(self, scope_key: str, prefix: str, cursor: str | None, limit: int) -> KeyPage:
-        return page_of(list(self._live(scope_key)), prefix, cursor, limit)
+        return page_keys(list(self._live(scope_key)), prefix, cursor, limit)
 
     def _live(self, scope_key: str) -> dict[str, StateValue]:
         held = self._scopes.setdefault(scope_key, {})
@@ -141,7 +139,7 @@ class Blobs:
         return Written(existed=self.contents.pop(key, None) is not None)
 
     def list(self, prefix: str, cursor: str | None, limit: int) -> KeyPage:
-        return page_of(list(self.contents), prefix, cursor, limit)
+        return page_keys(list(self.contents), prefix, cursor, limit)
 
     def _find(self, key: str) -> bytes:
         if key not in self.contents:
@@ -215,7 +213,7 @@ class Artifacts:
         return self._keep(artifact_id, begun.artifact_type, begun.name, begun.mime_type, content, run_id, {})
 
     def create(self, created: ArtifactCreated, run_id: str) -> ArtifactMetadata:
-        """Keep what a result carried; raises `ValueError` that says why not."""
+        """Store the artifact of a result. Raises `ValueError` with the reason if it is invalid."""
         content = base64.b64decode(created.content_base64 or "", validate=True)
         if len(content) > limits.INLINE_ARTIFACT_BYTES:
             raise ValueError(f"content_base64: {len(content)} bytes exceed {limits.INLINE_ARTIFACT_BYTES}")
@@ -226,7 +224,7 @@ class Artifacts:
                 raise ValueError("sha256: is not the digest of the content")
         artifact_id = created.artifact_id or f"artifact-{len(self.kept) + 1}"
         metadata = created.metadata or {}
-        if artifact_id in self.kept:  # a word about one that was written through the API
+        if artifact_id in self.kept:  # a reference to an artifact that was written through the API
             return self.kept[artifact_id].metadata
         return self._keep(
             artifact_id, created.artifact_type, created.name, created.mime_type, content, run_id, metadata

@@ -20,8 +20,6 @@ from bollard.protocol import (
 from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.models import overlap
 
-__all__ = ["Events", "HistoryEntry", "Transcript", "text_of"]
-
 HistoryEntry = str | tuple[str, str] | Message | TranscriptItem
 """What a user said; `(role, text)`; a message; or a whole item."""
 
@@ -49,7 +47,7 @@ def position_of(api: str, field: str, cursor: str) -> int:
     return int(number)
 
 
-def _fitting(items: Sequence[T], *, newest: bool) -> list[T]:
+def _fit_page(items: Sequence[T], *, newest: bool) -> list[T]:
     """As many items as a page may hold, from the end that was asked for."""
     kept: list[T] = []
     size = 0
@@ -110,7 +108,7 @@ class Transcript:
         between = self.items[after : max(after, before - 1)]
         backward = request.direction == "backward"
         wanted = between[-request.limit :] if backward else between[: request.limit]
-        items = _fitting(wanted, newest=backward)
+        items = _fit_page(wanted, newest=backward)
         if not request.include_artifacts:
             items = [item.model_copy(update={"artifact_refs": ()}) for item in items]
         ends = (items[0].cursor, items[-1].cursor) if items else (None, None)
@@ -159,7 +157,7 @@ class Events:
         api = "events.page"
         before = position_of(api, "before", request.before) if request.before is not None else len(self.items) + 1
         earlier = self.items[: before - 1]
-        items = _fitting(earlier[-request.limit :], newest=True)
+        items = _fit_page(earlier[-request.limit :], newest=True)
         has_more = len(items) < len(earlier)
         return EventPage(
             items=tuple(items),

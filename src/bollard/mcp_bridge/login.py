@@ -1,0 +1,314 @@
+"""One login of one person for one server: where to go, and what came of it. The person is the host's business."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import LATEST_PROTOCOL_VERSION
+from pydantic import AnyUrl, ValidationError
+
+from bollard.mcp_bridge.http_client import for_login, http_client
+from bollard.mcp_bridge.limits import LOGIN_REQUEST_S, LOGIN_VALUE_CHARACTERS, PROBLEM_CHARACTERS
+from bollard.wire.addresses import named_address_problem
+from bollard.wire.bridge_frames import BeginLogin, FinishLogin, Login, LoginAsked, LoginEnded, ToHost
+
+__all__ = ["LoginFlow", "MarkedAuth", "RenewingAuth", "client_metadata", "known_client", "login_made"]
+
+
+# Access tokens on the requests of a connection, renewed when they expire, through the SDK's OAuth client.
+#
+# The SDK would send a person to the authorization server in the middle of a request. A connection has nobody to send:
+# it renews what it has, and otherwise says that somebody must log in.
+
+
+_VALUE: Final = re.compile(r"[\x21-\x7e]+")
+_UNAUTHORIZED: Final = 401
+_TOO_MANY: Final = 429
+_BROKEN: Final = 500
+_ISSUER: Final = frozenset({"issuer", "authorization_endpoint", "token_endpoint", "registration_endpoint"})
+_NOWHERE: Final = "http://127.0.0.1/"
+"""A connection sends nobody anywhere, and the SDK wants a place to come back to."""
+
+
+class _LoginNeeded(OAuthFlowError):
+    """Nothing but a person helps."""
+
+
+class Kept:
+    """What the SDK asks for what was kept, and tells what to keep."""
+
+    def __init__(self, tokens: OAuthToken | None, client: OAuthClientInformationFull | None) -> None:
+        self.tokens = tokens
+        self.client = client
+        self.told: Callable[[], None] = lambda: None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+        self.told()
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+class _FixedScope(OAuthClientMetadata):
+    """The SDK writes over the scope with what a server names; what was configured stays."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "scope":
+            super().__setattr__(name, value)
+
+
+class MarkedAuth(OAuthClientProvider):
+    """Every request of its own is marked as one of a login."""
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                if outgoing is not request:
+                    for_login(outgoing)
+                response = yield outgoing
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+
+class RenewingAuth(MarkedAuth):
+    """For one connection."""
+
+    def __init__(self, url: str, login: Login, changed: Callable[[Login], None]) -> None:
+        self._kept = Kept(_tokens(login), known_client(login.client, login.client_secret))
+        super().__init__(url, client_metadata([_NOWHERE], []), self._kept)
+        self.needed = ""
+        """Why somebody must log in, once it is so."""
+        self._changed = changed
+        self._kept.told = self._tell
+        context = self.context
+        context.current_tokens, context.client_info = self._kept.tokens, self._kept.client
+        context.token_expiry_time = login.expires_at
+        context.client_metadata.scope = login.scope
+        if login.issuer is not None:
+            context.oauth_metadata = OAuthMetadata.model_validate(login.issuer)
+        if login.resource is not None:
+            context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(login.resource)
+            context.auth_server_url = str(context.protected_resource_metadata.authorization_servers[0])
+        self._initialized = True
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """While the token is good nobody waits for anybody: the SDK lets one request at a time go out."""
+        if self.context.is_token_valid():
+            self._add_auth_header(request)
+            response = yield request
+            if response.status_code != _UNAUTHORIZED:
+                return
+        flow, status = super()._auth_flow(request), 0
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                status = response.status_code
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            if status == _UNAUTHORIZED:
+                self.needed = "the server does not take the login, though it was renewed"
+            return
+        except _LoginNeeded as error:
+            self.needed = str(error)
+        finally:
+            await flow.aclose()
+        yield request  # it is refused again, and that is the answer: nothing was done
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        """The server takes the token no more, whatever was said about its time."""
+        if not self.context.can_refresh_token():
+            raise _LoginNeeded("the server does not take the login any more")
+        return await self._refresh_token()
+
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        if not await self._handle_refresh_response(response):
+            raise _LoginNeeded("the login cannot be renewed any more")
+
+    async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
+        if response.status_code >= _BROKEN or response.status_code == _TOO_MANY:
+            raise OAuthFlowError(f"the authorization server cannot renew the login now: HTTP {response.status_code}")
+        if not await super()._handle_refresh_response(response):
+            self._kept.tokens = None  # or the SDK would take them for new ones
+            return False
+        return True
+
+    def _tell(self) -> None:
+        self._changed(login_made(self))
+
+
+def login_made(auth: OAuthClientProvider) -> Login:
+    """What is worth keeping. Raises `OAuthFlowError` for what cannot be kept."""
+    context = auth.context
+    tokens, client = context.current_tokens, context.client_info
+    if tokens is None or client is None:
+        raise OAuthFlowError("there is no token")
+    for value in (tokens.access_token, tokens.refresh_token, client.client_secret, client.client_id):
+        if value is not None and (not _VALUE.fullmatch(value) or len(value) > LOGIN_VALUE_CHARACTERS):
+            raise OAuthFlowError("the authorization server gave a token or a client that cannot be sent")
+    issuer, resource = context.oauth_metadata, context.protected_resource_metadata
+    return Login(
+        access_token=tokens.access_token,
+        refresh_token=tokens.refresh_token,
+        expires_at=context.token_expiry_time,
+        scope=tokens.scope,
+        client={
+            "client_id": client.client_id,
+            "redirect_uris": [str(uri) for uri in client.redirect_uris or []],
+            "token_endpoint_auth_method": client.token_endpoint_auth_method,
+            "issuer": client.issuer,
+        },
+        client_secret=client.client_secret,
+        issuer=None if issuer is None else issuer.model_dump(mode="json", include=set(_ISSUER), exclude_none=True),
+        resource=None
+        if resource is None
+        else {
+            "resource": str(resource.resource),
+            "authorization_servers": [context.auth_server_url or str(resource.authorization_servers[0])],
+        },
+    )
+
+
+def client_metadata(redirect_uris: list[str], scopes: list[str]) -> OAuthClientMetadata:
+    """What a client is registered with."""
+    uris = [AnyUrl(uri) for uri in redirect_uris]
+    if scopes:
+        return _FixedScope(redirect_uris=uris, scope=" ".join(scopes), client_name="Bollard")
+    return OAuthClientMetadata(redirect_uris=uris, client_name="Bollard")
+
+
+def known_client(client: dict[str, object], secret: str | None) -> OAuthClientInformationFull:
+    return OAuthClientInformationFull.model_validate({**client, "client_secret": secret})
+
+
+def _tokens(login: Login) -> OAuthToken:
+    left = None if login.expires_at is None else max(0, round(login.expires_at - time.time()))
+    return OAuthToken(
+        access_token=login.access_token, refresh_token=login.refresh_token, scope=login.scope, expires_in=left
+    )
+
+
+_QUESTION: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+"""Anything that a server with a login answers with 401: only the status is looked at."""
+
+_NO_CHALLENGE_HINT: Final = "its metadata must list S256; a token can be given as a secret in `headers` instead"
+
+
+class LoginFlow:
+    """Lives as long as `run`."""
+
+    def __init__(self, order: BeginLogin, tell: Callable[[ToHost], None]) -> None:
+        self._order = order
+        self._tell = tell
+        self._back: asyncio.Future[FinishLogin] = asyncio.get_running_loop().create_future()
+
+    def finish(self, order: FinishLogin) -> None:
+        """The person came back; the first time counts."""
+        if not self._back.done():
+            self._back.set_result(order)
+
+    async def run(self) -> None:
+        """Until it is decided, or the task is cancelled. Tells what came of it unless it was."""
+        order = self._order
+        try:
+            async with asyncio.timeout(order.limit_s):
+                ended = await self._through()
+        except TimeoutError:
+            ended = LoginEnded(login=order.login, problem="nobody came back from the login in time")
+        except _NoChallenge as error:
+            ended = LoginEnded(login=order.login, problem=str(error), hint=_NO_CHALLENGE_HINT)
+        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: what strangers make the SDK raise
+            ended = LoginEnded(login=order.login, problem=_words(error))
+        self._tell(ended)
+
+    async def _through(self) -> LoginEnded:
+        order = self._order
+        auth = _LoginAuth(
+            order.url,
+            client_metadata([order.redirect_uri], order.scopes),
+            Kept(None, _client(order)),
+            redirect_handler=self._ask,
+            callback_handler=self._answer,
+        )
+        asked = {"accept": "application/json, text/event-stream", MCP_PROTOCOL_VERSION_HEADER: LATEST_PROTOCOL_VERSION}
+        async with http_client(order.url, order.headers, auth) as client:
+            request = client.build_request("POST", order.url, json=_QUESTION, headers=asked)
+            request.extensions["timeout"] = httpx2.Timeout(LOGIN_REQUEST_S).as_dict()
+            response = await client.send(request, stream=True, follow_redirects=False)
+            await response.aclose()
+        if auth.context.current_tokens is None:
+            return LoginEnded(
+                login=order.login,
+                problem=f"the server asks for no login: it answered with {response.status_code}",
+                hint="look whether the address is right; without a login leave `auth` out",
+            )
+        return LoginEnded(login=order.login, made=login_made(auth))
+
+    async def _ask(self, url: str) -> None:
+        if (problem := named_address_problem(url, self._order.url)) is not None:
+            raise OAuthFlowError(f"the server would send people to an address that {problem}")
+        (state,) = parse_qs(urlsplit(url).query)["state"][-1:]
+        self._tell(LoginAsked(login=self._order.login, url=url, state=state))
+
+    async def _answer(self) -> AuthorizationCodeResult:
+        back = await self._back
+        return AuthorizationCodeResult(code=back.code, state=back.state, iss=back.iss)
+
+
+class _NoChallenge(OAuthFlowError):
+    """The authorization server does not promise to check that who brings a code is who asked for it."""
+
+
+class _LoginAuth(MarkedAuth):
+    async def _perform_authorization(self) -> httpx2.Request:
+        """PKCE with S256 is required, as MCP demands: a server that does not name it may ignore it. A client that was
+        registered by hand says itself how it is known at the token endpoint, if nobody did."""
+        client, issuer = self.context.client_info, self.context.oauth_metadata
+        if issuer is None or "S256" not in (issuer.code_challenge_methods_supported or ()):
+            raise _NoChallenge("the authorization server does not support PKCE with S256")
+        if client is not None and client.client_secret is not None and client.token_endpoint_auth_method is None:
+            taken = issuer.token_endpoint_auth_methods_supported
+            post = taken is not None and "client_secret_basic" not in taken and "client_secret_post" in taken
+            client.token_endpoint_auth_method = "client_secret_post" if post else "client_secret_basic"
+        return await super()._perform_authorization()
+
+
+def _client(order: BeginLogin) -> OAuthClientInformationFull | None:
+    if order.client_id is not None:
+        return known_client({"client_id": order.client_id, "redirect_uris": [order.redirect_uri]}, order.client_secret)
+    if order.client is not None and order.redirect_uri in order.client.get("redirect_uris", []):
+        return known_client(order.client, order.registered_secret)
+    return None
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return "the authorization server sent what is not of the shape that OAuth has"
+    said = (str(error) or type(error).__name__)[:PROBLEM_CHARACTERS]
+    return "".join(each if each.isprintable() else " " for each in said)  # a stranger's words, shown in a terminal

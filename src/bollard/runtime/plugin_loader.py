@@ -1,0 +1,351 @@
+"""Loads one plugin into this process: a folder with a manifest, or a single Python file.
+
+A bad entry becomes a problem and does not hide the others.
+"""
+
+import dataclasses
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from pydantic import ValidationError
+
+from bollard.protocol import (
+    AgentRunnerDiscovery,
+    FlowBits,
+    JsonObject,
+    PluginIdentity,
+    PluginRunner,
+    PluginTool,
+    ToolDefinition,
+    first_problem,
+    limits,
+)
+from bollard.runtime.manifest_file import ManifestReading, digest_of, is_from, make_importable, read_manifest
+from bollard.runtime.problems import PluginLoadError, Problem, explain_unsendable, make_sendable
+from bollard.sdk import (
+    DeclarationError,
+    RunnerDeclaration,
+    ToolDeclaration,
+    declaration_of,
+    runner,
+    tool,
+    tool_declaration_of,
+)
+from bollard.sdk.errors import defer_declaration_errors, describe_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedRunner:
+    """A usable runner and its discovery entry."""
+
+    discovery: AgentRunnerDiscovery
+    declaration: RunnerDeclaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTool:
+    """A usable tool and its definition."""
+
+    definition: ToolDefinition
+    declaration: ToolDeclaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPlugin:
+    """A loaded plugin: its usable runners and tools, and the problems of the other entries."""
+
+    identity: PluginIdentity
+    runners: Mapping[str, LoadedRunner]
+    tools: Mapping[str, LoadedTool]
+    problems: tuple[Problem, ...]
+
+
+def load_plugin(path: Path) -> LoadedPlugin:
+    """Load the usable part of a plugin. Raises `PluginLoadError` if nothing of it is usable."""
+    try:
+        path = path.resolve()
+    except (OSError, RuntimeError) as error:  # a link loop
+        hint = "name a plugin folder or a .py file"
+        problem = Problem(rule="PL01", where=path.name, field="path", problem="cannot be followed", hint=hint)
+        raise PluginLoadError(problem) from error
+    if path.is_dir():
+        plugin = _load_folder(path)
+    elif path.is_file() and path.suffix == ".py":
+        plugin = _load_file(path)
+    else:
+        problem = "is not a folder and not a Python file" if path.exists() else "does not exist"
+        raise PluginLoadError(
+            Problem(
+                rule="PL01", where=path.name, field="path", problem=problem, hint="name a plugin folder or a .py file"
+            )
+        )
+    if not plugin.runners and not plugin.tools:
+        hint = "decorate a function with @runner, or name it in manifest.yaml"
+        nothing = Problem(rule="PL06", where=path.name, field="spec", problem="no usable runner or tool", hint=hint)
+        return dataclasses.replace(plugin, problems=(*plugin.problems, nothing))
+    return plugin
+
+
+# --- a folder with a manifest ---
+
+
+def _load_folder(folder: Path) -> LoadedPlugin:
+    reading = read_manifest(folder)
+    make_importable(folder)
+    problems = list(reading.problems)
+    identity = PluginIdentity(
+        author=reading.metadata.author,
+        name=reading.metadata.name,
+        version=reading.metadata.version,
+        digest=digest_of(folder),
+    )
+    runners: dict[str, LoadedRunner] = {}
+    for entry in reading.runners:
+        if (declaration := _read_runner(folder, entry, problems)) is not None:
+            _offer_runner(runners, identity, declaration, problems)
+    return _build_plugin(identity, runners, _folder_tools(folder, reading, problems), problems)
+
+
+def _folder_tools(folder: Path, reading: ManifestReading, problems: list[Problem]) -> dict[str, LoadedTool]:
+    tools: dict[str, LoadedTool] = {}
+    for entry in reading.tools:
+        found = _resolve(folder, entry.name, entry.entry, problems)
+        if found is not None and (declaration := _read_tool(entry, found, problems)) is not None:
+            tools[entry.name] = LoadedTool(definition=_build_definition(declaration, entry), declaration=declaration)
+    return tools
+
+
+def _resolve(folder: Path, where: str, entry: str, problems: list[Problem]) -> object | None:
+    def broken(rule: str, problem: str, hint: str) -> None:
+        problems.append(Problem(rule=rule, where=where, field="entry", problem=problem, hint=hint))
+
+    module_name, _, attribute = entry.partition(":")
+    try:
+        with defer_declaration_errors():
+            module = importlib.import_module(module_name)
+        ours = is_from(folder, module)
+        found = getattr(module, attribute, None)
+    except BaseException as error:  # noqa: BLE001 -- plugin code runs here; its errors become problems of the plugin
+        problem = f"{module_name} cannot be imported: {describe_error(error)}"
+        broken("PL11", problem, "fix the module; entries of other modules are still offered")
+        return None
+    if not ours:
+        problem = f"{module_name} is a module of Python or of a package, not of this plugin"
+        broken("PL11", problem, "give the plugin's module another name")
+        return None
+    if found is None:
+        broken("PL12", f"{module_name} has no {attribute}", f"define it, or correct the entry {entry!r}")
+    return found
+
+
+def _read_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> RunnerDeclaration | None:
+    """Merge the manifest entry with the decorator. The manifest wins; the decorator never adds a permission."""
+    found = _resolve(folder, entry.name, entry.entry, problems)
+    if found is None:
+        return None
+    try:
+        declaration = declaration_of(found) or declaration_of(runner(name=entry.name, label=entry.label)(found))
+    except DeclarationError as error:
+        problems.append(_declaration_problem("PL13", entry.name, "entry", error))
+        return None
+    except Exception as error:  # noqa: BLE001 -- whatever an odd object of the plugin raises
+        hint = "write `async def run(ctx: RunContext)` and yield results, decorated with @runner"
+        problem = describe_error(error)
+        problems.append(Problem(rule="PL13", where=entry.name, field="entry", problem=problem, hint=hint))
+        return None
+    if declaration is None:
+        return None
+    _compare(declaration, entry, problems)
+    silent = "capabilities" not in entry.model_fields_set
+    return dataclasses.replace(
+        declaration,
+        name=entry.name,
+        label=entry.label,
+        description=entry.description or declaration.description,
+        capabilities=declaration.capabilities if silent else entry.capabilities,
+        permissions=entry.permissions,
+        config_schema=entry.config_schema or declaration.config_schema,
+    )
+
+
+def _declaration_problem(rule: str, where: str, field: str, error: DeclarationError) -> Problem:
+    problem = make_sendable(f"{error.subject}: {error.problem}")
+    return Problem(rule=rule, where=where, field=field, problem=problem, hint=make_sendable(error.hint))
+
+
+def _compare(declaration: RunnerDeclaration, entry: PluginRunner, problems: list[Problem]) -> None:
+    if declaration.permissions.model_fields_set and declaration.permissions != entry.permissions:
+        problem = "the decorator declares other permissions than the manifest"
+        hint = "the manifest's hold; write them once, in manifest.yaml"
+        problems.append(Problem(rule="PL15", where=entry.name, field="permissions", problem=problem, hint=hint))
+    added = {
+        name
+        for name in declaration.capabilities.model_fields_set - {"streaming"}  # derived from yielding
+        if getattr(declaration.capabilities, name) and not getattr(entry.capabilities, name)
+    }
+    if added and "capabilities" in entry.model_fields_set:
+        problem = f"the decorator declares {min(added)}, the manifest does not"
+        hint = "the manifest's hold; write them once, in manifest.yaml"
+        problems.append(Problem(rule="PL15", where=entry.name, field="capabilities", problem=problem, hint=hint))
+
+
+def _read_tool(entry: PluginTool, found: object, problems: list[Problem]) -> ToolDeclaration | None:
+    try:
+        return tool_declaration_of(found) or tool_declaration_of(
+            tool(name=entry.name, description=entry.description)(found)
+        )
+    except DeclarationError as error:
+        problems.append(_declaration_problem("PL23", entry.name, "entry", error))
+        return None
+    except Exception as error:  # noqa: BLE001 -- whatever an odd object of the plugin raises
+        hint = "a tool is a function with typed parameters, decorated with @tool"
+        problem = describe_error(error)
+        problems.append(Problem(rule="PL23", where=entry.name, field="entry", problem=problem, hint=hint))
+        return None
+
+
+def _build_definition(declaration: ToolDeclaration, entry: PluginTool) -> ToolDefinition:
+    definition = declaration.definition()
+    flow: FlowBits | None = entry.flow or definition.flow
+    return definition.model_copy(
+        update={
+            "name": entry.name,
+            "description": entry.description,
+            "risk": entry.risk or definition.risk,
+            "flow": flow,
+        }
+    )
+
+
+# --- one file ---
+
+
+def _load_file(file: Path) -> LoadedPlugin:
+    # Lower-casing is unambiguous for ASCII only.
+    name = file.stem.lower() if file.stem.isascii() else file.stem
+    problems: list[Problem] = []
+    try:
+        identity = PluginIdentity(author="local", name=name, version="0", digest=digest_of(file))
+    except ValidationError as error:
+        _, problem = first_problem(error)
+        hint = "name the file with letters a-z, digits, '.', '_' or '-'"
+        raise PluginLoadError(
+            Problem(rule="PL04", where=file.name, field="name", problem=problem, hint=hint)
+        ) from error
+    module = _import_file(file)
+    runners: dict[str, LoadedRunner] = {}
+    tools: dict[str, LoadedTool] = {}
+    for found in {id(found): found for found in vars(module).values()}.values():
+        declared, offered = _read_declarations(found, problems)
+        if declared is not None:
+            _offer_runner(runners, identity, declared, problems)
+        elif offered is not None:
+            _offer_tool(tools, offered, problems)
+    return _build_plugin(identity, runners, tools, problems)
+
+
+def _read_declarations(
+    found: object, problems: list[Problem]
+) -> tuple[RunnerDeclaration | None, ToolDeclaration | None]:
+    rule, decorator = "PL13", "@runner"
+    try:
+        declared = declaration_of(found)
+        rule, decorator = "PL23", "@tool"
+        return declared, tool_declaration_of(found)
+    except DeclarationError as error:
+        problems.append(_declaration_problem(rule, getattr(found, "__name__", error.subject), decorator, error))
+        return None, None
+    except Exception:  # noqa: BLE001 -- an object that raises on attribute access, such as a proxy
+        return None, None
+
+
+def _import_file(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"bollard_plugin_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        problem = Problem(rule="PL11", where=file.name, field="path", problem="cannot be imported", hint="rename it")
+        raise PluginLoadError(problem)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    make_importable(file.parent)
+    try:
+        with defer_declaration_errors():
+            spec.loader.exec_module(module)
+    except BaseException as error:
+        text = f"cannot be imported: {describe_error(error)}"
+        raise PluginLoadError(
+            Problem(rule="PL11", where=file.name, field="module", problem=text, hint="fix the error it names")
+        ) from error
+    return module
+
+
+def _offer_runner(
+    runners: dict[str, LoadedRunner],
+    identity: PluginIdentity,
+    declaration: RunnerDeclaration,
+    problems: list[Problem],
+) -> None:
+    if declaration.name in runners:
+        if runners[declaration.name].declaration is declaration:
+            return  # the same runner under a second name
+        problem = "a second runner has this name"
+        hint = "give each @runner its own name"
+        problems.append(Problem(rule="PL14", where=declaration.name, field="name", problem=problem, hint=hint))
+        return
+    discovery = AgentRunnerDiscovery(
+        plugin_author=identity.author,
+        plugin_name=identity.name,
+        runner_name=declaration.name,
+        plugin_version=identity.version,
+        manifest=declaration.manifest(identity.author, identity.name),
+    )
+    runners[declaration.name] = LoadedRunner(discovery=discovery, declaration=declaration)
+
+
+def _offer_tool(tools: dict[str, LoadedTool], declaration: ToolDeclaration, problems: list[Problem]) -> None:
+    known = tools.setdefault(declaration.name, LoadedTool(definition=declaration.definition(), declaration=declaration))
+    if known.declaration is not declaration:
+        problem = "a second tool has this name"
+        hint = "give each @tool its own name"
+        problems.append(Problem(rule="PL14", where=declaration.name, field="name", problem=problem, hint=hint))
+
+
+# --- entries that fit a frame ---
+
+
+def _build_plugin(
+    identity: PluginIdentity, runners: dict[str, LoadedRunner], tools: dict[str, LoadedTool], problems: list[Problem]
+) -> LoadedPlugin:
+    """Build the plugin without the entries whose description no frame can carry: they would hide the others."""
+    runner_texts = {name: loaded.discovery.to_wire() for name, loaded in runners.items()}
+    tool_texts = {name: loaded.definition.to_wire() for name, loaded in tools.items()}
+    listed_runners = _select_listable("runners", "PL10", runner_texts, limits.RUNNERS_PER_PLUGIN, problems)
+    listed_tools = _select_listable("tools", "PL20", tool_texts, limits.TOOLS_PER_PLUGIN, problems)
+    return LoadedPlugin(
+        identity=identity,
+        runners={name: runners[name] for name in listed_runners},
+        tools={name: tools[name] for name in listed_tools},
+        problems=tuple(problems),
+    )
+
+
+def _select_listable(
+    key: str, rule: str, texts: Mapping[str, JsonObject], most: int, problems: list[Problem]
+) -> Iterable[str]:
+    if len(texts) <= most and explain_unsendable({key: [*texts.values()]}) is None:
+        return texts
+    listed: dict[str, JsonObject] = {}
+    for name, text in texts.items():
+        refusal = f"{most} {key} are listed already" if len(listed) >= most else None
+        refusal = refusal or explain_unsendable({key: [*listed.values(), text]})
+        if refusal is None:
+            listed[name] = text
+        else:
+            problem = f"cannot be listed: {refusal}"
+            hint = "describe it with less, or move it to a plugin of its own"
+            problems.append(Problem(rule=rule, where=name, field="(whole)", problem=problem, hint=hint))
+    return listed

@@ -1,0 +1,235 @@
+"""The run API of the in-memory host: the checks of every call, and one handler for each action."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from bollard.protocol import (
+    ACTIONS,
+    RANGED_READS,
+    HostInfo,
+    JsonObject,
+    JsonValue,
+    KnowledgeBaseList,
+    MessageChunk,
+    ModelsInvoke,
+    Shape,
+    Strict,
+    ToolCallContext,
+    ToolDetailList,
+    first_problem,
+    limits,
+)
+from bollard.sdk.errors import AgentAPIException, api_failure
+from bollard.sdk.testing.grant import Denials
+from bollard.sdk.testing.ledger import RunLedger
+from bollard.sdk.testing.models import ScriptedModel
+from bollard.sdk.testing.outcome import ApiRecord
+from bollard.sdk.testing.stores import measure_json
+from bollard.sdk.testing.world import World
+
+# The second argument is the checked parameters of the action, whose type the table of actions knows.
+Handler = Callable[[RunLedger, Any], Shape | Awaitable[Shape]]
+
+_LIMITS: JsonObject = {
+    "calls_in_flight": limits.CALLS_IN_FLIGHT,
+    "page_items": limits.PAGE_ITEMS,
+    "read_bytes": limits.READ_BYTES,
+    "result_bytes": limits.RESULT_BYTES,
+    "state_value_bytes": limits.STATE_VALUE_BYTES,
+}
+
+
+def build_handlers(world: World) -> Mapping[str, Handler]:
+    """Return the handler of every action but the streamed one. Handlers run after the checks."""
+    return _models(world) | _records(world) | _state(world) | _stores(world)
+
+
+def stream_reply(world: World, request: ModelsInvoke) -> Iterator[MessageChunk]:
+    """The chunks of `models.stream`."""
+    return _find_model(world, request.model_id, "stream").stream(request)
+
+
+def _find_model(world: World, model_id: str, operation: str) -> ScriptedModel:
+    if model_id not in world.models:
+        raise api_failure("not_found", f"no model {model_id}")
+    model = world.models[model_id]
+    if operation not in model.operations:
+        raise api_failure("capability_denied", f"the model {model_id} is not granted for {operation}")
+    return model
+
+
+def _models(world: World) -> dict[str, Handler]:
+    return {
+        "models.invoke": lambda _, asked: _find_model(world, asked.model_id, "invoke").invoke(asked),
+        "models.rerank": lambda _, asked: _find_model(world, asked.model_id, "rerank").rerank(asked),
+        "models.embed": lambda _, asked: _find_model(world, asked.model_id, "embed").embed(asked),
+        "tools.detail": lambda _, asked: ToolDetailList(tools=world.tools.details(asked.names)),
+        "tools.call": lambda run, asked: world.tools.call(asked, _tool_context(run)),
+        "knowledge.list": lambda run, _: KnowledgeBaseList(knowledge_bases=world.knowledge_bases(run.grant)),
+        "knowledge.retrieve": lambda _, asked: world.knowledge.retrieve(asked),
+    }
+
+
+def _tool_context(run: RunLedger) -> ToolCallContext:
+    context = run.context
+    return ToolCallContext(
+        run_id=context.run_id,
+        workspace_id="workspace-1",
+        agent_id="agent-1",
+        actor=context.actor,
+        conversation=context.conversation,
+        locale=context.runtime.locale,
+    )
+
+
+def _records(world: World) -> dict[str, Handler]:
+    return {
+        "history.page": lambda _, asked: world.transcript.page(asked),
+        "history.search": lambda _, asked: world.transcript.search(asked),
+        "events.get": lambda _, asked: world.events.get(asked.event_id),
+        "events.page": lambda _, asked: world.events.page(asked),
+        "steering.pull": lambda run, asked: run.steering.pull(asked),
+        "agents.call": lambda run, asked: world.agents.call(asked, f"{run.context.run_id}-child-{len(run.calls) + 1}"),
+        "platform.request": lambda _, asked: world.platform.request(asked),
+        "host.info": lambda _, __: HostInfo(
+            host_version="memory", protocol=limits.PROTOCOL_VERSION, limits=dict(_LIMITS)
+        ),
+    }
+
+
+def _state(world: World) -> dict[str, Handler]:
+    state = world.state
+    return {
+        "state.get": lambda run, asked: state.get(run.scope_keys[asked.scope], asked.key),
+        "state.set": lambda run, asked: state.set(run.scope_keys[asked.scope], asked),
+        "state.delete": lambda run, asked: state.delete(run.scope_keys[asked.scope], asked),
+        "state.list": lambda run, asked: state.list(
+            run.scope_keys[asked.scope], asked.prefix, asked.cursor, asked.limit
+        ),
+    }
+
+
+def _stores(world: World) -> dict[str, Handler]:
+    areas, files, artifacts = world.storage, world.files, world.artifacts
+    return {
+        "storage.get": lambda _, asked: areas[asked.area].get(asked.key, asked.offset, asked.length),
+        "storage.set": lambda _, asked: areas[asked.area].set(asked.key, asked.content_base64),
+        "storage.delete": lambda _, asked: areas[asked.area].delete(asked.key),
+        "storage.list": lambda _, asked: areas[asked.area].list(asked.prefix, asked.cursor, asked.limit),
+        "files.get": lambda _, asked: files.get(asked.file_id, asked.offset, asked.length),
+        "artifacts.metadata": lambda _, asked: artifacts.metadata(asked.artifact_id),
+        "artifacts.read": lambda _, asked: artifacts.read(asked),
+        "artifacts.begin": lambda _, asked: artifacts.begin(asked),
+        "artifacts.append": lambda _, asked: artifacts.append(asked),
+        "artifacts.finish": lambda run, asked: artifacts.finish(asked, run.context.run_id),
+    }
+
+
+class RunApiHandler:
+    """Every action of the run API."""
+
+    def __init__(self, world: World, denials: Denials) -> None:
+        self._world = world
+        self._denials = denials
+        self._handlers = build_handlers(world)
+
+    async def one(self, ledger: RunLedger | None, action: str, params: JsonObject) -> JsonValue:
+        """Answer one call."""
+        run, request = self._admitted(ledger, action, params, streamed=False)
+        outcome = "given up"
+        try:
+            await asyncio.sleep(0)  # a real host never answers before the runner waits
+            self._permitted(run, action, request)
+            answer = self._handlers[action](run, request)
+            shape = await answer if inspect.isawaitable(answer) else answer
+            wire = _check_answer_size(action, shape)
+            outcome = "ok"
+        except Exception as error:
+            failure = _failure(action, error)
+            outcome = failure.code
+            raise failure from error
+        else:
+            return wire
+        finally:
+            self._settle(run, action, params, outcome)
+
+    async def stream(
+        self, ledger: RunLedger | None, action: str, params: JsonObject
+    ) -> AsyncGenerator[JsonValue, None]:
+        """Answer one streamed call, chunk by chunk."""
+        run, request = self._admitted(ledger, action, params, streamed=True)
+        outcome = "given up"
+        try:
+            await asyncio.sleep(0)
+            self._permitted(run, action, request)
+            for chunk in stream_reply(self._world, request):
+                yield chunk.to_wire()
+                await asyncio.sleep(0)
+            outcome = "ok"
+        except Exception as error:
+            failure = _failure(action, error)
+            outcome = failure.code
+            raise failure from error
+        finally:
+            self._settle(run, action, params, outcome)
+
+    def _admitted(
+        self, ledger: RunLedger | None, action: str, params: JsonObject, *, streamed: bool
+    ) -> tuple[RunLedger, Any]:
+        """Return the run and the checked parameters. Raises the refusal of a real host."""
+        if ledger is None or ledger.closed or ledger.terminal is not None:
+            raise api_failure("not_found", "no such active run")
+        try:
+            if action not in ACTIONS:
+                raise api_failure("invalid_argument", f"there is no action {action}", {"field": "action"})
+            if ACTIONS[action].streamed is not streamed:
+                way = "a stream" if ACTIONS[action].streamed else "a plain call"
+                raise api_failure("invalid_argument", f"{action} is {way}", {"field": "action"})
+            if ledger.in_flight >= limits.CALLS_IN_FLIGHT:
+                message = f"{limits.CALLS_IN_FLIGHT} calls of this run are unanswered; await some first"
+                raise api_failure("rate_limited", message)
+            request = _check_params(action, params)
+        except AgentAPIException as error:
+            ledger.calls.append(ApiRecord(action, params, error.code))
+            raise
+        ledger.in_flight += 1
+        return ledger, request
+
+    def _permitted(self, run: RunLedger, action: str, request: Strict) -> None:
+        self._denials.check(action)
+        run.grant.check(action, request)
+
+    def _settle(self, run: RunLedger, action: str, params: JsonObject, outcome: str) -> None:
+        run.in_flight -= 1
+        run.calls.append(ApiRecord(action, params, outcome))
+        run.steering.happened(action)
+
+
+def _check_params(action: str, params: JsonObject) -> Strict:
+    try:
+        if measure_json(params) > limits.CALL_BYTES:
+            message = f"the parameters of {action} exceed {limits.CALL_BYTES} bytes"
+            raise api_failure("payload_too_large", message)
+        return ACTIONS[action].params.from_wire(params)
+    except ValidationError as error:
+        field, problem = first_problem(error)
+        raise api_failure("invalid_argument", f"{action}: {field}: {problem}", {"field": field}) from error
+    except (TypeError, ValueError) as error:
+        raise api_failure("invalid_argument", f"the parameters of {action} are not JSON: {error}") from error
+
+
+def _check_answer_size(action: str, answer: Shape) -> JsonObject:
+    wire = answer.to_wire()
+    if action not in RANGED_READS and measure_json(wire) > limits.CALL_BYTES:
+        raise api_failure("payload_too_large", f"the answer to {action} exceeds {limits.CALL_BYTES} bytes")
+    return wire
+
+
+def _failure(action: str, error: Exception) -> AgentAPIException:
+    if isinstance(error, AgentAPIException):
+        return error
+    return api_failure("runtime_error", f"the script behind {action} failed: {type(error).__name__}: {error}")
