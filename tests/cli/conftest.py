@@ -323,13 +323,20 @@ class WatchedRun:
         self.run_id = self.record("run.created")["run_id"]
 
     def record(self, kind: str, said: str = "") -> Any:
-        """The next record of this type that has these words in its data."""
+        """The next record of this type that has these words in its data. The words of deltas are put together: a host
+        that looks for secrets may cut them elsewhere than the runner did."""
         assert self._chat.stdout is not None
+        newest: list[Any] = []
+        text = ""
         for line in self._chat.stdout:
             record = json.loads(line)
-            if record["type"] == kind and said in json.dumps(record["data"], ensure_ascii=False):
+            if record["type"] == "message.delta":
+                text += record["data"]["chunk"]["content"]
+            words = text if kind == "message.delta" else json.dumps(record["data"], ensure_ascii=False)
+            if record["type"] == kind and said in words:
                 return record
-        raise AssertionError(f"the run ended without {kind} {said}")
+            newest = [*newest[-4:], (record["type"], record["data"])]
+        raise AssertionError(f"the run ended without {kind} {said}: {newest}")
 
     def end(self) -> int:
         """Read to the end; gives the exit code of the chat."""

@@ -17,6 +17,7 @@ def stopped(new_host, bollard, tmp_path):
     out = tmp_path / "all.jsonl"
     taken = bollard("audit", "export", "--type", "run.ended", "--out", str(out), **host.variables)
     assert (taken.code, taken.json["records"]) == (0, 1)
+    assert out.stat().st_mode & 0o777 == 0o600
     assert json.loads(out.read_text())["run_id"] == run["run_id"]
     table = bollard("audit", "show", "--limit", "300", "--text", **host.variables)
     assert (table.code, table.err) == (0, "")
@@ -35,6 +36,7 @@ def test_a_log_is_verified_one_byte_is_found_and_a_run_is_proved_to_a_stranger(s
     proof = tmp_path / "run.json"
     written = bollard("audit", "prove", run_id, "--out", str(proof), "--data", str(data))
     assert (written.code, written.err) == (0, "")
+    assert proof.stat().st_mode & 0o777 == 0o600
     (key,) = json.loads(proof.read_text())["public_keys"].values()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

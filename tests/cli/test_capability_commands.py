@@ -5,8 +5,9 @@ import json
 import pytest
 from rich.console import Console
 
-from bollard.cli.capabilities_text import explained, explained_table, offered_table
+from bollard.cli.agents.capabilities import EXPLAINED, OFFERED, explained
 from bollard.cli.language import load_text
+from bollard.cli.terminal.columns import table_of
 
 ADD = {
     "id": "tool:local/kit/add",
@@ -62,14 +63,14 @@ def test_the_list_is_the_same_with_and_without_its_name(ask) -> None:
 
 
 def test_what_is_offered_is_shown_with_its_risk_and_what_is_absent_with_the_reason() -> None:
-    told = shown(offered_table([ADD, GONE], load_text("en_US")))
+    told = shown(table_of("capabilities", OFFERED, [ADD, GONE], load_text("en_US")))
     assert "private, out" in told
     assert "Adds." in told
     assert "Always." not in told
     assert "not now: not connected" in told
     assert "\u202e" not in told
     assert "⟪U+202E⟫" in told
-    assert "读取私有数据" in shown(offered_table([ADD], load_text("zh_Hans")))
+    assert "读取私有数据" in shown(table_of("capabilities", OFFERED, [ADD], load_text("zh_Hans")))
 
 
 def test_a_yes_has_its_name_and_a_no_its_reason() -> None:
@@ -83,7 +84,7 @@ def test_a_yes_has_its_name_and_a_no_its_reason() -> None:
         "code": "not_found",
         "reasons": [{"layer": "w", "text": "No."}],
     }
-    table = shown(explained_table([yes, skill, no], text))
+    table = shown(table_of("capabilities", EXPLAINED, [yes, skill, no], text))
     assert [line.split()[0] for line in table.splitlines()[1:] if line.strip()] == [
         ADD["id"],
         "skill:report",

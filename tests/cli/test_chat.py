@@ -3,6 +3,11 @@
 import json
 import signal
 
+import pytest
+
+pytestmark = pytest.mark.full
+
+
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
@@ -159,6 +164,7 @@ def test_a_second_ctrl_c_leaves(terminal, new_host, write) -> None:
     assert shell.end() == 130
 
 
+@pytest.mark.smoke
 def test_a_line_typed_during_a_run_is_the_next_message(terminal, host) -> None:
     shell = terminal("chat", **host.variables)
     shell.expect("› ")

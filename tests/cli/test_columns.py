@@ -1,6 +1,6 @@
 """Columns of a terminal, where a Chinese character takes two."""
 
-from bollard.cli.columns import printable, shorten, width_of, wrap
+from bollard.cli.terminal.columns import printable, shorten, width_of, wrap
 
 
 def test_a_chinese_character_takes_two_columns() -> None:

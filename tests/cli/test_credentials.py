@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bollard.cli.credentials import Credential, Credentials, credentials_path
+from bollard.cli.client.credentials import Credential, Credentials, credentials_path
 
 ONE = Credential(address="http://127.0.0.1:1", data="/a", token="token-1")
 TWO = Credential(address="http://127.0.0.1:2", data="/b", token="token-2")

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from tests.changing import replace
 
-from bollard.cli.doctor_checks import CHECKS, examine
-from bollard.cli.doctor_facts import (
+from bollard.cli.operate.doctor_checks import (
+    CHECKS,
     AgentFacts,
     DataFacts,
     Facts,
@@ -27,6 +27,7 @@ from bollard.cli.doctor_facts import (
     SandboxFacts,
     SettingsFacts,
     StoreFacts,
+    examine,
 )
 from bollard.cli.text.en_US import TEXT
 
@@ -238,7 +239,7 @@ def test_a_data_directory_that_is_a_file_is_found(ask, tmp_path):
 def test_a_data_directory_that_cannot_be_written_or_looked_into_is_found():
     program = (
         "import os, sys\n"
-        "from bollard.cli.doctor_probing import probe; from bollard.cli.doctor_checks import examine\n"
+        "from bollard.cli.operate.doctor_probes import probe; from bollard.cli.operate.doctor_checks import examine\n"
         "probe({'HOME': sys.argv[1]}, {'data': sys.argv[1], 'port': 1}, None)  # loads what is loaded late\n"
         "if os.geteuid() == 0: os.seteuid(65534)\n"
         "for name in ('closed', 'hidden/data'):\n"
@@ -363,6 +364,7 @@ def test_a_clock_that_jumped_since_the_start_is_found(new_host, bollard):
     assert found["clock_jump"]["fields"]["seconds"].startswith("+3")
 
 
+@pytest.mark.full
 def test_a_plugin_in_quarantine_and_an_agent_without_its_model_are_found_with_the_reason(new_host, bollard):
     host = new_host()
     (host.folder / "crashes.py").write_text(CRASHES)

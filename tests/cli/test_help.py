@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from bollard import __version__
-from bollard.cli.columns import width_of
+from bollard.cli.terminal.columns import width_of
 
 COMMANDS = (
     (),

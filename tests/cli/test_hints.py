@@ -1,16 +1,15 @@
 """A sentence that names a command names one that there is, with options that it has."""
 
 import ast
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.tables import for_each
 from typer.main import get_command
 
-from bollard.cli.app import COMMANDS, app
+from bollard.cli.app import COMMANDS, app, load
 
 ROOT = Path(__file__).resolve().parents[2]
 _NAMED = re.compile(r"`bollard ([^`]+)`")
@@ -29,7 +28,7 @@ def options_of(command: Any) -> frozenset[str]:
 
 def whole_tree() -> dict[str, tuple[Any, dict[str, Any]]]:
     """Each first word: its command, and the commands in it."""
-    found = {name: get_command(importlib.import_module(entry.module).app) for name, entry in COMMANDS.items()}
+    found = {name: get_command(load(entry)) for name, entry in COMMANDS.items()}
     return {name: (command, getattr(command, "commands", {})) for name, command in found.items()}
 
 
@@ -68,7 +67,7 @@ def problem_of(named: str) -> str | None:
     return f"{words[0]} has no {', '.join(unknown)}" if unknown else None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("named", "problem"),
     [
         ("plugin install FOLDER", None),

@@ -7,6 +7,8 @@ import sqlite3
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def ended(host, bollard) -> str:
@@ -99,6 +101,7 @@ def test_data_that_is_no_object_is_refused(bollard, data: str, sentence: str) ->
     assert done.err.startswith(f"bollard: {sentence}")
 
 
+@pytest.mark.smoke
 def test_a_rebuilt_database_answers_as_before(new_host, bollard) -> None:
     host = new_host().start()
     bollard("chat", "--message", "hello", "--message", "count 3", "--message", "fail", **host.variables)
@@ -108,7 +111,7 @@ def test_a_rebuilt_database_answers_as_before(new_host, bollard) -> None:
         records = database.execute("SELECT count(*) FROM records").fetchone()[0]
         database.execute("DELETE FROM runs")
     database.close()
-    assert bollard("log", "rebuild", "--data", str(host.data)).json == {"records": records}
+    assert bollard("log", "rebuild", "--data", str(host.data)).json == {"records": records, "skipped": 0}
     host.start()
     assert bollard("runs", **host.variables).json == before
 

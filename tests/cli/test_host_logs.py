@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.tables import for_each
 
-from bollard.cli.host_logs import configure_logs, without_secrets
+from bollard.cli.operate.host_log import configure_logs, without_secrets
 from bollard.host.secrets.redactor import Redactor
 
 ADMIN = "bollard_" + "x" * 40
@@ -27,7 +28,7 @@ def logged(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], list[dic
     root.setLevel(level)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["token", "admin_token", "Authorization", "cookie", "set-cookie", "api_key", "apikey", "password", "db_passwd"],
 )
@@ -38,7 +39,7 @@ def test_what_has_the_name_of_a_secret_is_blanked(name: str) -> None:
     assert shown[name] == "***"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "secret"),
     [
         (ADMIN, ADMIN),

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.full
+
+
 MANIFEST = """
 apiVersion: bollard/v1
 kind: Plugin
@@ -169,6 +172,7 @@ def test_the_log_of_a_plugin_is_printed_and_followed(
     assert ask("plugin", "logs", "acme/talker", "--lines", "1").json["items"][0]["text"] == "heard you"
 
 
+@pytest.mark.smoke
 def test_a_plugin_is_developed_against_a_running_host(ask: Any, talker: Any, started: Any, steady_host: Any) -> None:
     folder = talker(name="fresh", says="draft")
     dev = started("plugin", "dev", str(folder), "--yes", **steady_host.variables)

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 import pytest
+from tests.tables import for_each
 
-from bollard.cli.http_client import Address, BadAnswer, ConnectionLost, HttpClient, Unreachable, read_url
+from bollard.cli.client.http_client import Address, BadAnswer, ConnectionLost, HttpClient, Unreachable, read_url
 
 
 @asynccontextmanager
@@ -17,7 +18,7 @@ async def answering(*pieces: bytes) -> AsyncIterator[tuple[HttpClient, list[byte
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0)
+            length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"content-length:")), 0)
             requests.append(head + await reader.readexactly(length))
             for piece in pieces:
                 writer.write(piece)
@@ -32,7 +33,7 @@ async def answering(*pieces: bytes) -> AsyncIterator[tuple[HttpClient, list[byte
 
 async def read(client: HttpClient) -> tuple[int, bytes]:
     async with client.request("GET", "/x") as answer:
-        return answer.status, await answer.read()
+        return answer.status, await answer.whole()
 
 
 async def test_a_request_carries_its_headers_and_body() -> None:
@@ -41,7 +42,7 @@ async def test_a_request_carries_its_headers_and_body() -> None:
         client.request("POST", "/api/v1/runs?a=b", b'{"a":1}', {"Accept": "text/plain"}) as answer,
     ):
         assert answer.status == 202
-        assert await answer.read() == b"{}"
+        assert await answer.whole() == b"{}"
     head, _, body = requests[0].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /api/v1/runs?a=b HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Bearer t\r\n" in head
@@ -63,7 +64,7 @@ async def test_a_large_body_is_sent_whole_and_its_progress_is_told() -> None:
     assert told == [65536, 131072, 196608, 256000]
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3, 7, 1000])
+@for_each("cut", [1, 2, 3, 7, 1000])
 async def test_chunks_are_put_together_wherever_they_were_cut(cut: int) -> None:
     body = b"5\r\nhello\r\n1;ext=1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
     whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body
@@ -81,7 +82,7 @@ async def test_a_provisional_answer_is_not_the_answer() -> None:
         assert await read(found[0]) == (404, b"x")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"",
@@ -97,7 +98,7 @@ async def test_an_answer_that_ends_too_early_is_a_lost_connection(answer: bytes)
             await read(client)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"SSH-2.0-OpenSSH\r\n\r\n",
@@ -140,9 +141,7 @@ def test_a_url_is_an_address(url: str, address: str) -> None:
     assert str(read_url(url)) == address
 
 
-@pytest.mark.parametrize(
-    "url", ["", "ftp://x", "127.0.0.1:80", "http://", "http://x:99999", "http://u:p@x", "http://x?y"]
-)
+@for_each("url", ["", "ftp://x", "127.0.0.1:80", "http://", "http://x:99999", "http://u:p@x", "http://x?y"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- the caller has the sentence
         read_url(url)

@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+from tests.tables import for_each
 
-from bollard.cli.durations import seconds_of
 from bollard.cli.errors import UsageProblem
+from bollard.cli.terminal.times import seconds_of
+
+pytestmark = pytest.mark.full
+
 
 PASSWORD = "correct horse battery"
 
@@ -173,14 +177,12 @@ def test_a_key_that_cannot_be_is_refused(ask, arguments: tuple[str, ...], said: 
     assert "hint: " in refused.err
 
 
-@pytest.mark.parametrize(
-    ("given", "seconds"), [("90d", 90 * 86400), ("12h", 43200), ("30m", 1800), ("45s", 45), ("2w", 1209600)]
-)
+@for_each(("given", "seconds"), [("90d", 90 * 86400), ("12h", 43200), ("30m", 1800), ("45s", 45), ("2w", 1209600)])
 def test_a_span_of_time_is_read(given: str, seconds: int) -> None:
     assert seconds_of(given) == seconds
 
 
-@pytest.mark.parametrize("given", ["", "d", "0d", "-1d", "1.5h", "90", "90 d", "1y", "٣d", "99999999d"])
+@for_each("given", ["", "d", "0d", "-1d", "1.5h", "90", "90 d", "1y", "٣d", "99999999d"])
 def test_what_is_no_span_of_time_is_refused(given: str) -> None:
     with pytest.raises(UsageProblem):
         seconds_of(given)

@@ -27,7 +27,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
         ("bollard.cli.app", "runs"),
         ("typer", "up"),
         ("bollard.cli.text.en_US", "runs"),
-        ("bollard.cli.up_command", "up"),
+        ("bollard.cli.operate.up", "up"),
         ("bollard.host.app", "up"),
     ],
 )

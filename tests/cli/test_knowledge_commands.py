@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import bollard
+from bollard.cli.agents.knowledge_documents import PROBLEMS, document_id_of, problem_in, problem_of, read_files
 from bollard.cli.errors import UsageProblem
-from bollard.cli.knowledge_problems import PROBLEMS, problem_in, problem_of
-from bollard.cli.knowledge_putting import document_id_of, read_files
 from bollard.cli.language import load_text
 
 KNOWLEDGE = Path(bollard.__file__).parent / "knowledge"

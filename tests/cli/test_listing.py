@@ -1,13 +1,15 @@
 """Whatever lists or shows something prints JSON into a pipe and sentences for people, in both languages."""
 
-import importlib
 import json
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
-from bollard.cli.app import COMMANDS
+from bollard.cli.app import COMMANDS, load
+
+pytestmark = pytest.mark.full
+
 
 LISTING = ("list", "links", "deliveries")
 """Names of commands that list; a group without a command lists, too, where it has such a one."""
@@ -16,7 +18,7 @@ LISTING = ("list", "links", "deliveries")
 def _lists() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for name, entry in COMMANDS.items():
-        command: Any = get_command(importlib.import_module(entry.module).app)
+        command: Any = get_command(load(entry))
         under = [child for child in getattr(command, "commands", {}) if child in LISTING]
         found += [(name, child) for child in under]
         if getattr(command, "invoke_without_command", False):

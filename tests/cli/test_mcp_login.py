@@ -10,6 +10,9 @@ import httpx2
 import pytest
 from tests.host.mcp.conftest import Guarded, start_guarded
 
+pytestmark = pytest.mark.full
+
+
 PATIENCE_S = 120.0
 
 
@@ -35,6 +38,7 @@ def eventually(look: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
     return seen
 
 
+@pytest.mark.smoke
 def test_a_person_logs_in_for_a_server_and_out_again(
     ask: Any, started: Any, steady_host: Any, guarded: Guarded
 ) -> None:

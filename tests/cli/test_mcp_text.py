@@ -1,7 +1,7 @@
 """What a person is shown before saying yes to a tool of an MCP server."""
 
+from bollard.cli.agents.mcp import tool_lines
 from bollard.cli.language import load_text
-from bollard.cli.mcp_text import tool_lines
 
 TOOL = {
     "name": "act",

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, get_args
 
 import pytest
+from tests.tables import for_each
 
 from bollard.cli.language import load_text
 from bollard.host.errors import InvalidRequest
@@ -128,7 +129,7 @@ def test_what_cannot_work_is_refused_in_the_readers_language(change: dict[str, A
     assert str(error.details["field"]) in text.of_host(error.message, error.code)
 
 
-@pytest.mark.parametrize("reason", get_args(Reason))
+@for_each("reason", get_args(Reason))
 def test_what_to_do_about_a_provider_is_said_in_the_readers_language(reason: Reason) -> None:
     hint = failed(reason, "no").hint
     assert re.search(r"[\u4e00-\u9fff]", load_text("zh_Hans").of_host(hint)), hint

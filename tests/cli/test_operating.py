@@ -9,7 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bollard.cli.systemd_notice import tell_systemd
+import pytest
+
+from bollard.cli.operate.server import tell_systemd
+
+pytestmark = pytest.mark.full
+
 
 PATIENCE_S = 120.0
 LOUD = """
@@ -114,6 +119,7 @@ def test_without_systemd_or_with_one_that_is_gone_nothing_is_told(tmp_path: Path
         assert systemd.recv(64) == b"READY=1"
 
 
+@pytest.mark.smoke
 def test_an_operator_drains_a_host_waits_for_it_and_takes_it_back(new_host: Any, bollard: Any, started: Any) -> None:
     host = new_host().start()
     _, run = ask(host, "POST", "/api/v1/runs", {"agent": "demo", "input": {"text": "slow"}})

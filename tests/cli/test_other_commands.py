@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bollard.cli.findings import FOLDER_RULES, severity_of
+from bollard.cli.plugins.findings import FOLDER_RULES, severity_of
 from bollard.conformance import CASES
 from bollard.protocol.export import render, schema_documents
 from bollard.runtime import RULES
 
+pytestmark = pytest.mark.full
+
+
 ROOT = Path(__file__).parents[2]
+BUNDLED_AGENTS = ("demo", "echo", "assistant")
 WORKER = (sys.executable, "-m", "bollard.runtime", str(ROOT / "examples/conformance"))
 
 
@@ -113,10 +117,11 @@ def test_make_run_starts_the_product(tmp_path) -> None:
     command = [ROOT / "scripts/run", "--data", str(tmp_path / "data"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=folder, text=True) as process:
         assert process.stdout is not None
-        told = [json.loads(process.stdout.readline())["event"] for _ in range(4)]
+        started = [json.loads(process.stdout.readline())["event"] for _ in ("listening", "token", *BUNDLED_AGENTS)]
         process.terminate()
-        told += [json.loads(line)["event"] for line in process.stdout]
-    assert told == ["listening", "token", "agent.ready", "agent.ready", "stopping", "stopped"]
+        stopped = [json.loads(line)["event"] for line in process.stdout]
+    assert started == ["listening", "token", *(["agent.ready"] * len(BUNDLED_AGENTS))]
+    assert stopped == ["stopping", "stopped"]
     assert process.returncode == 0
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full
+
 MANIFEST = """
 apiVersion: bollard/v1
 kind: Plugin
@@ -44,6 +46,7 @@ def rules(done) -> list[str]:
     return [finding["rule"] for finding in done.json["findings"]]
 
 
+@pytest.mark.smoke
 def test_a_sound_plugin_passes(bollard, sample) -> None:
     done = bollard("plugin", "check", "sample", "--strict")
     assert (done.code, done.json["passed"], rules(done)) == (0, True, [])

@@ -2,9 +2,13 @@
 
 import pytest
 
+pytestmark = pytest.mark.full
+
+
 FILES = ["hello/README.md", "hello/manifest.yaml", "hello/runner.py", "hello/tests/test_runner.py"]
 
 
+@pytest.mark.smoke
 def test_the_whole_way_from_a_name_to_an_answer(bollard) -> None:
     made = bollard("plugin", "new", "hello")
     checked = bollard("plugin", "check", "hello", "--strict")

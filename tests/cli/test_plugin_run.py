@@ -9,6 +9,9 @@ import pytest
 
 from bollard.sdk.testing import replay
 
+pytestmark = pytest.mark.full
+
+
 RUNNER = '''
 import asyncio, os, time
 from typing import Annotated
@@ -200,6 +203,7 @@ def test_a_folders_worker_sees_what_its_manifest_names(bollard, tmp_path) -> Non
 # --- configuration and choice ---
 
 
+@pytest.mark.smoke
 def test_the_configuration_comes_as_json_or_from_a_file(bollard, talk, write) -> None:
     write("config.json", '{"word": "file"}')
     inline = bollard("plugin", "run", "talk.py", "--message", "x", "--text", "--config", '{"word": "inline"}')

@@ -3,7 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from bollard.cli.errors import UsageProblem
+
+pytestmark = pytest.mark.full
+
 
 WITHOUT_PYTEST = """
 import os, sys
@@ -13,6 +18,7 @@ sys.exit(run(["plugin", "test", "."], os.environ))
 """
 
 
+@pytest.mark.smoke
 def test_a_failing_test_fails_the_command_and_is_shown(bollard, write) -> None:
     write("p/tests/test_it.py", "def test_it():\n    assert 1 == 2\n")
     done = bollard("plugin", "test", "p")

@@ -16,6 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.cli.conftest import BOLLARD, environment
 
+pytestmark = pytest.mark.full
+
+
 _PUBLIC = "127.0.0.2"
 
 
@@ -50,6 +53,7 @@ def test_without_tls_it_is_refused_with_the_sentence_that_fixes_it(bollard, lang
         assert way in done.err
 
 
+@pytest.mark.smoke
 def test_with_a_certificate_it_speaks_tls_and_the_commands_find_it(
     new_host, bollard, certificate: tuple[str, str]
 ) -> None:

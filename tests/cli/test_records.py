@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from bollard.cli.client.run_stream import ShownRecords
 from bollard.cli.language import load_text
-from bollard.cli.records import ShownRecords
-from bollard.cli.render_text import TextRenderer
+from bollard.cli.terminal.renderers import TextRenderer
 from bollard.protocol import AgentRunRecord, JsonObject
 
 ASKED: JsonObject = {"approval_id": "apr_1", "name": "send_letter"}

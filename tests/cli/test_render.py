@@ -7,9 +7,7 @@ import pytest
 from rich.console import Console
 
 from bollard.cli.language import load_text
-from bollard.cli.render import ApiDone, RunEnded, SessionFacts
-from bollard.cli.render_json import JsonRenderer
-from bollard.cli.render_text import TextRenderer
+from bollard.cli.terminal.renderers import ApiDone, JsonRenderer, RunEnded, SessionFacts, TextRenderer
 from bollard.protocol import AgentRunResult, LogRecord
 
 ENGLISH = load_text("en_US")

@@ -2,6 +2,9 @@
 
 import pytest
 
+pytestmark = pytest.mark.full
+
+
 ADA, BOB = ("--actor", "user:ada"), ("--actor", "user:bob")
 
 
@@ -71,6 +74,7 @@ def test_a_run_that_cannot_be_steered_is_said_not_to_be_with_a_hint(ask, ada) ->
     assert ended.err.startswith("bollard: the host says: the run is not active\nhint: ")
 
 
+@pytest.mark.smoke
 def test_what_is_taken_away_is_refused_to_the_next_call_and_explained(ask, ada) -> None:
     run = ada("narrowed")
 

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import BOLLARD, environment
 
+pytestmark = pytest.mark.full
+
+
 PATIENCE_S = 120
 PLUGIN = """
     from bollard.sdk import RunContext, runner
@@ -66,6 +69,7 @@ def until(ask, name: str, status: str) -> dict:
         assert time.monotonic() < deadline, found.out + found.err
 
 
+@pytest.mark.smoke
 def test_a_runtime_from_its_code_to_its_revocation(ask, runtime, tmp_path: Path) -> None:
     shown = ask("runtimes", "enroll", "afar-box", "--text").out
     assert "--enroll blr_" in shown

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from bollard.cli.agents.skills import pack_skill
 from bollard.cli.errors import UsageProblem
-from bollard.cli.skill_packing import pack_skill
 
 TEXT = "---\nname: greeting\ndescription: Greets.\n---\nSay hello.\n"
 

@@ -2,6 +2,9 @@
 
 import pytest
 
+pytestmark = pytest.mark.full
+
+
 CTRL_C, CTRL_D = "\x03", "\x04"
 RUNNER = """
 import asyncio
@@ -248,7 +251,7 @@ def test_a_crash_is_said_and_the_next_message_works(terminal, write) -> None:
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("language", ["en_US", "zh_Hans"])
 def test_the_check_table_fits_the_terminal(terminal, write, columns: int, language: str) -> None:
-    from bollard.cli.columns import width_of
+    from bollard.cli.terminal.columns import width_of
 
     write("bare/manifest.yaml", "nothing: true\n")
     shell = terminal("plugin", "check", "bare", columns=columns, BOLLARD_LANG=language, COLUMNS=str(columns))

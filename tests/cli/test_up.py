@@ -11,7 +11,10 @@ import sys
 import pytest
 from tests.cli.conftest import BOLLARD, environment
 
+pytestmark = pytest.mark.full
 
+
+@pytest.mark.smoke
 def test_the_first_start_prints_the_token_once_and_keeps_it_for_this_user(new_host, bollard) -> None:
     host = new_host().start()
     first = [line for line in host.told if line["event"] == "token"]
@@ -41,6 +44,7 @@ def test_a_token_can_be_given_and_a_wrong_one_is_refused(host, bollard) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.smoke
 def test_a_signal_stops_it_in_order(new_host, number: signal.Signals) -> None:
     host = new_host().start()
     assert host.signal(number) == 0
@@ -48,6 +52,7 @@ def test_a_signal_stops_it_in_order(new_host, number: signal.Signals) -> None:
     host.wait_for("stopped")
 
 
+@pytest.mark.smoke
 def test_a_run_has_its_grace_when_the_host_stops(new_host, started) -> None:
     host = new_host().start(BOLLARD_GRACE_S="15")
     chat = started("chat", "--message", "慢", **host.variables)
@@ -156,6 +161,9 @@ def test_a_log_whose_end_was_changed_is_gone_on_with_only_when_somebody_says_so(
         assert done.err.startswith("bollard: nothing is written behind this end of the log: ")
         assert done.err.endswith(f"BOLLARD_BROKEN_LOG={name}\n")
         assert database.execute("SELECT count(*) FROM records").fetchone() == count
+    gone = bollard("up", "--port", "0", "--data", str(host.data), BOLLARD_BROKEN_LOG=name)
+    assert "the saved agent mine of workspace default is not what the log says" in gone.err
+    assert bollard("log", "rebuild", "--data", str(host.data)).json["skipped"] == 1
     host.start(BOLLARD_BROKEN_LOG=name)
     assert host.signal(signal.SIGTERM) == 0
     assert database.execute("SELECT count(*) FROM records WHERE type = 'audit.gap'").fetchone() == (1,)
@@ -226,8 +234,7 @@ def test_help_needs_no_host_installed() -> None:
 def test_a_host_does_not_carry_what_draws_tracebacks() -> None:
     """rich and pygments are 5 MiB of every idle host; what needs them later still finds them."""
     code = (
-        "import sys; from bollard.cli.log_library import load_without_rich; load_without_rich();"
-        "import bollard.cli.serving, bollard.cli.host_logs;"
+        "import sys, bollard.cli.operate.host_log, bollard.cli.operate.server, bollard.cli.operate.up;"
         "print([name for name in sys.modules if name.partition('.')[0] in ('rich', 'pygments')]); import rich"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,6 +1,7 @@
 """`bollard backup`, `restore`, `export`, `import` and `migrate` as an operator uses them."""
 
 import json
+import re
 import shutil
 import signal
 import sqlite3
@@ -11,6 +12,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.full
+
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
@@ -27,6 +31,7 @@ def past(tmp_path: Path) -> Path:
     return data
 
 
+@pytest.mark.smoke
 def test_a_backup_of_a_running_host_is_restored_and_answers_as_before(new_host, bollard, tmp_path):
     host = new_host().start()
     bollard("chat", "--message", "hello", "--message", "count 3", **host.variables)
@@ -41,7 +46,7 @@ def test_a_backup_of_a_running_host_is_restored_and_answers_as_before(new_host, 
     host.signal(signal.SIGTERM)
 
     there = tmp_path / "there"
-    restored = bollard("restore", str(archive), "--data", str(there))
+    restored = bollard("restore", str(archive), "--data", str(there), "--trust", done.json["signed_by"])
     assert (restored.code, restored.err) == (0, "")
     assert restored.json["runs_ended"] == 0
     host.data.rename(host.folder / "old")
@@ -59,9 +64,10 @@ def test_a_restore_without_keys_says_what_that_means_and_the_next_start_prints_a
     first = host.token
     told = bollard("backup", str(tmp_path / "a.zip"), "--data", str(host.data), "--text")
     assert "The keys are not inside" in told.out
+    (fingerprint,) = re.findall(r"signed by the key ([0-9a-f]{64})", told.out)
     host.signal(signal.SIGTERM)
     host.data.rename(host.folder / "old")
-    told = bollard("restore", str(tmp_path / "a.zip"), "--data", str(host.data), "--text")
+    told = bollard("restore", str(tmp_path / "a.zip"), "--data", str(host.data), "--text", "--trust", fingerprint)
     assert "prints a new admin token" in told.out
     host.start()
     assert host.token != first
@@ -72,17 +78,23 @@ def test_a_restore_without_keys_says_what_that_means_and_the_next_start_prints_a
 
 def test_what_is_in_the_way_of_a_backup_or_restore_is_said_and_nothing_is_written(bollard, past, tmp_path):
     archive = tmp_path / "all.zip"
-    assert bollard("backup", str(archive), "--data", str(past)).json["missing"] != []
+    lost = bollard("backup", str(archive), "--data", str(past))
+    assert lost.code == 1
+    assert "contents that the log refers to are not in the data directory" in lost.err
+    assert "--incomplete" in lost.err
+    done = bollard("backup", str(archive), "--data", str(past), "--incomplete")
+    assert done.json["missing"] != []
+    trust = ("--trust", done.json["signed_by"])
     again = bollard("backup", str(archive), "--data", str(past))
     assert (again.code, again.err.splitlines()[0]) == (2, "bollard: all.zip is there already and is not overwritten")
     nowhere = bollard("backup", "b.zip", "--data", "nowhere")
     assert (nowhere.code, nowhere.err.splitlines()[0]) == (2, "bollard: nowhere is not a folder")
-    busy = bollard("restore", str(archive), "--data", str(past))
+    busy = bollard("restore", str(archive), "--data", str(past), *trust)
     assert busy.code == 2
     assert "is not empty" in busy.err
     whole = archive.read_bytes()
     archive.write_bytes(whole[:300] + b"\xff" + whole[301:])
-    broken = bollard("restore", str(archive), "--data", "new")
+    broken = bollard("restore", str(archive), "--data", "new", *trust)
     assert broken.code == 1
     assert "hint: " in broken.err
     assert not (tmp_path / "new").exists()
@@ -91,16 +103,18 @@ def test_what_is_in_the_way_of_a_backup_or_restore_is_said_and_nothing_is_writte
 
 
 def test_a_workspace_goes_from_one_host_to_another(bollard, past, tmp_path):
-    done = bollard("export", "w.zip", "--workspace", "default", "--data", str(past))
-    assert (done.code, done.err) == (0, "")
+    done = bollard("export", "w.zip", "--workspace", "default", "--data", str(past), "--incomplete")
+    assert (done.code, done.err) == (1, ""), "its contents are not in this directory"
+    assert done.json["gone"] != []
     assert done.json["records"] > 10
     there = tmp_path / "there"
     there.mkdir()
     assert bollard("migrate", "--data", "there").json["migrated"] is True
-    came = bollard("import", "w.zip", "--data", "there")
+    trust = ("--trust", done.json["signed_by"])
+    came = bollard("import", "w.zip", "--data", "there", *trust)
     assert (came.code, came.err) == (0, "")
     assert (came.json["workspace"], came.json["runs_ended"]) == ("default", 1)
-    again = bollard("import", "w.zip", "--data", "there")
+    again = bollard("import", "w.zip", "--data", "there", *trust)
     assert again.code == 2
     assert "is not empty here" in again.err
     wrong = bollard("export", "x.zip", "--workspace", "nobody", "--data", str(past))
@@ -119,9 +133,9 @@ def test_what_is_no_archive_makes_no_directory(bollard, tmp_path):
 
 
 def test_a_workspace_is_not_imported_under_a_running_host(new_host, bollard, past, tmp_path):
-    assert bollard("export", "w.zip", "--data", str(past)).code == 0
+    trust = ("--trust", bollard("export", "w.zip", "--data", str(past), "--incomplete").json["signed_by"])
     host = new_host().start()
-    refused = bollard("import", "w.zip", "--data", str(host.data))
+    refused = bollard("import", "w.zip", "--data", str(host.data), *trust)
     assert refused.code == 2
     assert f"is in use by process {host.process.pid}" in refused.err
 
@@ -154,12 +168,13 @@ def test_an_older_program_refuses_a_newer_database_whatever_it_is_asked(bollard,
 
 def test_a_backup_of_the_previous_revision_is_restored_by_this_one(bollard, past, tmp_path):
     archive = tmp_path / "old.zip"
-    assert bollard("backup", str(archive), "--data", str(past)).code == 1, "its contents are not in this directory"
+    taken = bollard("backup", str(archive), "--data", str(past), "--incomplete")
+    assert taken.code == 1, "its contents are not here"
     with zipfile.ZipFile(archive) as zipped:
         manifest = json.loads(zipped.read("manifest.json"))
     assert manifest["revision"] == "0001"
     assert len(manifest["missing"]) > 0
-    done = bollard("restore", str(archive), "--data", "new")
+    done = bollard("restore", str(archive), "--data", "new", "--trust", taken.json["signed_by"])
     assert (done.code, done.json["runs_ended"]) == (0, 1)
     assert bollard("migrate", "--check", "--data", "new").json["state"] == "current"
 
@@ -168,12 +183,13 @@ def test_a_backup_is_restored_into_a_mounted_folder(bollard, past, tmp_path):
     """As a volume of a container: it is empty, and it cannot be replaced."""
     if shutil.which("unshare") is None:
         pytest.skip("unshare is missing: it gives the command a disk of its own")
-    bollard("backup", "all.zip", "--data", str(past))
+    trust = bollard("backup", "all.zip", "--data", str(past), "--incomplete").json["signed_by"]
     (tmp_path / "volume").mkdir()
     script = (
-        'mount -t tmpfs tmpfs volume && mkdir volume/lost+found && "$1" restore all.zip --data volume && ls -A volume'
+        "mount -t tmpfs tmpfs volume && mkdir volume/lost+found && "
+        '"$1" restore all.zip --data volume --trust "$2" && ls -A volume'
     )
-    command = ["unshare", "-Urm", "sh", "-c", script, "sh", BOLLARD]
+    command = ["unshare", "-Urm", "sh", "-c", script, "sh", BOLLARD, trust]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     if "mount" in done.stderr:
         pytest.skip(f"a tmpfs in a user namespace is missing: {done.stderr}")
@@ -183,6 +199,76 @@ def test_a_backup_is_restored_into_a_mounted_folder(bollard, past, tmp_path):
 
 
 def test_a_bar_is_drawn_where_somebody_looks(terminal, past):
-    shown = terminal("backup", "a.zip", "--data", str(past), "--text", columns=120)
+    shown = terminal("backup", "a.zip", "--data", str(past), "--incomplete", "--text", columns=120)
     shown.expect("wrote a.zip")
     assert shown.end() == 1
+
+
+PAST = FIXTURES / "revision_0004"
+
+
+def test_an_archive_that_is_not_known_here_is_refused_unattended_with_a_hint_and_nothing_is_written(
+    bollard, past, tmp_path
+):
+    taken = bollard("backup", "all.zip", "--data", str(past), "--incomplete").json
+    bollard("export", "w.zip", "--data", str(past), "--incomplete")
+    past.rename(tmp_path / "gone")  # where a command looks for the host of this machine
+    for words in (("restore", "all.zip"), ("import", "w.zip")):
+        refused = bollard(*words, "--data", "new", "--text")
+        assert refused.code == 1
+        assert f"--trust {taken['signed_by']}" in refused.err
+        other = bollard(*words, "--data", "new", "--trust", "0" * 64, "--unsigned")
+        assert (other.code, taken["signed_by"] in other.err) == (1, True)
+        chinese = bollard(*words, "--data", "new", BOLLARD_LANG="zh_Hans")
+        assert "未知的密钥" in chinese.err
+    wrong = bollard("restore", "all.zip", "--data", "new", "--trust", "abc")
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "bollard: abc is no fingerprint")
+    for words in (("restore", PAST / "backup.zip"), ("import", PAST / "export.zip", "--incomplete")):
+        refused = bollard(*map(str, words), "--data", "new")
+        assert refused.code == 1
+        assert "is not signed" in refused.err
+        assert "--unsigned" in refused.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_archive_without_a_signature_comes_back_when_that_is_said(bollard):
+    restored = bollard("restore", str(PAST / "backup.zip"), "--data", "restored", "--unsigned", "--text")
+    assert restored.code == 0, restored.err
+    assert "2 runs ended as lost, 1 approvals and 1 questions expired" in restored.out
+    assert "book was not decided yet" in restored.out
+    assert "Which one?" in restored.out
+    imported = bollard("import", str(PAST / "export.zip"), "--data", "imported", "--unsigned", "--incomplete")
+    assert imported.code == 0, imported.err
+    assert len(imported.json["missing"]) == 2
+    assert [each["name"] for each in imported.json["approvals_expired"]] == ["book"]
+
+
+def test_the_own_key_of_the_usual_data_directory_is_known(bollard, past):
+    """A backup of the host of this machine is restored beside it without a question."""
+    usual = {"BOLLARD_DATA": str(past.rename(past.with_name("usual")))}
+    bollard("backup", "all.zip", "--incomplete", **usual)
+    assert bollard("restore", "all.zip", "--data", "restored", **usual).code == 0
+
+
+def test_a_person_confirms_the_fingerprint_of_an_archive_or_nothing_is_written(bollard, terminal, past, tmp_path):
+    fingerprint = bollard("backup", "all.zip", "--data", str(past), "--incomplete").json["signed_by"]
+    past.rename(tmp_path / "gone")
+    asked = terminal("restore", "all.zip", "--data", "new")
+    asked.expect(fingerprint)
+    asked.expect("Are the fingerprints the same")
+    asked.send("no\n")
+    asked.expect("Nothing was written")
+    assert asked.end() == 1
+    assert not (tmp_path / "new").exists()
+    asked = terminal("restore", "all.zip", "--data", "new", BOLLARD_LANG="zh_Hans")
+    asked.expect(fingerprint)
+    asked.expect("输入 yes 继续")
+    asked.send("yes\n")
+    asked.expect("恢复到 new")
+    assert asked.end() == 0
+    asked = terminal("import", str(PAST / "export.zip"), "--data", "there", "--incomplete")
+    asked.expect("IT IS NOT SIGNED")
+    asked.expect("Type yes to continue")
+    asked.send("yes\n")
+    asked.expect("imported default")
+    assert asked.end() == 0

@@ -91,9 +91,9 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 BROKEN = """
 import os, sys
-from bollard.cli.app import LazyCommand, Root
+from bollard.cli.app import Root
 from bollard.cli.command_line import run
-Root.lazy = {"broken": LazyCommand(module="bollard.no_such_module", help="plugin")}
+Root.lazy = {"broken": "no_such_module:app"}
 sys.exit(run(["broken"], os.environ))
 """
 

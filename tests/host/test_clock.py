@@ -1,8 +1,8 @@
-"""Clocks: times of records are whole milliseconds and aware."""
+"""Clocks: times of records are whole milliseconds."""
 
 from datetime import UTC, datetime
 
-from bollard.host.clock import ManualClock, SystemClock, aware
+from bollard.host.clock import ManualClock, SystemClock
 
 
 def test_a_manual_clock_stands_until_it_is_moved() -> None:
@@ -19,7 +19,3 @@ def test_the_machines_clock_does_not_go_back() -> None:
     times = [clock.monotonic() for _ in range(100)]
     assert times == sorted(times)
     assert abs(clock.now_ms() - datetime.now(UTC).timestamp() * 1000) < 60_000
-
-
-def test_milliseconds_read_as_an_aware_time() -> None:
-    assert aware(1_700_000_000_123) == datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from bollard.host.limits import DELTA_ROW_BYTES, RECOVERY_FOLD_BYTES
 from bollard.host.log.entries import Committed, Entry, FencedOff
 from bollard.host.recovery import facts_of
-from bollard.host.store.boundary import Store, TranscriptQuery
+from bollard.host.runs.hub import delta_records_from_row
+from bollard.host.store.queries import TranscriptQuery
+from bollard.host.store.store import Store
 from bollard.wire import WorkerRun
 
 Stages = Callable[..., Awaitable[Any]]
@@ -25,6 +28,8 @@ async def recover(stage: Any) -> None:
             stage.intake.enter_again(queued)
         else:
             stage.journal.remember(facts_of(row))
+            for fold in stage.recovery.folds(row):
+                assert await stage.journal.commit(fold) == Committed()
             assert await stage.journal.commit(stage.recovery.lost_entry(row, "host.lost")) == Committed()
 
 
@@ -153,3 +158,30 @@ async def test_a_run_that_had_said_its_last_word_is_lost_all_the_same_but_keeps_
     await recover(stage)
     assert (stage.row("run_1").status, stage.row("run_1").reason) == ("failed", "host.lost")
     assert [said.content for said in store.transcript(ROOM)] == ["hello", "bye"]
+
+
+async def test_delta_rows_of_a_lost_run_are_folded_in_small_commits_before_its_end_and_again_after_a_crash(
+    store: Store, stages: Stages, open_journal: Any, scribe: Any
+) -> None:
+    journal = open_journal(store, "dead")
+    facts = scribe.facts("run_a")
+    await journal.commit(scribe.first(facts))
+    await journal.commit(Entry(records=[scribe.record(facts, "run.started", {}, 3)], fence=("run_a", 1)))
+    rows = [scribe.deltas(facts, 4 + number, ["x" * 8000]) for number in range(400)]
+    for first in range(0, len(rows), 100):
+        await journal.commit(Entry(deltas=rows[first : first + 100], fence=("run_a", 1)))
+    stage = await stages(store, incarnation="next")
+    whole = [record for row in store.deltas_of_run("run_a", 0) for record in delta_records_from_row(row, 0)]
+    (row,) = stage.recovery.unfinished()
+    folds = stage.recovery.folds(row)
+    assert len(folds) > 1, "no single commit folds all of them"
+    assert all(len(fold.merge) <= RECOVERY_FOLD_BYTES // DELTA_ROW_BYTES for fold in folds)
+    assert await stage.journal.commit(folds[0]) == Committed()
+    left = stage.recovery.folds(row)  # the host died here, and another one looks
+    assert [fold.merge for fold in left] == [fold.merge for fold in folds[1:]]
+    await recover(stage)
+    assert stage.recovery.folds(row) == []
+    sizes = [len(row.spans) + len(row.body) for row in store.deltas_of_run("run_a", 0)]
+    assert all(DELTA_ROW_BYTES <= size < 2 * DELTA_ROW_BYTES for size in sizes[:-1])
+    assert [record for record in await stage.read("run_a") if record.type == "message.delta"] == whole
+    assert stage.row("run_a").reason == "host.lost"

@@ -94,6 +94,29 @@ def test_lists_and_switches_are_read_from_the_environment(tmp_path: Path) -> Non
     assert (settings.builtin_plugins, settings.grace_s) == (False, 0.5)
 
 
+def test_a_witness_that_cannot_work_is_refused(tmp_path: Path) -> None:
+    url = "https://witness.example.org/heads"
+    for values, said in (
+        ({"witness": "http://"}, "is no URL"),
+        ({"witness": "https://ann:secret@w.example.org/"}, "is no URL"),
+        ({"witness": "https://w.example.org:99999/"}, "is no URL"),
+        ({"witness": str(tmp_path / "heads"), "witness_token": "t"}, "takes no token"),
+        ({"witness_token": "t"}, "takes no token"),
+        ({"witness": "http://w.example.org/", "witness_token": "t"}, "in plain text"),
+        ({"witness_required": True}, "is in the data directory"),
+        ({"witness_required": True, "witness": str(tmp_path / "data" / "heads")}, "is in the data directory"),
+    ):
+        with pytest.raises(SettingsError, match=said) as refusal:
+            read_settings({}, tmp_path, {"data": str(tmp_path / "data"), **values})
+        assert refusal.value.details["field"] == "witness"
+    for values in (
+        {"witness": url, "witness_token": "t", "witness_required": True},
+        {"witness": "http://127.0.0.1:8500/", "witness_token": "t"},
+        {"witness": str(tmp_path / "mount" / "heads"), "witness_required": True},
+    ):
+        assert read_settings({}, tmp_path, {"data": str(tmp_path / "data"), **values}).witness
+
+
 def test_a_collector_is_found_where_everybody_else_finds_it_unless_a_setting_says_otherwise(tmp_path: Path) -> None:
     usual = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
     assert read_settings(usual, tmp_path, {}).otel_endpoint == "http://127.0.0.1:4318"

@@ -1,131 +1,77 @@
 """The tree of commands. Groups are imported when they are used; every help text is a key until its language is known.
 
-In a command module `help="plugin.new"` names a sentence of the catalogue; `localize` puts the sentence there.
+`help` names a sentence of the catalogue; `localize` puts the sentence there.
 """
 
-import difflib
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from bollard import __version__
-from bollard.cli.errors import UsageProblem
-from bollard.cli.helppage import help_page
+from bollard.cli.command import Group, first_paragraph, shell_of
 from bollard.cli.language import LANGUAGES, Text
-from bollard.cli.shell import Shell
 
-__all__ = ["COMMANDS", "Command", "Group", "LazyCommand", "build", "localize"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LazyCommand:
-    """Where a command or a group of commands is, and what it is for."""
-
-    module: str
-    help: str
-
-
-COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
+COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "up": LazyCommand(module="bollard.cli.up_command", help="up"),
-        "chat": LazyCommand(module="bollard.cli.chat_command", help="chat"),
-        "runs": LazyCommand(module="bollard.cli.runs_commands", help="runs"),
-        "agents": LazyCommand(module="bollard.cli.agents_commands", help="agents"),
-        "capabilities": LazyCommand(module="bollard.cli.capabilities_commands", help="capabilities"),
-        "bindings": LazyCommand(module="bollard.cli.bindings_commands", help="bindings"),
-        "resolve": LazyCommand(module="bollard.cli.resolve_command", help="resolve"),
-        "events": LazyCommand(module="bollard.cli.events_commands", help="events"),
-        "conversations": LazyCommand(module="bollard.cli.conversations_commands", help="conversations"),
-        "artifacts": LazyCommand(module="bollard.cli.artifacts_commands", help="artifacts"),
-        "state": LazyCommand(module="bollard.cli.state_commands", help="state"),
-        "channels": LazyCommand(module="bollard.cli.channels_commands", help="channels"),
-        "models": LazyCommand(module="bollard.cli.models_commands", help="models"),
-        "skills": LazyCommand(module="bollard.cli.skills_commands", help="skills"),
-        "files": LazyCommand(module="bollard.cli.files_commands", help="files"),
-        "knowledge": LazyCommand(module="bollard.cli.knowledge_commands", help="knowledge"),
-        "approvals": LazyCommand(module="bollard.cli.approvals_commands", help="approvals"),
-        "audit": LazyCommand(module="bollard.cli.audit_commands", help="audit"),
-        "log": LazyCommand(module="bollard.cli.log_commands", help="log"),
-        "drain": LazyCommand(module="bollard.cli.drain_command", help="drain"),
-        "doctor": LazyCommand(module="bollard.cli.doctor_command", help="doctor"),
-        "backup": LazyCommand(module="bollard.cli.backup_command", help="backup"),
-        "restore": LazyCommand(module="bollard.cli.restore_command", help="restore"),
-        "export": LazyCommand(module="bollard.cli.export_command", help="export"),
-        "import": LazyCommand(module="bollard.cli.import_command", help="import"),
-        "migrate": LazyCommand(module="bollard.cli.migrate_command", help="migrate"),
-        "users": LazyCommand(module="bollard.cli.users_commands", help="users"),
-        "keys": LazyCommand(module="bollard.cli.keys_commands", help="keys"),
-        "secrets": LazyCommand(module="bollard.cli.secrets_commands", help="secrets"),
-        "workspaces": LazyCommand(module="bollard.cli.workspaces_commands", help="workspaces"),
-        "login": LazyCommand(module="bollard.cli.login_command", help="login"),
-        "logout": LazyCommand(module="bollard.cli.logout_command", help="logout"),
-        "whoami": LazyCommand(module="bollard.cli.whoami_command", help="whoami"),
-        "plugin": LazyCommand(module="bollard.cli.plugin_commands", help="plugin"),
-        "mcp": LazyCommand(module="bollard.cli.mcp_commands", help="mcp"),
-        "runtimes": LazyCommand(module="bollard.cli.runtimes_commands", help="runtimes"),
-        "runtime": LazyCommand(module="bollard.cli.runtime_command", help="runtime"),
-        "openapi": LazyCommand(module="bollard.cli.openapi_command", help="openapi"),
-        "protocol": LazyCommand(module="bollard.cli.protocol_commands", help="protocol"),
-        "conformance": LazyCommand(module="bollard.cli.conformance_commands", help="conformance"),
+        "up": "operate.up:up",
+        "chat": "runs.chat:chat",
+        "runs": "runs.runs:app",
+        "agents": "agents.agents:app",
+        "capabilities": "agents.capabilities:app",
+        "bindings": "agents.bindings:app",
+        "resolve": "runs.events:resolve",
+        "events": "runs.events:app",
+        "conversations": "runs.conversations:app",
+        "artifacts": "runs.artifacts:app",
+        "state": "runs.state:app",
+        "channels": "agents.channels:app",
+        "models": "agents.models:app",
+        "skills": "agents.skills:app",
+        "files": "agents.files:app",
+        "knowledge": "agents.knowledge:app",
+        "approvals": "runs.approvals:app",
+        "audit": "operate.audit:app",
+        "log": "operate.maintenance:log",
+        "drain": "operate.maintenance:drain",
+        "doctor": "operate.doctor:doctor",
+        "backup": "operate.archives:backup",
+        "restore": "operate.archives:restore",
+        "export": "operate.archives:export",
+        "import": "operate.archives:import_archive",
+        "migrate": "operate.maintenance:migrate",
+        "users": "identity.users:app",
+        "keys": "identity.keys:app",
+        "secrets": "agents.secrets:app",
+        "workspaces": "identity.workspaces:app",
+        "login": "identity.session:login",
+        "logout": "identity.session:logout",
+        "whoami": "identity.session:whoami",
+        "plugin": "plugins.installed:app",
+        "mcp": "agents.mcp:app",
+        "runtimes": "plugins.runtimes:app",
+        "runtime": "plugins.runtimes:runtime",
+        "openapi": "operate.schemas:openapi",
+        "protocol": "operate.schemas:protocol",
+        "conformance": "plugins.conformance:conformance",
     }
 )
-"""The first word after `bollard`, in the order of the help page."""
+"""Each command and the Typer app that holds it, below `bollard.cli`. The key of its help text is its name."""
 
 
-def _shell(ctx: Any) -> Shell:
-    return ctx.find_root().obj
-
-
-def _explained(option: Any, ctx: Any) -> Any:
-    if option is not None:
-        option.help = _shell(ctx).text("option.help")
-    return option
-
-
-class Command(TyperCommand):
-    """A command with our help page."""
-
-    def get_help(self, ctx: Any) -> str:
-        return help_page(self, ctx, _shell(ctx).text)
-
-    def get_help_option(self, ctx: Any) -> Any:
-        return _explained(super().get_help_option(ctx), ctx)
-
-
-class Group(TyperGroup):
-    """A group of commands with our help page, and a hint for a word that it does not know."""
-
-    def get_help(self, ctx: Any) -> str:
-        return help_page(self, ctx, _shell(ctx).text)
-
-    def get_help_option(self, ctx: Any) -> Any:
-        return _explained(super().get_help_option(ctx), ctx)
-
-    def summaries(self, ctx: Any) -> list[tuple[str, str]]:
-        """Each command and the first sentence about it."""
-        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        return [(name, _first_line(command.help)) for name, command in found if command is not None]
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        known = self.list_commands(ctx)
-        if args[0] not in known and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], known, n=1)
-            hint = "hint.command_near" if near else "hint.help"
-            path = ctx.command_path
-            raise UsageProblem("error.command", hint, word=args[0], path=path, near=near[0] if near else "")
-        return super().resolve_command(ctx, args)
+def load(entry: str) -> typer.Typer:
+    """Import the app of an entry of `COMMANDS`."""
+    module, _, name = entry.partition(":")
+    return getattr(importlib.import_module(f"bollard.cli.{module}"), name)
 
 
 class Root(Group):
     """The commands of `COMMANDS`, each imported when it is asked for."""
 
-    lazy: ClassVar[Mapping[str, LazyCommand]] = COMMANDS
+    lazy: ClassVar[Mapping[str, str]] = COMMANDS
 
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx
@@ -134,19 +80,14 @@ class Root(Group):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.lazy:
             return None
-        module = importlib.import_module(self.lazy[cmd_name].module)
-        command = get_command(module.app)
+        command = get_command(load(self.lazy[cmd_name]))
         command.name = cmd_name
-        localize(command, _shell(ctx).text)
+        localize(command, shell_of(ctx).text)
         return command
 
     def summaries(self, ctx: Any) -> list[tuple[str, str]]:
-        text = _shell(ctx).text
-        return [(name, _first_line(text(entry.help))) for name, entry in self.lazy.items()]
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").split("\n\n")[0]
+        text = shell_of(ctx).text
+        return [(name, first_paragraph(text(name))) for name in self.lazy]
 
 
 def localize(command: Any, text: Text) -> None:

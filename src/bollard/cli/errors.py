@@ -9,19 +9,15 @@ CliError
     └── HostRefusal    4  the host refused, and said why
 """
 
-from typing import Any, ClassVar, Final
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-__all__ = [
-    "EXIT_INTERRUPTED",
-    "CheckFailed",
-    "CliError",
-    "HostProblem",
-    "HostRefusal",
-    "PluginUnusable",
-    "UsageProblem",
-    "WorkerProblem",
-]
+if TYPE_CHECKING:
+    from pathlib import Path
 
+EXIT_UNWITNESSED: Final = 5
+"""The log was verified, and no witness vouches for its end."""
 EXIT_INTERRUPTED: Final = 130
 
 
@@ -72,3 +68,12 @@ class HostRefusal(HostProblem):
         super().__init__(key, hint, **fields)
         self.code = code
         self.details = details
+
+
+@contextmanager
+def writing(path: "Path") -> Generator[None]:
+    """Turns an `OSError` of the block into the `UsageProblem` that this file or folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageProblem("error.write", "hint.write", path=path, detail=error.strerror or error) from error

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["LANGUAGES", "Text", "choose_language", "load_text"]
-
 LANGUAGES: Final = ("en_US", "zh_Hans")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -35,6 +33,13 @@ class Text:
     def __contains__(self, key: object) -> bool:
         return key in self._templates
 
+    def known(self, key: str, otherwise: str) -> str:
+        """The sentence of a key that was made from a word of the host; `otherwise` where there is none."""
+        return self(key) if key in self else otherwise
+
+    def yes_or_no(self, answer: object) -> str:
+        return self("rights.yes" if answer else "rights.no")
+
     def of_host(self, sentence: str, code: str = "") -> str:
         """What a host said, in this language: the same sentence where it is known, otherwise what its code means, and
         the sentence as it came."""
@@ -49,15 +54,16 @@ class Text:
         if sentence in self._host:
             return self._host[sentence]
         for template, own in self._host.items():
-            if "{" in template and (found := _pattern(template).fullmatch(sentence)):
+            if "{" in template and (found := pattern_of(template).fullmatch(sentence)):
                 return own.format(**found.groupdict())
         return f"{by_code[code]} ({sentence})" if code in by_code else sentence
 
 
-def _pattern(template: str) -> re.Pattern[str]:
-    """A sentence with fields, as what matches it."""
+def pattern_of(template: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """What matches a sentence with fields, and finds them."""
     pieces = re.split(r"\{(\w+)\}", template)
-    return re.compile("".join(f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)))
+    body = "".join(f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))
+    return re.compile(body, flags)
 
 
 def choose_language(environment: Mapping[str, str]) -> str:

@@ -12,6 +12,8 @@ STOP_GRACE_S: Final = 1.0
 """Time a worker has to leave when the session is over."""
 TOOL_TIMEOUT_MS: Final = 60_000
 """Time a tool of the plugin has to answer a call of its runner."""
+SETTLED_LINES: Final = 20
+"""Lines that a restore prints about each kind of unfinished things; JSON has all of them."""
 HELP_COLUMNS: Final = 100
 """Widest help page; longer lines are hard to read."""
 LINE_CHARACTERS: Final = 300
@@ -40,6 +42,8 @@ WATCH_S: Final = 0.1
 """Time between two looks at what is still starting."""
 STOP_MARGIN_S: Final = 8.0
 """Time beyond its grace that a stopping host has to end what runs and to close its streams."""
+STOP_DEADLINE_S: Final = 30.0
+"""Time beyond twice its grace after which a host that was told to stop is ended by the kernel."""
 DEV_LOOK_S: Final = 0.3
 """Time between two looks at the files of a plugin under development."""
 DEV_KEEP_S: Final = 15.0

@@ -5,8 +5,6 @@ import sys
 
 from bollard.cli.errors import EXIT_INTERRUPTED
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Ends the process."""

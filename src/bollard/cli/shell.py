@@ -1,18 +1,25 @@
 """What every command is told about where it runs: the language, and the shape its output takes. Reads no plugin."""
 
 import json
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from urllib.parse import urlencode
 
 from bollard.cli.errors import UsageProblem
 from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 
-if TYPE_CHECKING:  # rich is only needed by a command that draws
+if TYPE_CHECKING:  # rich is only needed by a command that draws, the client by one that asks a host
     from rich.console import Console
 
-__all__ = ["OutputMode", "Shell", "read_invocation"]
+    from bollard.cli.client.documents import Resource
+    from bollard.cli.client.host_client import HostClient
+    from bollard.cli.terminal.columns import Column
+
+Answer = TypeVar("Answer")
+_YES: Final = ("y", "yes", "是", "好")
 
 OutputMode = Literal["terminal", "text", "json"]
 """Colours and live lines on a terminal; the same without them; or JSON for programs."""
@@ -20,7 +27,7 @@ OutputMode = Literal["terminal", "text", "json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """Where a command runs."""
+    """What a command receives: the language and the output."""
 
     text: Text
     mode: OutputMode
@@ -29,6 +36,22 @@ class Shell:
     def for_programs(self) -> bool:
         """Whether stdout carries JSON."""
         return self.mode == "json"
+
+    @property
+    def has_person(self) -> bool:
+        """Whether somebody reads stdout and can answer."""
+        return self.mode == "terminal" and sys.stdin.isatty()
+
+    def confirm(self, question: str) -> bool:
+        """Whether the person says yes to the sentence of a key."""
+        sys.stdout.write(self.text(question))
+        sys.stdout.flush()
+        # Ctrl-C ends the command also while an event loop runs, which would only take note of it.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return sys.stdin.readline().strip().lower() in _YES
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def console(self, *, stderr: bool = False) -> "Console":
         """Something to draw on; it knows the width and whether colours are wanted."""
@@ -46,14 +69,75 @@ class Shell:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    def tell(self, value: object, *lines: str) -> int:
-        """What a command has to say at its end: the value for programs, the lines for people. The code of a success."""
+    def show(self, value: object, lines: Iterable[str]) -> int:
+        """Print the value for programs or the lines for people. Returns the exit code of a success."""
         if self.for_programs:
             self.print_json(value)
         else:
             for line in lines:
                 self.print(line)
         return 0
+
+    def tell(self, value: object, *sentences: str) -> int:
+        """The same as `show`, for a few sentences."""
+        return self.show(value, sentences)
+
+    def show_items(
+        self, found: dict[str, Any], noun: str, columns: "Sequence[Column]", *, none: str | None = None
+    ) -> int:
+        """Print a page for programs, or a table of its items for people. The headings are `NOUN.column.NAME`; `none` is
+        the key of the sentence about no items."""
+        if self.for_programs:
+            self.print_json(found)
+        elif found["items"]:
+            self.print_table(noun, columns, found["items"])
+        elif none is not None:
+            self.print(self.text(none))
+        return 0
+
+    def print_table(self, noun: str, columns: "Sequence[Column]", items: Iterable[dict[str, Any]]) -> None:
+        """A table without lines on stdout."""
+        from bollard.cli.terminal.columns import table_of
+
+        self.console().print(table_of(noun, columns, items, self.text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostShell(Shell):
+    """A shell with the client of the host that `--url` and `--token` name."""
+
+    client: "HostClient"
+
+    def run(self, request: Coroutine[Any, Any, Answer]) -> Answer:
+        """Wait for what the client does. Raises `HostProblem`."""
+        import asyncio  # takes longer to load than a help page
+
+        return asyncio.run(request)
+
+    def get(self, path: str, **query: object) -> dict[str, Any]:
+        """A JSON object of the host. Fields of the query that are `None` are left out. Raises `HostProblem`."""
+        asked = urlencode({name: value for name, value in query.items() if value is not None})
+        return self.run(self.client.get(f"{path}?{asked}" if asked else path))
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Raises `HostProblem`."""
+        return self.run(self.client.post(path, dict(body or {})))
+
+    def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises `HostProblem`."""
+        return self.run(self.client.put(path, dict(body)))
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises `HostProblem`."""
+        return self.run(self.client.patch(path, dict(body)))
+
+    def delete(self, path: str) -> dict[str, Any]:
+        """Raises `HostProblem`."""
+        return self.run(self.client.delete(path))
+
+    def all(self, resource: "Resource") -> list[dict[str, Any]]:
+        """Everything of one kind that the host has. Raises `HostProblem`."""
+        return self.run(resource.all(self.client))
 
 
 def read_invocation(

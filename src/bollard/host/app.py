@@ -1,52 +1,53 @@
-"""The composition root: builds every part of the host from its settings, and starts and stops them in order."""
+"""The composition root: builds every part of the host from its settings, starts the parts in order, and stops them."""
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from bollard import __version__
-from bollard.host.abilities import rerank_with
-from bollard.host.actions.budgets import day_budgets
-from bollard.host.actions.kept_budgets import KeptBudgets
-from bollard.host.agents.agent import Agent, AgentBook
-from bollard.host.agents.binding_book import BindingBook
+from bollard.confine.probe import Confinement
+from bollard.host.actions.budgets import KeptBudgets, day_budgets
+from bollard.host.agents.agent import Agent, AgentBook, RunnerKey
+from bollard.host.agents.routing import AgentDirectory, BindingBook
 from bollard.host.audit.trail import Trail
-from bollard.host.capabilities.registry import Sources
-from bollard.host.channels.book import ChannelBook
-from bollard.host.channels.channel_actions import ChannelActions
+from bollard.host.channels.actions import ChannelActions
+from bollard.host.channels.registry import ChannelBook
 from bollard.host.clock import Clock, SystemClock
-from bollard.host.core import build_core
-from bollard.host.delivery.delivery import Delivery
+from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
+from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.engine.local import LocalEngine
-from bollard.host.front import Front
+from bollard.host.front import open_api
 from bollard.host.housekeeping import Housekeeping
-from bollard.host.http.edge import Edge
-from bollard.host.http.operating import Operating
+from bollard.host.http.auth.admin_token import AdminToken
+from bollard.host.http.edge.edge import Edge
 from bollard.host.http.operations import Resource
-from bollard.host.http.readiness import Standing
-from bollard.host.http.token import AdminToken
-from bollard.host.identity.book import open_identity
+from bollard.host.http.resources.operations import Operating
+from bollard.host.http.resources.readiness import Standing
+from bollard.host.identity.book import IdentityBook, open_identity
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
-from bollard.host.kept import open_kept
-from bollard.host.knowledge.opening import open_library
+from bollard.host.knowledge.library import Library, open_library
 from bollard.host.limits import HOUSEKEEPING_S
-from bollard.host.log.desks import choose_desk
 from bollard.host.log.journal import Journal
+from bollard.host.log.journal_writers import WriterProcess, choose_desk
+from bollard.host.log.rebuild import check_saved, check_settled
 from bollard.host.log.retention import retention_of
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.writer_process import WriterProcess
-from bollard.host.models.opening import open_models
-from bollard.host.plugins.fitting import Origin
+from bollard.host.log.saved_resources import SavedChanges
+from bollard.host.models.source import OpenedModels, open_models
+from bollard.host.parts import HostKeys, HostParts
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.quarantine import QuarantineLog
-from bollard.host.plugins.shared import said_id, shared_sources
-from bollard.host.runapi.reach import ArtifactReach
-from bollard.host.runapi.tool_artifacts import RunArtifacts
-from bollard.host.runs.config_secrets import ConfigSecrets
+from bollard.host.plugins.placement import Origin
+from bollard.host.plugins.uploads import said_id, shared_sources
+from bollard.host.run_api.reach import ArtifactReach
+from bollard.host.run_api.tool_artifacts import RunArtifacts
+from bollard.host.runs.backlog import RunLimits
+from bollard.host.runs.hub import ReaderMemory
+from bollard.host.runs.start_request import ConfigSecrets
+from bollard.host.saved import open_saved, rerank_with
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
@@ -54,16 +55,14 @@ from bollard.host.settings import Settings
 from bollard.host.shutdown import Shutdown
 from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
-from bollard.host.tools.builtin import BuiltinTools
+from bollard.host.store.store import Store
+from bollard.host.tools.builtin import BuiltinTools, probe_walls
 from bollard.host.tools.workspaces import Workspaces
-from bollard.host.workers.boundary import SupervisedPool
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.workers.boundary import PluginSource, SupervisedPool
 from bollard.protocol import AgentRunnerDiscovery
-from bollard.trust.keys import load_or_make_secret, load_or_make_signing_key
-
-__all__ = ["Host"]
+from bollard.trust.key_files import load_or_make_secret
+from bollard.trust.keys import load_or_make_signing_key
 
 _log = structlog.get_logger("bollard.host")
 _HEADS_KEY = "heads.ed25519"
@@ -80,22 +79,29 @@ class Host:
         housekeeping_s: float = HOUSEKEEPING_S,
         redactor: Redactor | None = None,
         environment: Mapping[str, str] | None = None,
+        on_broken: Callable[[], None] = lambda: None,
     ) -> None:
-        """`redactor` is the one that the log goes through; `environment` may name models, and say
-        how traces get to their collector."""
+        """`redactor` also filters the host's log. `environment` may name models and the collector of traces.
+        `on_broken` is called first when the host cannot write any more."""
         self.settings = settings
         self._clock = clock or SystemClock()
         self._incarnation = f"{self._clock.now_ms():011x}{secrets.token_hex(4)}"
         keys = settings.data / "keys"
         self.token, self.new_token = AdminToken.open(keys / "admin-token.sha256")
         self._signing_key = load_or_make_signing_key(keys / _HEADS_KEY)
-        self._cursor_secret = load_or_make_secret(keys / "cursors.secret")
+        self._keys = HostKeys(
+            token=self.token,
+            cursor_secret=load_or_make_secret(keys / "cursors.secret"),
+            heads=self._signing_key.verify_key,
+        )
+        self._sealer = Sealer(keys / KEY_FILE)
         self._store: Store = choose_store(
             settings.database, settings.data, self._clock, alone=settings.journal == "thread"
         )
         self._blobs = BlobStore(settings.data / "blobs")
         self.broken = asyncio.Event()
         """Set when the host cannot write any more and must be stopped."""
+        self._on_broken = on_broken
         self._desk = choose_desk(
             settings,
             store=self._store,
@@ -106,242 +112,238 @@ class Host:
             lost=self._journal_lost,
         )
         self.redactor = redactor or Redactor()
-        self._environment: Mapping[str, str] = environment or {}
-        self._sealer = Sealer(keys / KEY_FILE)
         self.egress = EgressClient.of_setting(settings.egress_allow)
-        self._agents = AgentBook()
-        self._bindings = BindingBook()
-        self._runners: dict[tuple[str, str], AgentRunnerDiscovery] = {}
-        self._tools = BuiltinTools(
-            clock=self._clock, workspaces=Workspaces(settings.data / "workspaces"), fetcher=self.egress
-        )
-        self._capability_sources = Sources([self._tools])  # what needs what starts later is added as it is there
-        self._retention = retention_of(settings.retention)
-        self._terms = terms_of(settings.artifact_days, settings.artifact_mime_types)
+        self._environment: Mapping[str, str] = environment or {}
         self._housekeeping_s = housekeeping_s
+        self._retention = retention_of(settings.retention)  # now: a setting that cannot work starts nothing
+        self._terms = terms_of(settings.artifact_days, settings.artifact_mime_types)
+        agents, runners = AgentBook(), dict[RunnerKey, AgentRunnerDiscovery]()
         self.fleet = PluginFleet(
             clock=self._clock,
             host_version=__version__,
-            agents=self._agents,
-            runners=self._runners,
+            agents=agents,
+            runners=runners,
             first_workspace=DEFAULT_WORKSPACE,
             redactor=self.redactor,
         )
-        self._ready = False
+        self._directory = AgentDirectory(
+            agents=agents,
+            bindings=BindingBook(),
+            runners=runners,
+            starting=lambda: self.fleet.is_starting,
+        )
         self._operating = Operating(
             settings, self._clock, version=__version__, instance=self._incarnation, environment=self._environment
         )
+        self._ready = False
+
+    # --- start ---
 
     async def start(self) -> ASGIApp:
-        """Everything that must be there before a request is taken. Workers start in the background."""
+        """Start everything that must be there before a request is taken. Workers start in the background."""
         if isinstance(self._desk, WriterProcess):
-            self._desk.spawn()  # it starts beside the rest
-        probing = asyncio.create_task(asyncio.to_thread(self._tools.look_around, self.settings.sandbox))
-        self._open_log()
-        if self._writes_first:
-            await self._journal.start()
-        await asyncio.to_thread(self._store.open)
-        await self._open_people()
-        await self._open_core()
-        await self._open_kept()
-        await self._open_channels()
-        await self._set_going()
-        self._api = self._front().open()
-        await probing
+            self._desk.spawn()  # beside the rest of the start
+        root = self.settings.data / "workspaces"
+        walls = asyncio.create_task(asyncio.to_thread(probe_walls, self.settings.sandbox, root))
+        storage = Storage(
+            journal=Journal(self._desk, self._operating.counts.commits.committed),
+            store=self._store,
+            blobs=self._blobs,
+            clock=self._clock,
+            terms=self._terms,
+        )
+        self._operating.start()
+        trail = await self._open_log(storage)
+        vault = Vault(journal=storage.journal, clock=self._clock, sealer=self._sealer, redactor=self.redactor)
+        await vault.load(self._store)
+        identity = await self._open_identity(storage, vault)
+        models = await self._open_models(storage, vault)
+        channels = await self._open_channels(storage, identity)
+        delivery = Delivery(
+            journal=storage.journal, store=self._store, hub=storage.hub, clock=self._clock, channels=channels
+        )
+        budgets = await self._open_budgets(storage)
+        library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.desk))
+        core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
+        tools = self._open_tools(storage, core, Workspaces(root), await walls)
+        for source in (tools, models.source, ChannelActions(channels)):
+            core.sources.add(source)
+        await core.files.load(self._store, identity.workspaces.open_ids())
+        saved = open_saved(
+            storage,
+            self._directory,
+            core,
+            data=self.settings.data,
+            fleet=self.fleet,
+            library=library,
+            vault=vault,
+            redactor=self.redactor,
+            host_id=self._signing_key.verify_key.key_id,
+            is_open=identity.workspaces.is_open,
+        )
+        await saved.load(self._store)
+        self._parts = HostParts(
+            settings=self.settings,
+            keys=self._keys,
+            storage=storage,
+            directory=self._directory,
+            identity=identity,
+            vault=vault,
+            redactor=self.redactor,
+            fleet=self.fleet,
+            tools=tools,
+            models=models,
+            core=core,
+            saved=saved,
+            channels=channels,
+            delivery=delivery,
+            budgets=budgets,
+            trail=trail,
+            operating=self._operating,
+        )
+        await self._set_going(self._parts)
+        self._api = open_api(self._parts, self._standing, self.pools)
         self._ready = True
         return Edge(self._api.app, self.settings)
 
-    def _open_log(self) -> None:
-        """The journal, and who watches it. Nothing is written before it is started."""
-        self._journal = Journal(self._desk)
-        self._operating.start(self._journal)
-        self._quarantines = QuarantineLog(self._journal, self._clock)
-        self._trail = Trail(
+    async def _open_log(self, storage: Storage) -> Trail:
+        """Open the store and check it against the log."""
+        trail = Trail(
             self.settings,
             store=self._store,
-            journal=self._journal,
+            journal=storage.journal,
             clock=self._clock,
             incarnation=self._incarnation,
             workspace=DEFAULT_WORKSPACE,
         )
-        self._engine = LocalEngine(self._journal, self._store, self._clock, self._incarnation)
+        if self._writes_first:
+            await storage.journal.start()
+        await asyncio.to_thread(self._store.open)
+        await asyncio.to_thread(check_settled, self._store)
+        await asyncio.to_thread(check_saved, self._store, self._signing_key, self.settings.broken_log)
+        await trail.check(self._keys.heads)
+        return trail
 
     @property
     def _writes_first(self) -> bool:
-        """Whether the journal comes before everything that is read: on PostgreSQL another host may be at work, and what
-        is read before it has gone would not be true afterwards. A data directory has a lock of its own."""
+        """Whether the journal starts before the store is read. On PostgreSQL another host may still write, and what is
+        read before it has gone would be stale. A data directory has a lock."""
         return bool(self.settings.database) and isinstance(self._desk, WriterProcess)
 
-    async def _open_people(self) -> None:
-        """Who may come in, what is shared with everybody, and the secrets."""
+    async def _open_identity(self, storage: Storage, vault: Vault) -> IdentityBook:
+        """Open users, keys and workspaces. Every workspace gets the plugins that all of them share."""
         for source, origin in self._sources():
             self.fleet.share(source, origin, await asyncio.to_thread(said_id, source))
-        self.vault = Vault(journal=self._journal, clock=self._clock, sealer=self._sealer, redactor=self.redactor)
-        await self.vault.load(self._store)
-        self._identity = open_identity(journal=self._journal, clock=self._clock, fingerprint=self.vault.fingerprints.of)
-        self._identity.workspaces.watch(self.fleet.open_workspace, self._close_workspace)
-        await self._identity.load(self._store)
+        identity = open_identity(journal=storage.journal, clock=self._clock, fingerprint=vault.fingerprints.of)
+        identity.workspaces.watch(self.fleet.open_workspace, self._close_workspace)
+        await identity.load(self._store)
+        return identity
 
-    async def _open_core(self) -> None:
-        """Models and knowledge, what was spent, and the heart over all of them."""
-        self._library = open_library(self.settings, self._journal, self._clock)
-        self._models = open_models(
-            journal=self._journal,
+    async def _open_models(self, storage: Storage, vault: Vault) -> OpenedModels:
+        models = open_models(
+            journal=storage.journal,
             clock=self._clock,
-            vault=self.vault,
+            vault=vault,
             redactor=self.redactor,
+            egress=self.egress,
             environment=self._environment,
             default_model=self.settings.default_model,
             workspace=DEFAULT_WORKSPACE,
         )
-        await self._models.book.load(self._store)
-        self._library.connect(rerank_with(self._models.desk))
-        self._capability_sources.add(self._models.source)
-        budgets = day_budgets(
-            self._clock, self.settings.calls_per_day, self.settings.tokens_per_day, self.settings.cost_per_day
-        )
-        self._kept_budgets = KeptBudgets(budgets, self._journal, self._clock)
-        await self._kept_budgets.load(self._store)
-        self._core = build_core(
-            library=self._library,
-            journal=self._journal,
-            store=self._store,
-            blobs=self._blobs,
-            clock=self._clock,
-            engine=self._engine,
-            agents=self._agents,
-            bindings=self._bindings,
-            pools=self.fleet.pools,
-            host_version=__version__,
-            cursor_secret=self._cursor_secret,
-            runs_at_once=self.settings.runs_at_once,
-            starting=lambda: self.fleet.is_starting,
-            counts=self._operating.runs,
-            tracer=self._operating.tracer,
-            names=self._identity.links.names,
-            redactor=self.redactor,
-            secrets=ConfigSecrets(self.vault, self.redactor),
-            sources=self._capability_sources,
-            budgets=budgets,
-            models=self._models.desk,
-            terms=self._terms,
-        )
-        await self._core.files.load(self._store, self._identity.workspaces.open_ids())
-        reach = ArtifactReach(self._store, self._clock).find
-        self._tools.connect(
-            artifacts=RunArtifacts(self._core.dispatcher.live.get, reach, self._blobs, self._terms),
-            questions=self._core.questions,
-        )
+        await models.book.load(self._store)
+        return models
 
-    async def _open_kept(self) -> None:
-        """What people saved: agents, plugins, skills, servers, runtimes."""
-        self._kept = open_kept(
-            self._capability_sources,
-            core=self._core,
-            library=self._library,
-            journal=self._journal,
-            store=self._store,
-            clock=self._clock,
-            data=self.settings.data,
-            fleet=self.fleet,
-            agents=self._agents,
-            bindings=self._bindings,
-            runners=self._runners,
-            vault=self.vault,
-            redactor=self.redactor,
-            host_id=self._signing_key.verify_key.key_id,
-            is_open=self._identity.workspaces.is_open,
-        )
-        await self._kept.load(self._store)
-
-    async def _open_channels(self) -> None:
-        """Where events come from and messages go."""
-        self._channels = ChannelBook(
-            SavedChanges(self._journal, self._clock),
+    async def _open_channels(self, storage: Storage, identity: IdentityBook) -> ChannelBook:
+        channels = ChannelBook(
+            SavedChanges(storage.journal, self._clock),
             self._store,
             self._clock,
-            self._identity.workspaces.is_open,
+            identity.workspaces.is_open,
             sealer=self._sealer,
             redactor=self.redactor,
             egress=self.egress,
         )
-        await self._channels.load()
-        self._capability_sources.add(ChannelActions(self._channels))
-        self._delivery = Delivery(
-            journal=self._journal, store=self._store, hub=self._core.hub, clock=self._clock, channels=self._channels
-        )
-        self._core.intake.entered = self._delivery.follow
+        await channels.load()
+        return channels
 
-    async def _set_going(self) -> None:
-        self._trail.start()
-        if not self._writes_first:
-            await self._journal.start()
-        self.fleet.start()
-        self._kept.abilities.mcp.start()
-        self._library.start()
-        await self._core.approvals.load(self._core.takeover.lost_are_ended)
-        tasks = [
-            asyncio.create_task(self._core.takeover.run()),
-            asyncio.create_task(self._delivery.run(self._core.takeover.lost_are_ended)),
-            *self._housekeeping().start(),
-        ]
-        self._shutdown = Shutdown(
-            core=self._core,
-            delivery=self._delivery,
-            kept=self._kept,
-            models=self._models,
-            library=self._library,
-            fleet=self.fleet,
-            budgets=self._kept_budgets,
-            journal=self._journal,
-            trail=self._trail,
-            store=self._store,
-            operating=self._operating,
-            grace_s=self.settings.grace_s,
-            tasks=tasks,
+    async def _open_budgets(self, storage: Storage) -> KeptBudgets:
+        settings = self.settings
+        spent = day_budgets(self._clock, settings.calls_per_day, settings.tokens_per_day, settings.cost_per_day)
+        budgets = KeptBudgets(spent, storage.journal, self._clock)
+        await budgets.load(self._store)
+        return budgets
+
+    def _build_core(
+        self,
+        storage: Storage,
+        identity: IdentityBook,
+        vault: Vault,
+        delivery: Delivery,
+        models: OpenedModels,
+        library: Library,
+        budgets: KeptBudgets,
+    ) -> Core:
+        return build_core(
+            storage,
+            replace(self._directory, names=identity.links.names),
+            pools=self.fleet.pools,
+            engine=LocalEngine(storage.journal, self._store, self._clock, self._incarnation),
+            identity=HostIdentity(version=__version__, cursor_secret=self._keys.cursor_secret),
+            limits=RunLimits(runs_at_once=self.settings.runs_at_once, run_output_mib=self.settings.run_output_mib),
+            capabilities=CapabilityParts(
+                budgets=budgets.budgets,
+                models=models.desk,
+                library=library,
+                secrets=ConfigSecrets(vault, self.redactor),
+                redactor=self.redactor,
+            ),
+            telemetry=RunTelemetry(self._operating.counts.runs, self._operating.tracer),
+            replies=delivery,
         )
 
-    def _front(self) -> Front:
-        return Front(
-            settings=self.settings,
-            token=self.token,
-            cursor_secret=self._cursor_secret,
-            key=self._signing_key.verify_key,
-            journal=self._journal,
-            store=self._store,
-            blobs=self._blobs,
+    def _open_tools(self, storage: Storage, core: Core, workspaces: Workspaces, walls: Confinement) -> BuiltinTools:
+        reach = ArtifactReach(self._store, self._clock).find
+        return BuiltinTools(
             clock=self._clock,
-            core=self._core,
-            identity=self._identity,
-            agents=self._agents,
-            bindings=self._bindings,
-            runners=self._runners,
-            fleet=self.fleet,
-            kept=self._kept,
-            models=self._models,
-            vault=self.vault,
-            redactor=self.redactor,
-            channels=self._channels,
-            delivery=self._delivery,
-            operating=self._operating,
-            standing=self._standing,
-            pools=self.pools,
-            witness=self._trail.numbers,
-            sandbox=lambda: self._tools.walls.shown,
+            workspaces=workspaces,
+            fetcher=self.egress,
+            artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
+            questions=core.questions,
+            walls=walls,
         )
+
+    async def _set_going(self, parts: HostParts) -> None:
+        """Start what works by itself."""
+        parts.trail.start()
+        if not self._writes_first:
+            await parts.storage.journal.start()
+        await parts.trail.record_gap()
+        self.fleet.start()
+        parts.saved.mcp.start()
+        parts.saved.library.start()
+        lost_are_ended = parts.core.takeover.lost_are_ended
+        await parts.core.approvals.load(lost_are_ended)
+        tasks = [
+            asyncio.create_task(parts.core.takeover.run()),
+            asyncio.create_task(parts.delivery.run(lost_are_ended)),
+            *Housekeeping(parts=parts, retention=self._retention, every_s=self._housekeeping_s).start(),
+        ]
+        self._shutdown = Shutdown(parts=parts, tasks=tasks)
+
+    # --- stop ---
 
     async def drain(self) -> None:
-        """Take nothing new, and let runs end. Requests are answered meanwhile and afterwards."""
+        """Stop accepting work and let runs end. The host keeps answering requests."""
         await self._shutdown.drain()
 
     async def stop(self) -> None:
         """Drain, and close everything."""
-        await self._shutdown.drain()  # it is ready until its runs have ended
+        await self._shutdown.drain()  # the host is ready until its runs have ended
         self._ready = False
         await self._shutdown.stop()
 
     async def abandon(self) -> None:
-        """Stop without a word to the log, because nothing can be written: the next start recovers."""
+        """Stop without writing, because nothing can be written. The next start recovers."""
         self._ready = False
         await self._shutdown.abandon()
 
@@ -349,47 +351,38 @@ class Host:
         self._shutdown.close_workspace(workspace)
 
     def _journal_lost(self) -> None:
-        _log.critical("the journal process is gone: nothing can be written, so the host stops")
+        self._on_broken()  # before anything that needs memory
         self._ready = False
         self.broken.set()
+        _log.critical("the journal process is gone: nothing can be written, so the host stops")
 
-    def _housekeeping(self) -> Housekeeping:
-        return Housekeeping(
-            core=self._core,
-            journal=self._journal,
-            store=self._store,
-            blobs=self._blobs,
-            clock=self._clock,
-            tools=self._tools,
-            trail=self._trail,
-            retention=self._retention,
-            every_s=self._housekeeping_s,
-            look=self._look,
-        )
+    def _sources(self) -> list[tuple[PluginSource, Origin]]:
+        """The plugins that every workspace has."""
+        return shared_sources(self.settings)
 
-    def _look(self) -> None:
-        self._quarantines.look(self.fleet.fittings)
-        self._kept_budgets.save()
+    # --- questions about the host ---
 
     def _standing(self) -> Standing:
         return Standing(
             started=self._ready,
             broken=self.broken.is_set(),
-            draining=self._core.dispatcher.draining,
-            recovered=self._core.takeover.lost_are_ended.is_set(),
+            draining=self._parts.core.dispatcher.draining,
+            recovered=self._parts.core.takeover.lost_are_ended.is_set(),
         )
 
     def resources(self) -> tuple[Resource, ...]:
-        """Everything that answers requests, once the host has started."""
+        """The resources of the API, once the host has started."""
         return self._api.resources
 
+    @property
+    def reader_memory(self) -> ReaderMemory:
+        """The bytes that wait for readers, once the host has started."""
+        return self._parts.core.hub.memory
+
     def agents(self) -> list[Agent]:
-        """Every agent that can be run now."""
-        return self._agents.all()
+        """The agents that can be run now."""
+        return self._directory.agents.all()
 
     def pools(self) -> list[SupervisedPool]:
-        """The workers of each plugin that were started, or are about to be."""
+        """The worker pools that were started or are about to be."""
         return [each.pool for each in self.fleet.fittings if each.pool.status != "idle"]
-
-    def _sources(self) -> list[tuple[PluginSource, Origin]]:
-        return shared_sources(self.settings)

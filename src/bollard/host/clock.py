@@ -1,10 +1,7 @@
 """Time, as a boundary: the real clock, and one that a test or the simulator turns by hand."""
 
 import time
-from datetime import UTC, datetime
 from typing import Protocol
-
-__all__ = ["Clock", "ManualClock", "SystemClock"]
 
 
 class Clock(Protocol):
@@ -49,8 +46,3 @@ class ManualClock:
     def jump(self, seconds: float) -> None:
         """Somebody set the wall clock; no time has passed."""
         self._now_ms += round(seconds * 1000)
-
-
-def aware(ms: int) -> datetime:
-    """The aware UTC time of a record's milliseconds."""
-    return datetime.fromtimestamp(ms / 1000, UTC)

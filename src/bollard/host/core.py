@@ -1,70 +1,96 @@
-"""The heart of a host, put together: from an event to a run to its end. The composition root gives it its rim; tests
-and the simulator give it another."""
+"""The core of a host, put together: from an event to a run to its end. The composition root and the tests use it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from bollard.host.actions.budgets import Budgets
-from bollard.host.actions.detached_calls import DetachedCalls
-from bollard.host.actions.executor import Executor
-from bollard.host.actions.outputs import BlobArtifacts
-from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.binding_book import BindingBook
+from bollard.host.actions.executor import DetachedCalls, Executor
+from bollard.host.actions.wrappers import BlobArtifacts
 from bollard.host.agents.gates import FrontGates
-from bollard.host.agents.names import Names, own_names
-from bollard.host.approvals.approval import Approval
-from bollard.host.approvals.detached import Carried
-from bollard.host.approvals.opening import Approvals, open_approvals
-from bollard.host.capabilities.registry import Sources
+from bollard.host.agents.routing import AgentDirectory
+from bollard.host.approvals.approvals import Approvals, Parking, open_approvals
+from bollard.host.approvals.questions import QuestionDesk
+from bollard.host.capabilities.sources import Sources
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Engine
+from bollard.host.events.agent_calls import AgentCalls, AgentTools, ChildCalls
+from bollard.host.events.intake import Intake, IntakeListeners, ReplyFollower
+from bollard.host.events.steering import SteeringCalls
 from bollard.host.files.file_book import FileBook
-from bollard.host.grants.offers import Offers
-from bollard.host.grants.session import RunSession
-from bollard.host.intake.agent_calls import AgentCalls
-from bollard.host.intake.agent_tools import AgentTools
-from bollard.host.intake.child_calls import ChildCalls
-from bollard.host.intake.intake import Intake
-from bollard.host.intake.steering import Claims
-from bollard.host.intake.steering_calls import SteeringCalls
+from bollard.host.grants.offer import Offers
 from bollard.host.knowledge.library import Library
-from bollard.host.limits import QUEUED_RUNS, RUNS_AT_ONCE
 from bollard.host.log.journal import Journal
-from bollard.host.models.calling import ModelDesk
-from bollard.host.questions.desk import QuestionDesk
+from bollard.host.models.calls import ModelDesk
 from bollard.host.recovery import Recovery
-from bollard.host.runapi.gate import Handler, RunApi, StreamHandler
-from bollard.host.runapi.gateway_tokens import GatewayTokens
-from bollard.host.runapi.handlers import handlers
-from bollard.host.runapi.models import ModelPorts, Models
-from bollard.host.runapi.platform_calls import PlatformCalls
-from bollard.host.runapi.reach import ArtifactReach
-from bollard.host.runapi.tool_calls import ToolCalls
-from bollard.host.runs.config_secrets import ConfigSecrets
+from bollard.host.run_api.gate import RunApi
+from bollard.host.run_api.gateway_tokens import GatewayTokens
+from bollard.host.run_api.handlers import HostFacts, data_handlers, knowledge_handlers, model_handlers
+from bollard.host.run_api.models import ModelPorts, Models
+from bollard.host.run_api.reach import ArtifactReach
+from bollard.host.run_api.storage import Files
+from bollard.host.run_api.tools import PlatformCalls, ToolCalls
+from bollard.host.runs.backlog import RunLimits
+from bollard.host.runs.control import Parked
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
-from bollard.host.runs.opening import Opening
-from bollard.host.runs.parked import Parked
-from bollard.host.runs.reading import RunReader
+from bollard.host.runs.live_run import RunEnvironment
+from bollard.host.runs.start_request import ConfigSecrets, Opening
+from bollard.host.runs.stream import RunReader
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import Store
-from bollard.host.takeover import Takeover
+from bollard.host.store.store import Store
+from bollard.host.takeover import LostRuns, Takeover
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.tracer import Tracer
 from bollard.host.workers.boundary import WorkerPool
-from bollard.protocol.limits import STEERING_QUEUE
 
-__all__ = ["Core", "build_core"]
+
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where facts and contents are kept, and the clock that dates them."""
+
+    journal: Journal
+    store: Store
+    blobs: BlobStore
+    clock: Clock
+    hub: Hub = msgspec.field(default_factory=Hub)
+    """Shows records to readers as they come."""
+    terms: ArtifactTerms = ANY_TERMS
+    """On which artifacts are taken."""
+
+
+class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The version that a host reports, and the secret that signs its cursors."""
+
+    version: str
+    cursor_secret: bytes
+
+
+class CapabilityParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs can use, what it may cost, and the secrets that must stay hidden."""
+
+    sources: Sources = msgspec.field(default_factory=Sources)
+    budgets: Budgets | None = None
+    models: ModelDesk | None = None
+    library: Library | None = None
+    secrets: ConfigSecrets | None = None
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
+
+
+class RunTelemetry(msgspec.Struct, frozen=True):
+    """The counts and spans of runs."""
+
+    counts: RunCounts
+    tracer: Tracer
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rim talks to."""
+    """The parts between an event and the log."""
 
+    sources: Sources
     offers: Offers
     files: FileBook
     executor: Executor
@@ -95,147 +121,116 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_core(
+    storage: Storage,
+    directory: AgentDirectory,
     *,
-    journal: Journal,
-    store: Store,
-    blobs: BlobStore,
-    clock: Clock,
-    engine: Engine,
-    agents: AgentBook,
-    bindings: BindingBook,
     pools: Mapping[tuple[str, str], WorkerPool],
-    host_version: str,
-    cursor_secret: bytes,
-    runs_at_once: int = RUNS_AT_ONCE,
-    queued_runs: int = QUEUED_RUNS,
-    unread: int = STEERING_QUEUE,
-    starting: Callable[[], bool] = lambda: False,
+    engine: Engine,
+    identity: HostIdentity,
+    limits: RunLimits | None = None,
+    capabilities: CapabilityParts | None = None,
+    telemetry: RunTelemetry | None = None,
+    replies: ReplyFollower | None = None,
     ids: IdMaker | None = None,
-    names: Names = own_names,
-    sources: Sources | None = None,
-    budgets: Budgets | None = None,
-    counts: RunCounts | None = None,
-    tracer: Tracer | None = None,
-    redactor: Redactor | None = None,
-    secrets: ConfigSecrets | None = None,
-    library: Library | None = None,
-    models: ModelDesk | None = None,
-    terms: ArtifactTerms = ANY_TERMS,
 ) -> Core:
-    """Everything between an event and the log, over these parts."""
-    hub, gates, claims = Hub(), FrontGates(names), Claims()
-    counts, tracer = counts or RunCounts(), tracer or Tracer(clock)
-    sources = Sources() if sources is None else sources
-    files = FileBook(journal, clock)
-    offers = Offers(agents, sources, files)
-    ids = ids or IdMaker()
+    """Put together everything between an event and the log."""
+    journal, store, clock, agents = storage.journal, storage.store, storage.clock, directory.agents
+    limits, parts, ids = limits or RunLimits(), capabilities or CapabilityParts(), ids or IdMaker()
+    counts, tracer = (telemetry.counts, telemetry.tracer) if telemetry else (RunCounts(), Tracer(clock))
+    hub, gates, files = storage.hub, FrontGates(directory.names), FileBook(journal, clock)
+    offers = Offers(agents, parts.sources, files)
     maker = RunMaker(clock, ids, offers.of)
-    answers: dict[str, Handler] = {}  # filled below: what answers a run may start other runs
-    streams: dict[str, StreamHandler] = {}
-    dispatcher = Dispatcher(
+    recovery = Recovery(store, clock, agents, engine.incarnation)
+    lost = LostRuns(recovery, journal=journal, hub=hub, counts=counts)
+    api = RunApi(clock, counts, tracer)
+    environment = RunEnvironment(
         journal=journal,
         hub=hub,
         clock=clock,
+        api=api,
+        counts=counts,
+        redactor=parts.redactor,
+        terms=storage.terms,
+        run_output_mib=limits.run_output_mib,
+    )
+    dispatcher = Dispatcher(
+        environment,
         pools=pools,
         engine=engine,
-        opening=Opening(store, clock, host_version, secrets=secrets),
-        api=RunApi(answers, clock, counts, tracer, streams),
-        runs_at_once=runs_at_once,
-        counts=counts,
+        opening=Opening(store, clock, identity.version, secrets=parts.secrets),
         tracer=tracer,
-        redactor=redactor,
-        terms=terms,
+        end_on_disk=lost.end,
+        limits=limits,
     )
+    parked = Parked(dispatcher.live)
+    questions = QuestionDesk(live=dispatcher.live, parked=parked, clock=clock)
     intake = Intake(
         journal=journal,
         store=store,
-        hub=hub,
         clock=clock,
-        agents=agents,
-        bindings=bindings,
+        hub=hub,
+        directory=directory,
         maker=maker,
         dispatcher=dispatcher,
-        claims=claims,
         gates=gates,
-        starting=starting,
-        queued_runs=queued_runs,
-        unread=unread,
+        limits=limits,
+        listeners=IntakeListeners(replies, questions),
     )
     child_calls = ChildCalls(intake, dispatcher, agents, store)
-    sources.add(AgentTools(agents, child_calls, dispatcher.live.get))
-
-    async def carry(session: RunSession, approval: Approval) -> Carried:
-        return await detached.carry(session, approval)
-
-    parked = Parked(dispatcher.live)
-    questions = QuestionDesk(live=dispatcher.live, parked=parked, clock=clock, take=SteeringCalls(intake.giving).text)
-    intake.giving.claimed = questions.message_came
-    approvals = open_approvals(
+    parts.sources.add(AgentTools(agents, child_calls, dispatcher.live.get))
+    parking = Parking(
         journal=journal,
         clock=clock,
-        store=store,
         live=dispatcher.live,
         parked=parked,
         agents=agents,
-        carry=carry,
-        raises=lambda event, workspace, agent_id: intake.accept(event, workspace, agent_id, keep=True),
-        offered=lambda workspace, thing: sources.get(workspace, thing) is not None,
-        holds_secret=lambda workspace, value: redactor is not None and redactor.value(workspace, value) != value,
+        holds_secret=parts.redactor.holds,
     )
-    budgets = budgets or Budgets(clock)
+    budgets = parts.budgets or Budgets(clock)
     executor = Executor(
-        approver=approvals,
-        adapters=sources,
+        approver=parking,
+        adapters=parts.sources,
         store=store,
-        artifacts=BlobArtifacts(blobs, terms),
+        artifacts=BlobArtifacts(storage.blobs, storage.terms),
         clock=clock,
-        redactor=redactor,
+        redactor=parts.redactor,
         budgets=budgets,
         counts=counts,
     )
-    detached = DetachedCalls(executor, journal, clock)
+    approvals = open_approvals(
+        parking,
+        store=store,
+        clock=clock,
+        live=dispatcher.live,
+        agents=agents,
+        carry=DetachedCalls(executor, journal, clock).carry,
+        raises=intake.raise_event,
+        offered=parts.sources.offers,
+    )
     tool_calls = ToolCalls(executor)
-    asked = None
-    if models is not None:
-        asked = Models(
+    models = None
+    if parts.models is not None:
+        models = Models(
             ModelPorts(
-                desk=models,
+                desk=parts.models,
                 budgets=budgets,
                 clock=clock,
                 counts=counts.models,
                 tracer=tracer,
                 find=ArtifactReach(store, clock).find,
-                blobs=blobs,
+                blobs=storage.blobs,
             )
         )
-        streams["models.stream"] = asked.stream
-    answers |= handlers(
-        store=store,
-        blobs=blobs,
-        clock=clock,
-        cursor_secret=cursor_secret,
-        host_version=host_version,
-        steering_pull=SteeringCalls(intake.giving).pull,
-        agents_call=AgentCalls(tool_calls, child_calls).call,
-        tools_call=tool_calls.call,
-        platform_request=PlatformCalls(tool_calls).request,
-        models=asked,
-        library=library,
-        terms=terms,
-    )
-    recovery = Recovery(store, clock, agents, engine.incarnation)
+    _serve(api, storage, identity, parts.library, models)
+    api.handlers["steering.pull"] = SteeringCalls(intake.giving).pull
+    api.handlers["agents.call"] = AgentCalls(tool_calls, child_calls).call
+    api.handlers["tools.call"] = tool_calls.call
+    api.handlers["platform.request"] = PlatformCalls(tool_calls).request
     takeover = Takeover(
-        recovery,
-        journal=journal,
-        hub=hub,
-        agents=agents,
-        intake=intake,
-        backlog=dispatcher.backlog,
-        ids=ids,
-        counts=counts,
+        recovery, lost, journal=journal, agents=agents, intake=intake, backlog=dispatcher.backlog, ids=ids
     )
-    dispatcher.end_on_disk = takeover.end
     return Core(
+        sources=parts.sources,
         offers=offers,
         files=files,
         executor=executor,
@@ -251,6 +246,21 @@ def build_core(
         takeover=takeover,
         tool_calls=tool_calls,
         gateway_tokens=GatewayTokens(),
-        terms=terms,
-        answered=frozenset((*answers, *streams)),
+        terms=storage.terms,
+        answered=frozenset((*api.handlers, *api.streams)),
     )
+
+
+def _serve(
+    api: RunApi, storage: Storage, identity: HostIdentity, library: Library | None, models: Models | None
+) -> None:
+    """Add the handlers that need no run to be started."""
+    store, blobs = storage.store, storage.blobs
+    api.handlers |= data_handlers(store, blobs, storage.clock, storage.terms, identity.cursor_secret)
+    api.handlers["files.get"] = Files(store, blobs, library).get
+    api.handlers["host.info"] = HostFacts(identity.version).info
+    if models is not None:
+        api.handlers |= model_handlers(models)
+        api.streams["models.stream"] = models.stream
+    if library is not None:
+        api.handlers |= knowledge_handlers(library, models)

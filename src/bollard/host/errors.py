@@ -19,6 +19,7 @@ HostError
 ├── Fenced              this host does not own the run any more
 ├── SchemaTooNew        the database was made by a newer version
 ├── LogBroken           the end of the log is not what was written
+├── StoreMismatch       a row of the database is not what the host wrote
 ├── BadArchive          a backup or an export that is not what was written
 ├── WorkerUnavailable   no worker can run this plugin now
 ├── ConsentNeeded       a plugin asks for more than somebody said yes to
@@ -30,6 +31,7 @@ HostError
 ├── Cancelled           a call was given up before it was begun
 ├── CapabilityDenied    a capability is there and this use of it is not allowed
 ├── EgressDenied        an address outside must not be reached
+│   └── UnknownName         a name that has no address; told in the words of one whose addresses are inside
 ├── OutcomeUnknown      an action was begun and nobody can say what came of it
 ├── Revoked             an operator took it away during the run
 ├── SandboxUnavailable  the confinement that is demanded cannot be had here
@@ -45,44 +47,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
-
-__all__ = [
-    "ApprovalDenied",
-    "ApprovalExpired",
-    "ApprovalRequired",
-    "AuditUnavailable",
-    "BadArchive",
-    "BudgetExceeded",
-    "Cancelled",
-    "CapabilityDenied",
-    "Conflict",
-    "ConsentNeeded",
-    "Draining",
-    "EgressDenied",
-    "Fenced",
-    "Forbidden",
-    "HostError",
-    "InvalidRequest",
-    "KnowledgeUnavailable",
-    "LogBroken",
-    "ModelFailed",
-    "NotFound",
-    "OutcomeUnknown",
-    "Overloaded",
-    "PayloadTooLarge",
-    "PluginUnusable",
-    "RateExceeded",
-    "Revoked",
-    "SandboxUnavailable",
-    "SchemaTooNew",
-    "SettingsError",
-    "StorageFull",
-    "StorageUnavailable",
-    "StoreTaken",
-    "ToolFailed",
-    "Unauthenticated",
-    "WorkerUnavailable",
-]
 
 
 class HostError(Exception):
@@ -203,6 +167,12 @@ class LogBroken(HostError):
     code = "log_broken"
 
 
+class StoreMismatch(HostError):
+    """A row of the database is not what the host wrote: it differs from the log, or its HMAC is wrong."""
+
+    code = "store_mismatch"
+
+
 class BadArchive(HostError):
     """A backup or an export that is broken, was changed, or is of another kind. Nothing of it was used."""
 
@@ -270,6 +240,11 @@ class EgressDenied(HostError):
     code = "egress_denied"
 
 
+class UnknownName(EgressDenied):
+    """A name without an address. Told like a name whose addresses are inside, or a caller could find out which names
+    are known inside; the host itself may try it again."""
+
+
 class OutcomeUnknown(HostError):
     """An action was begun and nobody can say what came of it. It is not tried again."""
 
@@ -306,6 +281,8 @@ class ModelFailed(HostError):
 
     def __init__(self, message: str, *, hint: str = "", **details: str | int | float | bool | None) -> None:
         super().__init__(message, hint=hint, **details)
+        self.provider_words = ""
+        """What the provider itself said. Only those who may see it are shown it."""
         passing = details.get("reason") in ("rate_limited", "overloaded", "timeout", "unreachable")
         self.retryable = passing and not details.get("emitted")
 

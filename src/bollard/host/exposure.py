@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 
 from bollard.host.errors import SettingsError
 
-__all__ = ["LOOPBACK_NAMES", "check_exposure", "client_network", "is_loopback", "own_address", "read_origin"]
-
 LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """What this machine is called by itself."""
 _ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- it is not bound here, only known

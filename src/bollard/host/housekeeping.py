@@ -1,81 +1,70 @@
 """What a host does by itself, in turns: runs that are idle, leases, questions that expire, what is past its time."""
 
 import asyncio
-from collections.abc import Callable
+import random
 from typing import Final
 
 import msgspec
 import structlog
 
-from bollard.host.audit.trail import Trail
-from bollard.host.clock import Clock
-from bollard.host.core import Core
 from bollard.host.errors import HostError
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
-from bollard.host.limits import LEASE_RENEW_S, REPLAY_PAGE
-from bollard.host.log.journal import Journal
+from bollard.host.limits import HOUSEKEEPING_FIRST_S, LEASE_RENEW_S, REPLAY_PAGE
 from bollard.host.log.retention import Retention, purge
-from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import Store
-from bollard.host.tools.builtin import BuiltinTools
-
-__all__ = ["Housekeeping"]
+from bollard.host.parts import HostParts
+from bollard.host.plugins.placement import QuarantineLog
 
 _log = structlog.get_logger("bollard.host")
 _SWEEP_S: Final = 1.0
 
 
 class Housekeeping(msgspec.Struct, frozen=True, kw_only=True):
-    """One per host."""
+    """The work that a host does by itself."""
 
-    core: Core
-    journal: Journal
-    store: Store
-    blobs: BlobStore
-    clock: Clock
-    tools: BuiltinTools
-    trail: Trail
+    parts: HostParts
     retention: Retention
     every_s: float
     """Time between two rounds through what is stored."""
-    look: Callable[[], None]
-    """Whatever else is looked at once a second."""
 
     def start(self) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(self._sweep()), asyncio.create_task(self._keep_house())]
 
     async def _sweep(self) -> None:
         """Once a second: idle runs and questions; now and then: leases."""
-        renewed_at = self.clock.monotonic()
+        quarantines = QuarantineLog(self.parts.storage.journal, self.parts.storage.clock)
+        renewed_at = self.parts.storage.clock.monotonic()
         while True:
             await asyncio.sleep(_SWEEP_S)
-            self.core.dispatcher.check_idle()
-            self.core.approvals.sweep()
-            self.look()
-            if self.clock.monotonic() - renewed_at >= LEASE_RENEW_S:
-                renewed_at = self.clock.monotonic()
+            self.parts.core.dispatcher.check_idle()
+            self.parts.core.approvals.sweep()
+            quarantines.look(self.parts.fleet.fittings)
+            self.parts.budgets.save()
+            if self.parts.storage.clock.monotonic() - renewed_at >= LEASE_RENEW_S:
+                renewed_at = self.parts.storage.clock.monotonic()
                 await self._renew()
 
     async def _renew(self) -> None:
         try:
-            await self.core.dispatcher.renew()
+            await self.parts.core.dispatcher.renew()
         except HostError as error:
             _log.warning("leases could not be renewed", problem=error.message)
 
     async def _keep_house(self) -> None:
         """Now and then: what has expired goes, and blobs that nothing refers to."""
+        rest_s = min(self.every_s, HOUSEKEEPING_FIRST_S * random.uniform(1, 2))  # noqa: S311 -- no secret
         while True:
-            await asyncio.sleep(self.every_s)
+            await asyncio.sleep(rest_s)
+            rest_s = self.every_s
             try:
-                await self.trail.keep_house()
-                await purge(self.journal, self.clock, self.retention, DEFAULT_WORKSPACE)
+                await self.parts.trail.keep_house()
+                await purge(self.parts.storage.journal, self.parts.storage.clock, self.retention, DEFAULT_WORKSPACE)
                 await asyncio.to_thread(self._sweep_blobs)
-                await asyncio.to_thread(self.tools.sweep, self.core.dispatcher.live.__contains__)
+                await asyncio.to_thread(self.parts.tools.sweep, self.parts.core.dispatcher.live.__contains__)
             except HostError as error:
                 _log.warning("housekeeping failed", problem=error.message)
 
     def _sweep_blobs(self) -> None:
         digests: list[str] = []
-        while page := self.store.artifact_digests(digests[-1] if digests else "", REPLAY_PAGE):
+        while page := self.parts.storage.store.artifact_digests(digests[-1] if digests else "", REPLAY_PAGE):
             digests.extend(page)
-        self.blobs.sweep(digests)
+        self.parts.storage.blobs.sweep(digests)

@@ -56,6 +56,14 @@ WITNESS_RETRY_S: Final = 1.0
 """Time between two tries to reach a witness that is down."""
 WITNESS_CLOSE_S: Final = 2.0
 """Time that a witness has to take the last heads when the host stops."""
+WITNESS_START_S: Final = 15.0
+"""Time that a start waits for a witness that is demanded."""
+WITNESS_NEWEST_BYTES: Final = 1 * MIB
+"""The end of a witness that such a start reads: a few thousand heads."""
+WITNESS_LINE_BYTES: Final = 64 * KIB
+"""The longest line that is read of a witness."""
+WITNESS_REQUEST_BYTES: Final = 1 * MIB
+"""Heads that one request to a witness carries."""
 WITNESS_CATCH_UP: Final = 100
 """Newest heads of earlier starts that a witness is told again at a start."""
 AUDIT_WINDOW: Final = 20_000
@@ -68,16 +76,37 @@ ARCHIVE_SEGMENT_RECORDS: Final = 50_000
 """Records of one archived segment of a chain."""
 PROOF_RECORDS: Final = 200_000
 """Records of a proof, with the headers between those of the run."""
-SUBSCRIBER_FRAMES: Final = 4096
+SUBSCRIBER_FRAMES: Final = 16_384
 """Frames that one stream reader may be behind; then it is cut with a cursor."""
 SUBSCRIBER_BYTES: Final = 4 * MIB
 """Bytes that one stream reader may be behind."""
+READERS_BYTES: Final = 256 * MIB
+"""Bytes that wait for all readers together, in buffers of streams and of connections; beyond it readers are cut."""
+UNSENT_BYTES: Final = 1 * MIB
+"""Bytes of one connection that the kernel holds before they are sent; the rest waits in the host, where it counts."""
 REPLAY_PAGE: Final = 500
-"""Records of a run, and rows of its deltas, that are read from the store at once."""
+"""Records of a run that are read from the store at once."""
+DELTA_PAGE_ROWS: Final = 16
+"""Rows of deltas that are read from the store at once: to look at more costs more than to ask again."""
 REPLAY_PAGE_BYTES: Final = 1 * MIB
-"""Bytes of deltas after which no further row of them is read at once; one row is 4 MiB at most."""
+"""Bytes of deltas after which recovery reads no further row of them at once; one row is 4 MiB at most."""
+STREAM_PAGE_BYTES: Final = 64 * KIB
+"""Bytes of deltas, and of records, after which a reader of a run is given no further one at once."""
 RECORDS_PAGE_BYTES: Final = 4 * MIB
 """Bytes of a run's records after which no further one is read at once, or answered in one page."""
+RUN_OUTPUT_MIB: Final = 256
+"""MiB that one run may record, unless the settings say otherwise: results, what the host writes beside them, and the
+content that comes inside results. A run with more is ended."""
+RUN_OUTPUT_MIB_MAX: Final = 65_536
+"""The most that the settings or an agent may say."""
+DELTA_ROW_BYTES: Final = 64 * KIB
+"""Bytes with which a row of deltas is full: none larger is begun, and smaller neighbours are folded into one."""
+DELTA_FOLD_ROWS: Final = 256
+"""Small rows of deltas that are folded into one however little they hold."""
+RECOVERY_FOLD_BYTES: Final = 1 * MIB
+"""Bytes of delta rows that recovery folds in one commit."""
+STREAM_PAGES_AT_ONCE: Final = 2
+"""Such pages that are read at the same time: many readers of large runs must not keep others from the store."""
 DRAFT_CHARACTERS: Final = 1 * MIB
 """Text of one message that only comes as deltas which is kept to assemble it; the rest is counted."""
 DRAFTS_CHARACTERS: Final = 4 * MIB
@@ -88,6 +117,14 @@ RUNS_AT_ONCE: Final = 512
 """Runs that this host executes at the same time; more wait in the queue."""
 QUEUED_RUNS: Final = 10_000
 """Runs that may wait; more are refused with host.overloaded."""
+QUEUED_RUNS_OF_CONVERSATION: Final = 500
+"""Those of them that one conversation may have, all its threads together."""
+QUEUED_RUNS_OF_CALLER: Final = 5000
+"""Those of them that one caller may have: an API key, a user, a channel."""
+QUEUED_RUNS_OF_AGENT: Final = 7500
+"""Those of them that one agent may have: more than one caller, who would fill it for the others."""
+QUEUE_RETRY_S: Final = 5.0
+"""Time after which a sender whose share of the queue is full may try again."""
 EVENT_DATA_BYTES: Final = 256 * KIB
 """Data of one event; more must come as an artifact."""
 EVENT_DATA_DEPTH: Final = 48
@@ -126,6 +163,9 @@ KEEP_ALIVE_S: Final = 15.0
 """Time without a record after which a stream sends a comment, so that proxies do not close it."""
 HOUSEKEEPING_S: Final = 600.0
 """Time between two sweeps of what is too old or has expired."""
+HOUSEKEEPING_FIRST_S: Final = 30.0
+"""Time after a start before the first sweep, and up to as much again by chance: hosts that start together do not sweep
+together, and a host that is restarted often sweeps all the same."""
 WORKER_MEMORY_BYTES: Final = 4 * 1024 * MIB
 """Memory that one worker process may allocate; more is refused by the kernel."""
 WORKER_FILES: Final = 4096
@@ -146,6 +186,9 @@ READY_PROBE_S: Final = 2.0
 """Time that the journal and the store may take to answer whether they are there."""
 READY_KEPT_S: Final = 1.0
 """Time for which that answer is given again: everybody may ask, and asking must be cheap."""
+STALL_S: Final = 5.0
+"""Time that a request waits for a journal or a store that does not answer; then it is answered with `storage_stalled`,
+at the next probe. Longer than `READY_PROBE_S`: the probe begins before the time is over."""
 TICKET_S: Final = 30.0
 """Time in which a stream ticket can be used."""
 TICKETS: Final = 10_000
@@ -196,6 +239,8 @@ ARCHIVE_DIRECTORY_BYTES: Final = 256 * MIB
 """The table of contents of a backup or export."""
 ARCHIVE_MANIFEST_BYTES: Final = 64 * MIB
 """What a backup or export says of itself."""
+ARCHIVE_SIGNATURE_BYTES: Final = 4 * KIB
+"""The signature of a backup or export."""
 ARCHIVE_LINE_BYTES: Final = 64 * MIB
 """One row of a backup or export."""
 ARCHIVE_KEY_BYTES: Final = 64 * KIB
@@ -344,6 +389,8 @@ FORMER_CHARACTERS: Final = 32 * KIB
 """Values that were secrets and are looked for still; of more than that, the oldest are forgotten."""
 SECRET_LEAST_CHARACTERS: Final = 6
 """A shorter value is a word, not a secret: to mask it would mask half of what is shown."""
+SECRET_GAP_CHARACTERS: Final = 16
+"""What may stand between two digits of a secret in hex or base64, such as a line end with an indent."""
 AUDIT_S: Final = 2.0
 """Time in which what must be on disk before it is done is on disk; else it is not done."""
 EGRESS_REDIRECTS: Final = 5
@@ -368,6 +415,14 @@ EGRESS_LOOKUPS: Final = 16
 """Names outside that are looked up at once; more wait, within their time."""
 EGRESS_ADDRESSES: Final = 4
 """Addresses of one name that are tried."""
+EGRESS_FRAMING: Final = 8
+"""Bytes on the wire for each of an answer's body, at most: one that is sent alone needs six."""
+EGRESS_KEPT_CONNECTIONS: Final = 16
+"""Connections to one place that wait for the next request; more are closed."""
+EGRESS_KEPT_S: Final = 30.0
+"""Time that a connection may wait for the next request."""
+EGRESS_SETTLE_S: Final = 1.0
+"""Time that the end of an answer may take once everything in it has come; then its connection is not kept."""
 GRAPH_BYTES: Final = 8 * MIB
 """Definitions of all tools of one run, together."""
 GRAPH_CACHE_ENTRIES: Final = 1024

@@ -17,20 +17,25 @@ from bollard.host.errors import HostError
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.graphs import load_graph
 from bollard.host.grants.session import open_session, policy_of
-from bollard.host.limits import LEASE_S, REPLAY_PAGE, REPLAY_PAGE_BYTES
+from bollard.host.limits import (
+    DELTA_PAGE_ROWS,
+    DELTA_ROW_BYTES,
+    LEASE_S,
+    RECOVERY_FOLD_BYTES,
+    REPLAY_PAGE,
+    REPLAY_PAGE_BYTES,
+)
 from bollard.host.log.entries import Entry
-from bollard.host.log.facts import RunFacts
-from bollard.host.log.records import NewRecord, data_of, encode_data
-from bollard.host.runs.creation import QueuedRun
+from bollard.host.log.records import NewRecord, RunFacts, data_of, encode_data
+from bollard.host.runs.creation import QueuedRun, is_repeatable
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.machine import Fact, RunState, assembled, ending_of, settled, step
 from bollard.host.store.action_rows import ToolCallRow
-from bollard.host.store.boundary import Lease, Store
-from bollard.host.store.delta_spans import split
-from bollard.host.store.rows import RunRow
+from bollard.host.store.delta_spans import extent_of, pieces, split
+from bollard.host.store.queries import Lease
+from bollard.host.store.rows import DeltaRow, RunRow
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
-
-__all__ = ["WENT_AWAY", "Recovery", "Waiting", "facts_of"]
 
 WENT_AWAY: Final = "the host that owned the run went away"
 
@@ -206,20 +211,35 @@ class Recovery:
             after = records[-1].seq or 0
 
     def _deltas(self, run_id: str) -> Iterator[Fact]:
+        for row in self._delta_rows(run_id):
+            for seq, payload in split(row, 0):
+                yield Fact("message.delta", {}, seq, (_text_of(payload),))
+
+    def _delta_rows(self, run_id: str) -> Iterator[DeltaRow]:
         after = 0
-        while rows := self._store.deltas_page(run_id, after, REPLAY_PAGE, REPLAY_PAGE_BYTES):
-            for row in rows:
-                for seq, payload in split(row, after):
-                    yield Fact("message.delta", {}, seq, (_text_of(payload),))
+        while rows := self._store.deltas_page(run_id, after, DELTA_PAGE_ROWS, REPLAY_PAGE_BYTES):
+            yield from rows
             after = rows[-1].last_seq
 
     def _repeats(self, row: RunRow, facts: RunFacts, state: RunState) -> bool:
-        """Whether the event of a lost run gets another. Once: a run that ends its host would end it for ever. Whoever
-        waits for a child is lost too, an external one has its executor, and what a parked one asked for goes on."""
-        agent = self._agents.saved_one(row.agent_id, row.workspace)
-        if agent is None or not agent.repeatable or facts.adopts or facts.external or facts.parent_run_id is not None:
+        """Whether the event of a lost run gets another. What a parked one asked for goes on by itself."""
+        if not is_repeatable(self._agents.saved_one(row.agent_id, row.workspace), facts):
             return False
         return row.status in ("dispatching", "running") and state.cancel is None and state.terminal is None
+
+    def folds(self, row: RunRow) -> list[Entry]:
+        """Entries that fold the delta rows of a run, a bounded number in each. They come before the run's end: a host
+        that dies in between finds the run unfinished, and folds the rest."""
+        due = pieces(extent_of(found) for found in self._delta_rows(row.run_id))
+        at_once = RECOVERY_FOLD_BYTES // DELTA_ROW_BYTES
+        return [
+            Entry(
+                merge=[(row.run_id, *piece) for piece in due[first : first + at_once]],
+                fence=(row.run_id, row.epoch),
+                size=RECOVERY_FOLD_BYTES,
+            )
+            for first in range(0, len(due), at_once)
+        ]
 
     def lost_entry(self, row: RunRow, reason: str, detail: str = WENT_AWAY, *, again: bool = False) -> Entry:
         """What ends a run whose host is gone: its messages, whole, and its end, under a new epoch. With `again` its
@@ -250,7 +270,7 @@ class Recovery:
             for index, (kind, body) in enumerate(bodies)
         ]
         lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=now_ms + round(LEASE_S * 1000))
-        return Entry(records=records, lease=(facts.run_id, lease), merge=facts.run_id)
+        return Entry(records=records, lease=(facts.run_id, lease))
 
 
 def _with_flow(state: RunState) -> list[JsonObject]:

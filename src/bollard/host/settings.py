@@ -5,22 +5,23 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
 from bollard.confine.order import DEMANDS, Demand
 from bollard.host.errors import SettingsError
-from bollard.host.exposure import check_exposure
+from bollard.host.exposure import check_exposure, is_loopback
 from bollard.host.limits import (
     CONNECTIONS,
     CONNECTIONS_PER_ADDRESS,
     EVENT_BYTES,
     REQUESTS_AT_ONCE,
     REQUESTS_PER_MINUTE,
+    RUN_OUTPUT_MIB,
+    RUN_OUTPUT_MIB_MAX,
     RUNS_AT_ONCE,
 )
-
-__all__ = ["Settings", "read_settings"]
 
 _PREFIX: Final = "BOLLARD_"
 _COLLECTOR: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -34,6 +35,7 @@ _NUMBERS: Final = {
     "port": (0, 65535),
     "workers": (1, 64),
     "runs_at_once": (1, 10_000),
+    "run_output_mib": (1, RUN_OUTPUT_MIB_MAX),
     "calls_per_day": (0, 1_000_000_000),
     "tokens_per_day": (0, 1_000_000_000_000),
     "connections": (1, 1_000_000),
@@ -75,9 +77,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. Separated by `,` in the
     environment."""
     egress_allow: tuple[str, ...] = ()
-    """Places inside that the host may send to although they are not globally routable: a name or an address, with a
-    port or without (`127.0.0.1:9000`, `chat.internal`), or a network (`10.1.0.0/16`). Separated by `,` in the
-    environment."""
+    """Places inside that tools, channels and saved models may reach although they are not globally routable: a name or
+    an address, with a port or without (`127.0.0.1:9000`, `chat.internal`), or a network (`10.1.0.0/16`). Separated by
+    `,` in the environment."""
     connections: int = CONNECTIONS
     """Connections that may be open at once; the open files of the process are a limit too. When all are in use, the one
     that has been idle longest makes room."""
@@ -96,6 +98,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Worker processes of each plugin, at most 64."""
     runs_at_once: int = RUNS_AT_ONCE
     """Runs that are executed at the same time, at most 10 000; more wait, in order."""
+    run_output_mib: int = RUN_OUTPUT_MIB
+    """MiB that one run may record, at most 65 536: its results, and what the host writes beside them. A run with more
+    is stopped and fails with `runner.output_too_large`. An agent may lower it for its own runs (`policy.budget`)."""
     calls_per_day: int = 0
     """Calls of tools and other capabilities that the runs of one workspace may make on one day, by UTC; 0 is as many as
     they like. Agents have budgets of their own beside it."""
@@ -126,7 +131,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     otel_ratio: float = 1.0
     """The share of traces that are recorded, from 0 to 1. A trace that a caller began follows the caller's decision."""
     grace_s: float = 5.0
-    """Seconds that runs have to end by themselves when the host is stopped; then they are cancelled."""
+    """Seconds that runs have to end by themselves when the host is stopped. Runs that are still active then are
+    cancelled with the reason `host.lost` and end as `failed`, within about eight seconds more; the event of an agent
+    that is `repeatable` gets another run at the next start. A host that has not ended after twice the grace and 30
+    seconds more is ended by force (`SIGALRM`), and the next start recovers."""
     event_bytes: int = EVENT_BYTES
     """Bytes of the largest event, or batch of events, that is taken. More than small data becomes an artifact."""
     artifact_days: float = 365.0
@@ -142,8 +150,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `bollard.toml` it is a table, `[retention]`."""
 
     witness: str = ""
-    """Where signed heads of the log are written a second time: a file, or a pipe that another program reads. Empty is
-    `witness/heads.jsonl` in the data directory; on another disk or machine it is worth more."""
+    """Where signed heads of the log are written a second time: a file on another disk or mount, a pipe that another
+    program reads, or the URL of a [witness on another machine](witness.md). Empty is `witness/heads.jsonl` in the data
+    directory, which protects only from mistakes."""
+    witness_token: str = ""
+    """Sent to a witness at a URL as `Authorization: Bearer …`."""
+    witness_required: bool = False
+    """Whether a start demands the witness: it must be outside of the data directory, readable, and have no head that
+    the log lacks. Otherwise the host does not start. A witness that goes down later does not stop the host. Start once
+    without this setting when the witness is new, so that it receives the newest heads."""
     broken_log: str = ""
     """Nothing is written behind an end of the log that is not what was written: the host does not start, and says what
     to call it, `chain:position`. With that name here it starts all the same, and an `audit.gap` record says so."""
@@ -180,6 +195,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.otel_ratio <= 1:
             raise SettingsError(f"otel_ratio is {self.otel_ratio}", hint="use a number from 0 to 1", field="otel_ratio")
         self._check_archive()
+        self._check_witness()
         if not 0 <= self.artifact_days < _DAYS_MAX:
             raise SettingsError(
                 f"artifact_days is {self.artifact_days}", hint=f"use days from 0 to {_DAYS_MAX}", field="artifact_days"
@@ -199,6 +215,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 f"grace_s is {self.grace_s}", hint=f"use seconds from 0 to {_GRACE_MAX_S:g}", field="grace_s"
             )
 
+    def _check_witness(self) -> None:
+        problem, hint = "", ""
+        url = urlsplit(self.witness) if self.witness.startswith(("http://", "https://")) else None
+        if url is not None and not _is_plain(url):
+            problem, hint = "is no URL of a witness", "use a URL like https://witness.example.org/heads"
+        elif self.witness_token and url is None:
+            problem, hint = "takes no token", "a token is for a witness at a URL"
+        elif self.witness_token and url is not None and url.scheme == "http" and not is_loopback(url.hostname or ""):
+            problem, hint = "would get its token in plain text", "use https://, or leave witness_token empty"
+        elif self.witness_required and url is None and self._is_inside(self.witness):
+            problem, hint = (
+                "is in the data directory",
+                "name a file on another disk, or a URL: witness_required demands it",
+            )
+        if problem:
+            raise SettingsError(f"witness {self.witness!r} {problem}", hint=hint, field="witness")
+
+    def _is_inside(self, path: str) -> bool:
+        return not path or Path(path).absolute().is_relative_to(self.data.absolute())
+
     def _check_archive(self) -> None:
         if not 0 <= self.archive_days < _DAYS_MAX:
             raise SettingsError(
@@ -211,6 +247,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 hint="make archive_days smaller, or keep that kind longer",
                 field="archive_days",
             )
+
+
+def _is_plain(url: SplitResult) -> bool:
+    """Whether a URL has a host and a port that can be reached, and no password in it."""
+    try:
+        return bool(url.hostname) and url.username is None and not url.fragment and url.port != 0
+    except ValueError:  # no such port
+        return False
 
 
 def read_settings(environment: Mapping[str, str], directory: Path, overrides: Mapping[str, Any]) -> Settings:
@@ -253,7 +297,7 @@ def _converted(name: str, value: Any) -> Any:
                 return tuple(str(part).strip() for part in parts if str(part).strip())
             case "grace_s" | "otel_ratio" | "archive_days" | "artifact_days" | "cost_per_day":
                 return float(_no_switch(value))
-            case "builtin_plugins" | "access_log" | "metrics_open":
+            case "builtin_plugins" | "access_log" | "metrics_open" | "witness_required":
                 return value if isinstance(value, bool) else _SWITCH[str(value).lower()]
             case "plugins":
                 parts = value.split(":") if isinstance(value, str) else value

@@ -4,37 +4,13 @@ import asyncio
 
 import msgspec
 
-from bollard.host.actions.kept_budgets import KeptBudgets
-from bollard.host.audit.trail import Trail
-from bollard.host.core import Core
-from bollard.host.delivery.delivery import Delivery
-from bollard.host.http.operating import Operating
-from bollard.host.kept import Kept
-from bollard.host.knowledge.library import Library
-from bollard.host.log.journal import Journal
-from bollard.host.models.opening import OpenedModels
-from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.store.boundary import Store
-
-__all__ = ["Shutdown"]
+from bollard.host.parts import HostParts
 
 
 class Shutdown(msgspec.Struct, kw_only=True):
-    """One per host that has started."""
+    """Stops the parts of a host in order."""
 
-    core: Core
-    delivery: Delivery
-    kept: Kept
-    models: OpenedModels
-    library: Library
-    fleet: PluginFleet
-    budgets: KeptBudgets
-    journal: Journal
-    trail: Trail
-    store: Store
-    operating: Operating
-    grace_s: float
-    """Time that runs get to end."""
+    parts: HostParts
     tasks: list[asyncio.Task[None]]
     """What the host does by itself."""
     drained: bool = False
@@ -44,33 +20,35 @@ class Shutdown(msgspec.Struct, kw_only=True):
         meanwhile and afterwards."""
         if not self.drained:
             self.drained = True
-            await self.core.close(self.grace_s)
+            await self.parts.core.close(self.parts.settings.grace_s)
 
     async def stop(self) -> None:
         """Take nothing new, let runs end, then close everything. What is cut off here recovers like a crash."""
         await self.drain()
-        await self.delivery.close(self.grace_s)
+        await self.parts.delivery.close(self.parts.settings.grace_s)
         self._cancel_tasks()
-        self.kept.workbench.close()
+        self.parts.saved.workbench.close()
         await self._part_with_others()
-        self.budgets.save()
-        await self.journal.close()
-        await self.trail.close()
-        await asyncio.to_thread(self.store.close)
-        await asyncio.to_thread(self.operating.close)
+        self.parts.budgets.save()
+        await self.parts.storage.journal.close()
+        await self.parts.trail.close()
+        await asyncio.to_thread(self.parts.storage.store.close)
+        await asyncio.to_thread(self.parts.operating.close)
 
     async def abandon(self) -> None:
-        """Stop without a word to the log, because nothing can be written: the next start recovers."""
+        """Stop without a word to the log, because nothing can be written: the next start recovers. Readers are told
+        first, while the server still serves."""
+        self.parts.core.hub.close()
         self._cancel_tasks()
-        await self.delivery.close(0)
+        await self.parts.delivery.close(0)
         await self._part_with_others()
 
     def close_workspace(self, workspace: str) -> None:
         """Nobody gets in any more: what runs there is stopped, and its workers go."""
-        self.tasks.append(asyncio.create_task(self.core.dispatcher.cancel_all(workspace)))
-        self.fleet.close_workspace(workspace)
-        self.kept.abilities.mcp.close_workspace(workspace)
-        self.kept.runtimes.connections.close_workspace(workspace)
+        self.tasks.append(asyncio.create_task(self.parts.core.dispatcher.cancel_all(workspace)))
+        self.parts.fleet.close_workspace(workspace)
+        self.parts.saved.mcp.close_workspace(workspace)
+        self.parts.saved.runtimes.connections.close_workspace(workspace)
 
     def _cancel_tasks(self) -> None:
         for task in self.tasks:
@@ -78,8 +56,8 @@ class Shutdown(msgspec.Struct, kw_only=True):
 
     async def _part_with_others(self) -> None:
         """Whatever runs or is connected elsewhere: runtimes, servers, providers, workers."""
-        self.kept.runtimes.connections.close()
-        await self.kept.abilities.mcp.stop()
-        await self.models.desk.close()
-        await self.library.close()
-        await self.fleet.stop()
+        self.parts.saved.runtimes.connections.close()
+        await self.parts.saved.mcp.stop()
+        await self.parts.models.desk.close()
+        await self.parts.saved.library.close()
+        await self.parts.fleet.stop()

@@ -4,12 +4,18 @@ from itertools import product
 
 import pytest
 
-from bollard.host.actions.approving import reasons_to_ask, stricter
-from bollard.host.actions.flow import flow_of_call, judge_flow, missing_words, refused_words
-from bollard.host.actions.flow_words import FLOW_WORDS
+from bollard.host.actions.call_policy import (
+    FLOW_WORDS,
+    flow_of_call,
+    judge_flow,
+    missing_words,
+    reasons_to_ask,
+    refused_words,
+    stricter,
+)
 from bollard.host.agents.policies import ApprovalPolicy
 from bollard.host.capabilities.capability import ALL_FLOW, NO_FLOW, RISKS, Capability, Flow
-from bollard.host.log.facts import DeliverTo
+from bollard.host.log.records import DeliverTo
 
 EVERY = [Flow.of_bits(bits) for bits in range(8)]
 

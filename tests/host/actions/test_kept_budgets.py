@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.actions.budgets import DAY_MS, Amount, Budgets
-from bollard.host.actions.kept_budgets import KeptBudgets
+from bollard.host.actions.budgets import DAY_MS, Amount, Budgets, KeptBudgets
 from bollard.host.agents.policies import BudgetPolicy, Spending
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.clock import ManualClock

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
-from bollard.host.actions.schema_steps import NotCountable, too_many_steps
-from bollard.host.actions.validation import Validators
+from bollard.host.actions.argument_validation import NotCountable, Validators, too_many_steps
 from bollard.host.capabilities.capability import Capability
 from bollard.host.errors import CapabilityDenied, InvalidRequest
 from bollard.host.limits import SCHEMA_STEPS
@@ -28,7 +28,7 @@ def capability(**schema: Any) -> Capability:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("schema", "arguments", "field"),
     [
         ({"required": ["a"]}, {}, "arguments"),

@@ -8,11 +8,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.changing import replace
+from tests.tables import for_each
 
-from bollard.host.agents.binding import LEVELS, Binding, BindingScope, Filter, check_new, clash, rank_of
-from bollard.host.agents.binding_book import BindingBook
-from bollard.host.agents.binding_wire import binding_from_wire, binding_to_wire
-from bollard.host.agents.routing import resolve
+from bollard.host.agents.binding import (
+    LEVELS,
+    Binding,
+    BindingScope,
+    Filter,
+    binding_from_wire,
+    binding_to_wire,
+    check_new,
+    clash,
+    rank_of,
+)
+from bollard.host.agents.routing import BindingBook, resolve
 from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.runs.event import NewEvent
 
@@ -61,7 +70,7 @@ def test_a_binding_reads_back_the_same() -> None:
     assert binding_from_wire(binding_to_wire(bound), "north").workspace == "north"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "field", "said"),
     [
         ({"binding_id": "Support"}, "binding.binding_id", "pattern"),
@@ -129,7 +138,7 @@ def test_the_first_level_that_only_one_names_decides() -> None:
 # --- what clashes ---
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "clashes"),
     [
         ({}, {}, True),

@@ -3,10 +3,11 @@
 from typing import Any, get_args
 
 import pytest
+from tests.tables import for_each
 
-from bollard.host.agents.form_types import EXPECTED
-from bollard.host.agents.form_values import (
+from bollard.host.agents.config_form import (
     CONFIG_BYTES,
+    EXPECTED,
     KEPT,
     config_from_wire,
     default_config,
@@ -83,13 +84,13 @@ def test_every_form_type_is_known() -> None:
     assert set(GOOD) == set(BAD) == set(EXPECTED) == kinds
 
 
-@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in GOOD.items() for value in values])
+@for_each(("kind", "value"), [(kind, value) for kind, values in GOOD.items() for value in values])
 def test_a_value_of_its_type_is_kept_as_it_is(kind: str, value: Any) -> None:
     form = item("x", kind, options=OPTIONS if kind in ("select", "multi-select") else None)
     assert config_from_wire({"x": value}, [form]) == {"x": value}
 
 
-@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in BAD.items() for value in values])
+@for_each(("kind", "value"), [(kind, value) for kind, values in BAD.items() for value in values])
 def test_a_value_of_another_type_is_refused_and_not_repeated(kind: str, value: Any) -> None:
     form = item("x", kind, options=OPTIONS if kind in ("select", "multi-select") else None)
     found = problems_of({"x": value}, form)
@@ -124,7 +125,7 @@ def test_defaults_are_filled_in_where_nothing_or_null_is_given() -> None:
     assert default_config(form) == {"a": "x", "b": 0, "d": "y"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "empty"),
     [
         ("string", ""),

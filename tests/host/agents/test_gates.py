@@ -2,6 +2,7 @@
 
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import FrontGates, Passed, Refused, utc_day
@@ -306,7 +307,7 @@ def known(workspace: str, actor_type: str | None, actor_id: str | None) -> froze
     return own | {"user:ada", "role:member"} if is_ada else own
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("actors", "actor", "passes"),
     [
         (("user:ada",), ("chat", "7"), True),
@@ -330,7 +331,7 @@ def test_a_list_may_call_somebody_by_what_the_host_knows_of_them(
     assert isinstance(gates.judge(elsewhere, event("chat", "7"), 0.0, NOON_MS, 0), Refused)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "actor", "steers"),
     [
         (AudienceRule(who="everyone"), (None, None), True),

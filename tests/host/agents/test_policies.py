@@ -5,6 +5,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.host.agents.policies import (
     OPERATIONS,
@@ -20,7 +21,8 @@ from bollard.host.agents.policies import (
     policy_to_wire,
 )
 from bollard.host.errors import InvalidRequest
-from bollard.protocol import AgentRunnerPermissions, conventions
+from bollard.protocol import AgentRunnerPermissions
+from bollard.protocol import runs as conventions
 
 
 @pytest.mark.requirement("P02-20", "P03-06")
@@ -59,7 +61,7 @@ def test_only_nothing_is_not_the_same_as_no_rule() -> None:
     assert policy_from_wire(policy_to_wire(AgentPolicy(access=rules))).access == rules
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field", "said"),
     [
         ({"acess": {}}, "policy.acess", "no such field"),
@@ -92,7 +94,7 @@ def test_only_nothing_is_not_the_same_as_no_rule() -> None:
         ({"gate": {"burst": 5}}, "policy.gate.burst", "messages_per_minute"),
     ],
 )
-@pytest.mark.parametrize("steering", [False, True])
+@for_each("steering", [False, True])
 def test_what_is_not_understood_is_refused_by_its_path(body: Any, field: str, said: str, steering: bool) -> None:
     with pytest.raises(InvalidRequest) as caught:
         policy_from_wire(body, steering=steering)
@@ -153,7 +155,7 @@ def test_where_nothing_is_said_everyone_sees_and_participants_steer_and_approve(
     assert (audience.see.who, audience.steer.who, audience.approve.who) == ("everyone", "participants", "participants")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         ({"audience": {"see": {}}}, "policy.audience.see.who"),

@@ -4,12 +4,11 @@ import string
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.binding import Binding, BindingScope, Filter, RoutedEvent
-from bollard.host.agents.binding_book import BindingBook
-from bollard.host.agents.routing import Resolution, RoutingTable, Step, resolve
-from bollard.host.agents.words import WORDS, sentence
+from bollard.host.agents.routing import WORDS, BindingBook, Resolution, RoutingTable, Step, resolve, sentence
 from bollard.host.errors import Conflict
 from bollard.host.runs.event import NewEvent
 
@@ -78,7 +77,7 @@ def test_more_filters_go_before_fewer_and_priority_decides_between_the_rest() ->
     assert resolve(event(), [plain, bound("higher", priority=6)], AGENTS).binding_id == "higher"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "more"),
     [
         ("event_type", "bot.added", {"event_type": "bot.added"}),
@@ -98,7 +97,7 @@ def test_every_field_can_be_filtered(field: str, value: str, more: Any) -> None:
     assert RoutingTable(bindings).find(event()) is None
 
 
-@pytest.mark.parametrize("value", [1, True, None, ["1"], {"k": "1"}])
+@for_each("value", [1, True, None, ["1"], {"k": "1"}])
 def test_only_a_text_of_the_data_is_compared(value: Any) -> None:
     bindings = [bound("b", filters={"data.kind": ["1", "True", "None"]})]
     assert resolve(event(data={"kind": value}), bindings, AGENTS).binding is None

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.agents.agent import Agent, agent_of
-from bollard.host.agents.form_values import KEPT
+from bollard.host.agents.agent_document import agent_from_store, agent_from_wire, agent_to_wire, runner_named
+from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.policies import AccessPolicy
-from bollard.host.agents.saving import agent_from_store, agent_from_wire, agent_to_wire, runner_named
 from bollard.host.errors import Conflict, InvalidRequest
 from bollard.protocol import AgentRunnerDiscovery, JsonObject, limits
 
@@ -96,7 +97,7 @@ def test_the_mode_of_who_names_none_is_the_runners() -> None:
     assert save(body(), runner(steering=True)).policy.concurrency.mode == "steer"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "field"),
     [
         ({"agent_id": "Polly"}, "agent.agent_id"),

@@ -8,19 +8,18 @@ import pytest
 from tests.changing import replace
 
 from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudiencePolicy, ConcurrencyPolicy
-from bollard.host.approvals.approval import Approval
-from bollard.host.approvals.book import Open
-from bollard.host.approvals.deciding import Verdict
-from bollard.host.approvals.detached import Carried
-from bollard.host.approvals.opening import Approvals, open_approvals
-from bollard.host.approvals.proposal import Decision, Permission, Proposal
+from bollard.host.approvals.approval import Approval, Decision, Permission, Proposal
+from bollard.host.approvals.approvals import Approvals, Parking, open_approvals
+from bollard.host.approvals.decisions import Verdict
+from bollard.host.approvals.detached_calls import Carried
+from bollard.host.approvals.registry import Open
 from bollard.host.capabilities.capability import NO_FLOW, Capability
 from bollard.host.errors import HostError
 from bollard.host.grants.session import RunSession
+from bollard.host.runs.control import Parked
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.live import LiveRun
-from bollard.host.runs.parked import Parked
-from bollard.host.store.boundary import Store
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject, JsonValue
 
 PATIENCE_S = 120.0
@@ -49,17 +48,23 @@ class Desk:
         """Every call that was made, by run, call and digest: of all incarnations."""
         self.raised: list[NewEvent] = []
         self.before_carry: Callable[[], Awaitable[None]] | None = None
-        self.approvals: Approvals = open_approvals(
+        parking = Parking(
             journal=stage.journal,
             clock=stage.clock,
-            store=stage.store,
             live=stage.dispatcher.live,
             parked=Parked(stage.dispatcher.live),
+            agents=stage.agents,
+            holds_secret=lambda workspace, value: SECRET in str(value),
+        )
+        self.approvals: Approvals = open_approvals(
+            parking,
+            store=stage.store,
+            clock=stage.clock,
+            live=stage.dispatcher.live,
             agents=stage.agents,
             carry=self._carry,
             raises=self._raise,
             offered=lambda workspace, thing: True,
-            holds_secret=lambda workspace, value: SECRET in str(value),
         )
         self._count = 0
         self.asking: list[asyncio.Task[Permission]] = []

@@ -17,18 +17,17 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.doubles.memory_store import MemoryStore
 from tests.host.conftest import MemoryBlobs, Stage
 
-from bollard.host.approvals.approval import Approval
-from bollard.host.approvals.proposal import Permission
+from bollard.host.approvals.approval import Approval, Permission
 from bollard.host.clock import ManualClock
 from bollard.host.errors import HostError
 from bollard.host.log.journal import Journal
+from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.writer import Writer
-from bollard.host.log.writer_thread import WriterThread
 from bollard.host.runs import dispatcher
-from bollard.host.runs.live import LiveRun
-from bollard.host.store.memory import MemoryStore
+from bollard.host.runs.live_run import LiveRun
 from bollard.trust.keys import SigningKey
 
 from .conftest import Desk

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.approvals.deciding import Verdict
+from bollard.host.approvals.decisions import Verdict
 from bollard.host.errors import ApprovalDenied, HostError
 
 from .conftest import Desk
@@ -128,7 +128,7 @@ async def test_a_decision_that_cannot_be_written_in_time_is_said_not_to_be(
     desk = await desks(gate.store)
     run = await desk.run()
     task, approval = await desk.parked(run)
-    monkeypatch.setattr("bollard.host.approvals.approval_log.AUDIT_S", 0.05)
+    monkeypatch.setattr("bollard.host.approvals.registry.AUDIT_S", 0.05)
     gate.shut()
     assert (await desk.refused(approval, "allow_once")).code == "audit_unavailable"
     assert not task.done()

@@ -10,7 +10,7 @@ from bollard.host.approvals.approval import Approval
 from bollard.host.capabilities.capability import Flow
 from bollard.host.errors import ApprovalDenied
 from bollard.host.limits import DETACHED_WAIT_S
-from bollard.host.runs.live import LiveRun
+from bollard.host.runs.live_run import LiveRun
 
 from .conftest import Desk
 

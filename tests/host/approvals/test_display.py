@@ -6,14 +6,13 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.host.approvals.approval import Approval, Requester
-from bollard.host.approvals.display import GLANCE_CHARACTERS, VALUE_CHARACTERS, Display, display, lines_of
-from bollard.host.approvals.visible import MARK_END, MARK_START, quoted, visible
-from bollard.host.approvals.words import WORDS
+from bollard.host.approvals.display import GLANCE_CHARACTERS, VALUE_CHARACTERS, WORDS, Display, display, lines_of
+from bollard.host.approvals.visible_text import MARK_END, MARK_START, quoted, visible
 
 SNAPSHOTS = Path(__file__).parent / "displays.json"
 ATTACKS: dict[str, dict[str, Any]] = {
@@ -74,7 +73,7 @@ def texts(shown: Display, part: str = "arguments") -> list[str]:
     return [f"{line.place}: {line.text}" for line in shown.lines if line.part == part]
 
 
-@pytest.mark.parametrize("name", list(ATTACKS))
+@for_each("name", list(ATTACKS))
 def test_an_attack_on_the_display_is_shown_as_what_it_is(name: str) -> None:
     shown = display(approval(ATTACKS[name]))
     found = {"lines": texts(shown), "attached": [each.to_wire() for each in shown.attached]}
@@ -87,8 +86,8 @@ def hidden_in(text: str) -> list[str]:
     return [f"U+{ord(each):04X}" for each in text if each != " " and unicodedata.category(each)[0] in "CZ"]
 
 
-@pytest.mark.parametrize("name", list(ATTACKS))
-@pytest.mark.parametrize("locale", ["en_US", "zh_Hans"])
+@for_each("name", list(ATTACKS))
+@for_each("locale", ["en_US", "zh_Hans"])
 def test_no_line_of_any_attack_holds_what_nobody_sees(name: str, locale: Any) -> None:
     nasty = "\u202e\x1b[2J" + str(ATTACKS[name])
     shown = display(approval(ATTACKS[name], explanation=nasty, target=nasty, version=nasty), locale)

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bollard.host.approvals import deciding
-from bollard.host.approvals.proposal import Decision, Permission
+from bollard.host.approvals import decisions as deciding
+from bollard.host.approvals.approval import Decision, Permission
 from bollard.host.errors import ApprovalDenied, Overloaded
 from bollard.host.runs.machine import Ending
 
@@ -40,7 +40,7 @@ async def test_while_an_answer_may_still_reach_the_disk_there_is_no_other(
     gate.shut()
     if how == "too slow":
         with monkeypatch.context() as patched:
-            patched.setattr("bollard.host.approvals.approval_log.AUDIT_S", 0.05)
+            patched.setattr("bollard.host.approvals.registry.AUDIT_S", 0.05)
             assert (await desk.refused(approval, first)).code == "audit_unavailable"
     else:
         giving_up = asyncio.create_task(desk.decide(approval, first))
@@ -99,7 +99,7 @@ async def test_who_opened_one_of_two_contents_has_not_inspected_both(fast_desk: 
 
 async def test_open_questions_hold_so_much_together_and_no_more(fast_desk: Desk, monkeypatch: Any) -> None:
     """They stay in memory for days, also when their runs are long gone."""
-    monkeypatch.setattr("bollard.host.approvals.waiting.APPROVAL_BYTES_OF_WORKSPACE", 25_000)
+    monkeypatch.setattr("bollard.host.approvals.approvals.APPROVAL_BYTES_OF_WORKSPACE", 25_000)
     run = await fast_desk.run()
     _, first = await fast_desk.parked(run, arguments={"script": "x" * 10_000})
     await fast_desk.crash(run)
@@ -138,7 +138,7 @@ async def test_a_run_that_is_lost_in_the_moment_of_the_yes_has_it_carried_out_on
     yes = Permission(approval_id=approval.approval_id, decision="allow_once", by="user:ann", digest=approval.digest)
     open_one.status, open_one.permission = "granted", yes
     assert open_one.tell(yes)
-    run.course.outcome = Ending("failed", "runner.crashed")
+    run.outcome = Ending("failed", "runner.crashed")
     fast_desk.approvals.lasting.run_over(run)
     with pytest.raises(ApprovalDenied):
         await task

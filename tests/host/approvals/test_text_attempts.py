@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from bollard.host.approvals.approval import Approval
-from bollard.host.runs.live import LiveRun
+from bollard.host.runs.live_run import LiveRun
 
 from .conftest import Desk
 

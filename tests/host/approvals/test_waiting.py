@@ -217,9 +217,9 @@ async def test_a_runner_that_gives_its_call_up_takes_the_question_back(fast_desk
 
 
 async def test_a_question_that_cannot_be_written_in_time_is_not_asked(desks: Any, gate: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("bollard.host.approvals.approval_log.AUDIT_S", 0.05)
     desk = await desks(gate.store)
     run = await desk.run()
+    monkeypatch.setattr("bollard.host.approvals.registry.AUDIT_S", 0.05)
     gate.shut()
     with pytest.raises(AuditUnavailable):
         await desk.ask(run, desk.proposal(run, call_id="slow"))

@@ -9,10 +9,11 @@ import zlib
 import pytest
 
 from bollard.host.archive.manifest import Column, Manifest, Table
-from bollard.host.archive.reading import FORMAT, ArchiveReader
-from bollard.host.archive.writing import ArchiveWriter
+from bollard.host.archive.reader import FORMAT, UNSIGNED_FORMAT, ArchiveReader
+from bollard.host.archive.writer import ArchiveWriter
 from bollard.host.errors import BadArchive, NotFound
 from bollard.host.limits import ARCHIVE_DIRECTORY_BYTES
+from bollard.trust.keys import SigningKey
 
 LINES = [b"[1]", b"[2]", b"[3]"]
 TABLE = {"name": "notes", "columns": [["id", "integer"]]}
@@ -29,7 +30,7 @@ def plain(members, blobs=(), **more):
         name: {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "lines": body.count(b"\n")}
         for name, body in members.items()
     }
-    fields = {"kind": "backup", "format": FORMAT, "version": "0", "created_ms": 0, "revision": "0001"}
+    fields = {"kind": "backup", "format": UNSIGNED_FORMAT, "version": "0", "created_ms": 0, "revision": "0001"}
     return json.dumps({**fields, "tables": [TABLE], "members": noted, "blobs": len(blobs), **more}).encode()
 
 
@@ -66,7 +67,7 @@ def test_what_was_written_is_read(tmp_path):
                 member.line(line)
         writer.blob(digest, [content[:10], content[10:]])
         table = Table(name="notes", columns=(Column("id", "integer"),))
-        writer.finish(manifest_of(writer, tables=(table,)))
+        writer.finish(manifest_of(writer, tables=(table,)), SigningKey(bytes(32)))
         assert not path.exists()
         writer.name()
     assert read(path) == (LINES, [content])
@@ -127,8 +128,8 @@ def test_another_kind_or_format_is_refused_with_the_way_out(zipped, rows):
     with pytest.raises(BadArchive, match="archive of a workspace") as caught:
         read(zipped({**rows, "manifest.json": plain(rows, kind="workspace")}))
     assert "imported" in caught.value.hint
-    with pytest.raises(BadArchive, match="format 2"):
-        read(zipped({**rows, "manifest.json": plain(rows, format=2)}))
+    with pytest.raises(BadArchive, match="format 3"):
+        read(zipped({**rows, "manifest.json": plain(rows, format=3)}))
 
 
 def test_content_that_is_not_what_the_manifest_says_is_refused(zipped, rows):

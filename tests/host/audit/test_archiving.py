@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from bollard.host.audit import archiving
-from bollard.host.audit.archiving import Archiver
-from bollard.host.audit.segments import BadSegment, find_segments, read_segment
-from bollard.host.backup.log_check import CheckedLog, check_log
+from bollard.host.audit import segments as archiving
+from bollard.host.audit.segments import Archiver, BadSegment, find_segments, read_segment
+from bollard.host.backup.log_check import CheckedLog, check_log, read_witnesses
 from bollard.host.backup.sqlite_tables import SqliteSnapshot
 from bollard.host.clock import ManualClock
 from bollard.host.errors import SettingsError
@@ -19,7 +18,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.records import data_of
 from bollard.host.log.retention import Retention, purge
 from bollard.host.settings import Settings
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 from bollard.trust.keys import SigningKey
 
 Open = Callable[..., Journal]
@@ -90,7 +89,9 @@ async def archived(
     def check() -> CheckedLog:
         snapshot = SqliteSnapshot(sqlite_path)
         try:
-            return check_log(snapshot, {signing_key.verify_key.key_id: signing_key.verify_key}, archive=archive)
+            return check_log(
+                snapshot, read_witnesses({signing_key.verify_key.key_id: signing_key.verify_key}), archive=archive
+            )
         finally:
             snapshot.close()
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from bollard.host.audit.heads import HeadLine
-from bollard.host.audit.verifying import LogReport, LogWalk
+from bollard.host.audit.verification import LogReport, LogWalk
 from bollard.host.clock import ManualClock
-from bollard.host.log.chaining import Chains
+from bollard.host.log.chain import Chains
 from bollard.host.log.records import NewRecord
 from bollard.trust.keys import SigningKey
 

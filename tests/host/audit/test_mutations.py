@@ -19,16 +19,17 @@ import psycopg
 import pytest
 
 from bollard.host.audit.heads import head_line
-from bollard.host.audit.verifying import LogReport
-from bollard.host.backup.log_check import check_log
-from bollard.host.backup.opening import open_snapshot
+from bollard.host.audit.verification import LogReport
+from bollard.host.audit.witness_sinks import WitnessFile
+from bollard.host.backup.log_check import check_log, read_witnesses
+from bollard.host.backup.table_source import open_snapshot
 from bollard.host.clock import ManualClock
-from bollard.host.log.chaining import Chains, signed_head
+from bollard.host.log.chain import Chains, signed_head
 from bollard.host.log.records import NewRecord
-from bollard.host.store.boundary import Store
 from bollard.host.store.postgres import postgres_store
 from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.host.store.sqlite import sqlite_store
+from bollard.host.store.store import Store
 from bollard.trust import Header, genesis, link, sha256_of, sign_head
 from bollard.trust.keys import SigningKey
 
@@ -114,7 +115,7 @@ def fill(store: Store, log: Written) -> None:
 def checked(database: str, data: Path) -> LogReport:
     snapshot = open_snapshot(database, data)
     try:
-        return check_log(snapshot, KEYS, witnesses=[data / "heads.jsonl"]).report
+        return check_log(snapshot, read_witnesses(KEYS, [WitnessFile(data / "heads.jsonl")])).report
     finally:
         snapshot.close()
 

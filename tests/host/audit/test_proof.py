@@ -7,14 +7,13 @@ import msgspec
 import pytest
 
 from bollard.host.audit import proof as proofs
-from bollard.host.audit.proof import Proof, prove, write_proof
-from bollard.host.audit.proof_check import check_proof, read_proof
+from bollard.host.audit.proof import Proof, check_proof, prove, read_proof, write_proof
 from bollard.host.clock import ManualClock
 from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import KeptRow, PutKept
+from bollard.host.store.store import Store
 from bollard.trust import sha256_of
 from bollard.trust.keys import SigningKey
 

@@ -14,8 +14,8 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import RecordRow
+from bollard.host.store.store import Store
 
 Open = Callable[..., Journal]
 
@@ -127,10 +127,10 @@ async def test_pages_meet_every_record_once_however_few_are_looked_at_for_one(
 async def test_what_cannot_be_written_down_in_time_is_refused(
     gate: Any, open_journal: Open, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bollard.host.audit.class_a.AUDIT_S", 0.05)
     journal = open_journal(gate.store)
     await write_first(journal, clock, "default", "audit.exported", {"by": "ann"})
     assert [each.type for each in gate.store.records(0, 10)] == ["audit.exported"]
+    monkeypatch.setattr("bollard.host.audit.class_a.AUDIT_S", 0.05)
     gate.shut()
     with pytest.raises(AuditUnavailable):
         await write_first(journal, clock, "default", "audit.exported", {"by": "ann"})

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.audit.heads import HeadLine, UnreadableHead, head_line, read_heads_of
-from bollard.host.audit.witness import Witness
-from bollard.host.audit.witness_file import WitnessFile
+from bollard.host.audit.witness import Witness, WitnessThread
+from bollard.host.audit.witness_sinks import WitnessFile
 from bollard.host.clock import ManualClock
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import data_of
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import HeadRow
+from bollard.host.store.store import Store
 
 PATIENCE_S = 120.0
 Open = Callable[..., Journal]
@@ -86,7 +86,7 @@ async def test_a_witness_is_told_each_head_and_at_the_end_that_the_chain_is_clos
 ) -> None:
     path = tmp_path / "elsewhere" / "heads.jsonl"
     journal = open_journal(store)
-    witness = witness_of(WitnessFile(path), journal, clock, PATIENCE_S)
+    witness = witness_of(WitnessThread(WitnessFile(path)), journal, clock, PATIENCE_S)
     witness.start(store)
     await journal.commit(Entry(records=[scribe.note()]))
     await until(lambda: witness.numbers.heads == 1)
@@ -139,7 +139,7 @@ async def test_a_pipe_that_nobody_reads_is_a_witness_that_is_down_until_somebody
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     journal = open_journal(memory_store)
-    witness = witness_of(WitnessFile(pipe), journal, clock)
+    witness = witness_of(WitnessThread(WitnessFile(pipe)), journal, clock)
     witness.start(memory_store)
     await journal.commit(Entry(records=[scribe.note()]))
     await until(lambda: witness.numbers.down)
@@ -163,7 +163,7 @@ async def test_a_host_that_ends_does_not_wait_for_a_witness_that_hangs(
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     journal = open_journal(memory_store)
-    witness = witness_of(WitnessFile(pipe), journal, clock)
+    witness = witness_of(WitnessThread(WitnessFile(pipe)), journal, clock)
     witness.start(memory_store)
     await journal.commit(Entry(records=[scribe.note()]))
     await until(lambda: witness.numbers.down)
@@ -206,12 +206,14 @@ async def test_heads_of_a_clock_that_was_set_back_since_are_told_too(
     await witness.close()
 
 
-def test_a_line_that_is_no_head_is_named_and_a_last_line_that_was_cut_off_is_left_out() -> None:
+def test_a_line_that_is_no_head_is_named_and_a_line_that_was_cut_off_is_left_out() -> None:
     row = HeadRow(
         workspace="w", chain="c", position=3, hash="0" * 64, created_ms=1, key_id="k" * 16, signature=b"\0" * 64
     )
     good = head_line(row)
     assert [line.position for line in read_heads_of([good, b"\n", good, good[:-10]])] == [3, 3]
+    cuts = [good[:size] + b"\n" for size in range(len(good) - 1)]
+    assert [line.position for line in read_heads_of([*cuts, good])] == [3]
     bad = [b"{}\n", b"no\n", good.replace(b'"position":3', b'"position":0'), good.replace(b"0000", b"00", 1)]
     for line in (*bad, msgspec.json.encode({**msgspec.json.decode(good), "signature": "no hex"}) + b"\n"):
         with pytest.raises(UnreadableHead) as caught:

@@ -17,11 +17,12 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from bollard.host.backup.copying import Source
+from bollard.host.backup.archive_verification import ArchiveTrust
+from bollard.host.backup.backup import Source
 from bollard.host.clock import ManualClock, SystemClock
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import Store
 from bollard.host.store.opening import choose_store
+from bollard.host.store.store import Store
 
 FIXTURES = Path(__file__).parent / "fixtures"
 _NUMBERS = itertools.count(1)
@@ -62,6 +63,11 @@ def empty_databases(server: str) -> Iterator[Callable[[], str]]:
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
+SKILL = b"---\nname: report-writer\ndescription: Writes the weekly report.\n---\nBegin with what changed.\n"
+"""The one that `make_previous.py` adds."""
+FIRST_WITH_SKILLS = "0003"
+
+
 def laid_down(folder: Path, kind: str, revision: str, new_database: Callable[[], str]) -> Past:
     """What the old host left, as it was."""
     told = json.loads((FIXTURES / f"v{revision}.{kind}.json").read_text(encoding="utf-8"))
@@ -74,6 +80,9 @@ def laid_down(folder: Path, kind: str, revision: str, new_database: Callable[[],
     blobs = BlobStore(data / "blobs")
     for sha256, content in told["blobs"].items():
         assert blobs.put(base64.b64decode(content)) == sha256
+    if revision >= FIRST_WITH_SKILLS:
+        (data / "skills" / "default").mkdir(parents=True)
+        (data / "skills" / "default" / hashlib.sha256(SKILL).hexdigest()).write_bytes(SKILL)
     if kind == "sqlite":
         database = ""
         with sqlite3.connect(data / "bollard.db") as connection:
@@ -123,6 +132,27 @@ def clock() -> ManualClock:
     return ManualClock(1_800_000_000_000)
 
 
+def believing(path: Path) -> ArchiveTrust:
+    """Believes this archive, whoever signed it, and one without a signature: for tests of what comes behind that."""
+    with zipfile.ZipFile(path) as archive:
+        if "signature.json" not in archive.namelist():
+            return ArchiveTrust(unsigned=True)
+        public = json.loads(archive.read("signature.json"))["public_key"]
+    return ArchiveTrust(fingerprints=frozenset({hashlib.sha256(bytes.fromhex(public)).hexdigest()}))
+
+
+def rewritten(path: Path, other: Path, change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> Path:
+    """Writes an archive again with other members, without a signature: as anybody can who knows the format."""
+    with zipfile.ZipFile(path) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    members.pop("signature.json", None)
+    members["manifest.json"] = json.dumps({**json.loads(members["manifest.json"]), "format": 1}).encode()
+    with zipfile.ZipFile(other, "w") as new:
+        for name, content in change(members).items():
+            new.writestr(name, content)
+    return other
+
+
 @pytest.fixture
 def with_lines() -> Callable[..., Path]:
     """Writes an archive again with other rows, and with the digest of those: as somebody would who knows the format."""
@@ -130,19 +160,12 @@ def with_lines() -> Callable[..., Path]:
 
 
 def _with_lines(path: Path, other: Path, member: str, change: Callable[[list[bytes]], list[bytes]]) -> Path:
-    with zipfile.ZipFile(path) as old:
-        lines = change(old.read(member).splitlines())
-    body = b"".join(line + b"\n" for line in lines)
-    noted = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "lines": len(lines)}
-
-    def change_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
+    def changed(members: dict[str, bytes]) -> dict[str, bytes]:
+        lines = change(members[member].splitlines())
+        body = b"".join(line + b"\n" for line in lines)
+        noted = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "lines": len(lines)}
+        manifest = json.loads(members["manifest.json"])
         manifest["members"][member] = noted
-        return manifest
+        return {**members, member: body, "manifest.json": json.dumps(manifest).encode()}
 
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
-        for entry in old.infolist():
-            content = body if entry.filename == member else old.read(entry)
-            if entry.filename == "manifest.json":
-                content = json.dumps(change_manifest(json.loads(content))).encode()
-            new.writestr(entry.filename, content)
-    return other
+    return rewritten(path, other, changed)

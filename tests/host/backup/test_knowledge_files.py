@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.memory_engine import MemoryEngine
+from tests.host.backup.conftest import believing
 
-from bollard.host.backup.copying import Source, back_up
-from bollard.host.backup.exporting import export_workspace
-from bollard.host.backup.importing import import_workspace
-from bollard.host.backup.restoring import restore
+from bollard.host.archive.reader import ArchiveReader
+from bollard.host.backup.backup import Source, back_up
+from bollard.host.backup.restore import restore
+from bollard.host.backup.workspace_export import export_workspace
+from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import ManualClock, SystemClock
 from bollard.host.errors import BadArchive, Conflict
+from bollard.host.knowledge.bases import BaseBook
 from bollard.host.knowledge.boundary import BaseSpec, NewDocument, Question
 from bollard.host.knowledge.engine import ProcessEngine
 from bollard.host.knowledge.incoming import Incoming
-from bollard.host.knowledge.keeping import BaseBook
 from bollard.host.knowledge.library import Library
-from bollard.host.knowledge.memory import MemoryEngine
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
@@ -107,7 +109,7 @@ async def test_a_backup_brings_back_every_document(
 ) -> None:
     file = tmp_path / "all.zip"
     back_up(source, file, with_keys=True, version="0", clock=clock)
-    restore(file, data=target.data, database=target.database, clock=clock)
+    restore(file, data=target.data, database=target.database, trust=believing(file), clock=clock)
     engine = await taken_in(target, open_journal, clock)
     for workspace in ("default", "other"):
         document = await engine.document(workspace, "handbook", "leave")
@@ -124,10 +126,25 @@ async def test_an_export_has_the_documents_of_its_workspace_alone(
     store = choose_store(target.database, target.data, SystemClock())
     store.open()
     store.close()
-    import_workspace(file, target, clock=clock)
+    import_workspace(file, target, trust=believing(file), clock=clock)
     engine = await taken_in(target, open_journal, clock)
     assert set(engine.bases) == {("other", "handbook")}
     assert await engine.content("other", "handbook", "leave") == LEAVE.content
+
+
+async def test_an_import_whose_documents_are_there_from_a_try_before_is_repeated(
+    source: Source, tmp_path: Path, clock: ManualClock
+) -> None:
+    file, target = tmp_path / "other.zip", Source(database="", data=tmp_path / "there")
+    export_workspace(source, "other", file, version="0", clock=clock)
+    with ArchiveReader(file, "workspace") as reader:
+        (note,) = reader.manifest.files
+        whole = b"".join(reader.pieces(note.member))
+    cut_off = target.data / note.path
+    cut_off.parent.mkdir(parents=True)
+    cut_off.write_bytes(whole[:10])
+    import_workspace(file, target, trust=believing(file), clock=clock)
+    assert cut_off.read_bytes() == whole
 
 
 async def test_an_export_that_brings_documents_of_another_workspace_is_refused(
@@ -146,7 +163,7 @@ async def test_an_export_that_brings_documents_of_another_workspace_is_refused(
     store.open()
     store.close()
     with pytest.raises(BadArchive, match="another workspace"):
-        import_workspace(changed, fresh, clock=clock)
+        import_workspace(changed, fresh, trust=believing(changed), clock=clock)
     assert not (fresh.data / "knowledge").exists()
 
 
@@ -158,4 +175,4 @@ async def test_a_database_that_has_knowledge_in_it_is_not_empty(
     file = tmp_path / "all.zip"
     back_up(source, file, with_keys=False, version="0", clock=clock)
     with pytest.raises(Conflict):
-        restore(file, data=tmp_path / "again", database=source.database, clock=clock)
+        restore(file, data=tmp_path / "again", database=source.database, trust=believing(file), clock=clock)

@@ -6,23 +6,24 @@ import zipfile
 from contextlib import closing
 
 import pytest
+from tests.host.backup.conftest import believing, rewritten
+from tests.simulation.ledger import all_records, run_problems
 
-from bollard.host.archive.reading import ArchiveReader
-from bollard.host.backup.copying import Source
-from bollard.host.backup.exporting import export_workspace
-from bollard.host.backup.importing import import_workspace
-from bollard.host.backup.restoring import restore
+from bollard.host.archive.reader import ArchiveReader
+from bollard.host.backup.backup import Source
+from bollard.host.backup.restore import restore
+from bollard.host.backup.workspace_export import export_workspace
+from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.errors import BadArchive, Conflict, LogBroken, NotFound
-from bollard.host.log.chaining import Chains
+from bollard.host.log.chain import Chains
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.log.writer import Writer
-from bollard.host.simulator.ledger import all_records, run_problems
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import RunQuery
 from bollard.host.store.opening import choose_store
+from bollard.host.store.queries import RunQuery
 from bollard.host.store.rows import KeptRow, PutKept
 from bollard.trust.keys import load_or_make_signing_key
 
@@ -54,6 +55,10 @@ def exported(source, path, clock, workspace="default"):
     return export_workspace(source, workspace, path, version="0.1.0", clock=clock, open_fields=echo_fields)
 
 
+def imported(path, target, clock):
+    return import_workspace(path, target, trust=believing(path), clock=clock)
+
+
 @pytest.fixture
 def elsewhere(target, clock):
     """Another host's store, with a workspace of its own."""
@@ -66,7 +71,7 @@ def elsewhere(target, clock):
 def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_chain(past, elsewhere, clock, tmp_path):
     report = exported(past.source, tmp_path / "w.zip", clock)
     assert (report.missing, report.withheld) == ((), 0)
-    came = import_workspace(tmp_path / "w.zip", elsewhere, clock=clock)
+    came = imported(tmp_path / "w.zip", elsewhere, clock)
     assert (came.workspace, came.verified) == ("default", report.verified)
     with closing(past.open()) as store:
         runs = {run.run_id: run for run in store.runs(RunQuery(workspace="default", limit=100))}
@@ -103,14 +108,19 @@ def test_the_content_of_an_artifact_that_is_gone_does_not_leave(make_past, clock
     kept, brief, deleted, shared = (blobs.put(each) for each in (b"kept", b"brief", b"deleted", b"shared"))
     now_ms = clock.now_ms()
 
-    def made(name, sha256, **more):
+    def made(name, sha256):
         said = {"artifact_id": name, "artifact_type": "file", "name": name, "mime_type": "text/plain", "by": "ann"}
-        return ("default", "artifact.created", {**said, "size_bytes": 1, "sha256": sha256, **more})
+        return ("default", "artifact.created", {**said, "size_bytes": 1, "sha256": sha256})
+
+    def received(name, sha256, expires_ms):
+        raw = {"artifact_id": name, "size_bytes": 1, "sha256": sha256, "expires_ms": expires_ms}
+        event = {"event_id": name, "source": "s", "source_id": name, "event_type": "webhook.received", "raw": raw}
+        return ("default", "event.received", event)
 
     written(
         past.source,
         clock,
-        *(made("kept", kept, expires_ms=now_ms + 1), made("brief", brief, expires_ms=now_ms)),
+        *(received("kept", kept, now_ms + 1), received("brief", brief, now_ms)),
         *(made("deleted", deleted), made("twin", shared), made("other twin", shared)),
         *(("default", "artifact.deleted", {"artifact_id": name, "by": "ann"}) for name in ("deleted", "twin")),
     )
@@ -126,7 +136,7 @@ def test_a_workspace_that_is_there_is_not_merged_into(past, clock, tmp_path):
     with closing(past.open()) as store:
         before = store.dump_projections()
     with pytest.raises(Conflict, match="not empty") as caught:
-        import_workspace(tmp_path / "w.zip", past.source, clock=clock)
+        imported(tmp_path / "w.zip", past.source, clock)
     assert "nothing is merged" in caught.value.hint
     with closing(past.open()) as store:
         assert store.dump_projections() == before
@@ -152,14 +162,14 @@ def test_only_the_named_workspace_leaves_and_no_key_password_or_session_does(mak
         names = archive.namelist()
         text = b"".join(archive.read(name) for name in names)
         lines = [json.loads(line) for line in archive.read("tables/records.jsonl").splitlines()]
-    assert {name.partition("/")[0] for name in names} == {"tables", "blobs", "manifest.json"}
+    assert {name.partition("/")[0] for name in names} == {"tables", "blobs", "manifest.json", "signature.json"}
     assert {line[1] for line in lines} == {"default"}
     for secret in (SECRET.encode(), b"argon2", (past.source.data / "keys/heads.ed25519").read_bytes()):
         assert secret not in text
     target = Source(database="", data=tmp_path / "there")
     with opened(target):
         pass
-    import_workspace(tmp_path / "w.zip", target, clock=clock)
+    imported(tmp_path / "w.zip", target, clock)
     with opened(target) as store:
         assert [row.id for row in store.policies("user", "default")] == ["ann"]
         assert store.policies("key", "default") == []
@@ -185,7 +195,7 @@ def test_an_agent_goes_along_without_what_may_be_a_secret(make_past, clock, tmp_
         with zipfile.ZipFile(path) as archive:
             assert not any(SECRET.encode() in archive.read(entry) for entry in archive.namelist())
         target = Source(database="", data=tmp_path / name)
-        assert import_workspace(path, target, clock=clock).agents == (saved.id,)
+        assert imported(path, target, clock).agents == (saved.id,)
         with opened(target) as store:
             (came,) = store.policies("agent", "default")
             assert (json.loads(came.body)["config"], came.revision) == (wanted, 2)
@@ -215,7 +225,9 @@ def test_an_archive_that_somebody_made_up_reaches_nothing_of_another_workspace(m
     with opened(target) as store:
         victim = store.runs(RunQuery(workspace="default", limit=1))[0].run_id
         before = store.dump_projections()
-    text = json.dumps(record["data"]).replace("victim", victim)
+        facts = json.loads(store.run(victim).facts)
+    whole = {**facts, **record["data"]} if record["type"] == "run.created" else record["data"]
+    text = json.dumps(whole).replace("victim", victim)
     with opened(source) as store:
         key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
         chains = Chains("evil", key, clock, every_records=1, every_s=1)
@@ -233,7 +245,7 @@ def test_an_archive_that_somebody_made_up_reaches_nothing_of_another_workspace(m
             transaction.add_records(chains.chain([new], 1))
     exported(source, tmp_path / "w.zip", clock, workspace="mine")
     with pytest.raises((BadArchive, Conflict)):
-        import_workspace(tmp_path / "w.zip", target, clock=clock)
+        imported(tmp_path / "w.zip", target, clock)
     with opened(target) as store:
         assert store.dump_projections() == before
 
@@ -248,7 +260,7 @@ def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_
     forged = with_lines(tmp_path / "w.zip", tmp_path / "forged.zip", "tables/deltas.jsonl", foreign)
     target = Source(database="", data=tmp_path / "there")
     with pytest.raises(BadArchive, match="a row of deltas belongs to another workspace"):
-        import_workspace(forged, target, clock=clock)
+        imported(forged, target, clock)
     with opened(target) as store:
         assert list(all_records(store)) == []
 
@@ -256,12 +268,12 @@ def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_
 def test_nothing_is_imported_behind_an_end_of_the_log_that_was_changed(make_past, clock, tmp_path):
     exported(make_past("sqlite").source, tmp_path / "w.zip", clock)
     target = Source(database="", data=tmp_path / "there")
-    import_workspace(tmp_path / "w.zip", target, clock=clock)
+    imported(tmp_path / "w.zip", target, clock)
     with sqlite3.connect(target.data / "bollard.db") as database:
         database.execute("UPDATE records SET data = X'7b7d' WHERE id = (SELECT max(id) FROM records)")
     database.close()
     with pytest.raises(LogBroken):
-        import_workspace(tmp_path / "w.zip", target, clock=clock)
+        imported(tmp_path / "w.zip", target, clock)
 
 
 def test_an_archive_does_not_use_up_the_ids_of_records(make_past, with_lines, clock, tmp_path):
@@ -273,7 +285,7 @@ def test_an_archive_does_not_use_up_the_ids_of_records(make_past, with_lines, cl
     forged = with_lines(tmp_path / "w.zip", tmp_path / "forged.zip", "tables/records.jsonl", last_is_far)
     target = Source(database="", data=tmp_path / "there")
     with pytest.raises(BadArchive, match="no log is so long"):
-        import_workspace(forged, target, clock=clock)
+        imported(forged, target, clock)
     with opened(target) as store:
         assert list(all_records(store)) == []
 
@@ -283,19 +295,18 @@ def test_an_export_is_not_restored_and_a_changed_one_is_not_imported(make_past, 
     path = tmp_path / "w.zip"
     exported(past.source, path, clock)
     with pytest.raises(BadArchive, match="archive of a workspace"):
-        restore(path, data=tmp_path / "new", database="", clock=clock)
+        restore(path, data=tmp_path / "new", database="", trust=believing(path), clock=clock)
     target = Source(database="", data=tmp_path / "there")
     with opened(target):
         pass
-    other = tmp_path / "other.zip"
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
-        for entry in old.infolist():
-            content = old.read(entry)
-            if entry.filename == "manifest.json":
-                content = content.replace(b'"workspace": "default"', b'"workspace": "renamed"')
-            new.writestr(entry.filename, content)
+
+    def renamed(members):
+        text = members["manifest.json"].replace(b'"workspace": "default"', b'"workspace": "renamed"')
+        return {**members, "manifest.json": text}
+
+    other = rewritten(path, tmp_path / "other.zip", renamed)
     with pytest.raises(BadArchive, match="another workspace"):
-        import_workspace(other, target, clock=clock)
+        imported(other, target, clock)
     with opened(target) as store:
         assert list(all_records(store)) == []
     with ArchiveReader(path, "workspace") as reader:
@@ -320,7 +331,7 @@ def test_files_of_a_workspace_come_along_and_those_that_were_deleted_do_not(past
     made = [("default", "artifact.created", file) for file in (kept, gone)]
     written(past.source, clock, *made, ("default", "artifact.deleted", deleted))
     exported(past.source, tmp_path / "w.zip", clock)
-    import_workspace(tmp_path / "w.zip", elsewhere, clock=clock)
+    imported(tmp_path / "w.zip", elsewhere, clock)
     with opened(elsewhere) as store:
         (file,) = store.uploads("default", "file_", 10)
     assert (file.artifact_id, file.name, file.sha256) == ("file_kept", "kept.txt", kept["sha256"])

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.naming import NAME_CHARACTERS, short_names
+from bollard.host.capabilities.graph import NAME_CHARACTERS, short_names
 
 SAFE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from bollard.host.capabilities.memory import MemorySource
-from bollard.host.capabilities.registry import Sources, why_absent
+from tests.doubles.memory_source import MemorySource
+
+from bollard.host.capabilities.sources import Sources, why_absent
 
 
 def test_what_the_sources_have_is_offered_by_id_and_carried_out_by_its_own(capability: Any) -> None:

@@ -5,11 +5,11 @@ import socket
 from typing import Any
 
 import pytest
+from tests.doubles.fixed_resolver import FixedResolver
 
 from bollard.host.channels import http_channel
-from bollard.host.channels.boundary import Delivered, Failed, Outgoing, Unknown
+from bollard.host.channels.channel import Delivered, Failed, Outgoing, Unknown, channel_from_wire
 from bollard.host.channels.http_channel import HttpChannel
-from bollard.host.channels.saving import channel_from_wire
 from bollard.host.channels.signing import Seal, read_seal, secret_bytes
 from bollard.host.clock import ManualClock
 from bollard.host.egress.addresses import parse_allow
@@ -40,6 +40,13 @@ async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(prog
     assert not outcome.retryable
     assert "egress_allow" in outcome.reason
     assert program.came == []
+
+
+async def test_a_name_without_an_address_is_tried_again(clock: ManualClock) -> None:
+    config = channel_from_wire({"channel_id": "chat", "url": "https://chat.example/in"}, None)
+    outcome = await HttpChannel(config, "default", clock, EgressClient(resolver=FixedResolver({}))).send(outgoing())
+    assert isinstance(outcome, Failed)
+    assert outcome.retryable
 
 
 async def test_a_message_is_one_signed_post(program: Any, clock: ManualClock) -> None:

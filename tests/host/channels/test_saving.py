@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
-from bollard.host.agents.form_values import KEPT
-from bollard.host.channels.saving import channel_from_store, channel_from_wire, channel_to_wire
+from bollard.host.agents.config_form import KEPT
+from bollard.host.channels.channel import channel_from_store, channel_from_wire, channel_to_wire
 from bollard.host.errors import InvalidRequest
 
 
@@ -40,7 +41,7 @@ def test_urls_that_are_taken(url: str) -> None:
     assert saved(url=url).url == url
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         ({"url": "http://example.org/"}, "url"),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.channels.signing import Seal, new_secret, read_seal, secret_bytes, sign
 from bollard.host.limits import WEBHOOK_SKEW_S
@@ -51,7 +52,7 @@ def test_what_was_signed_long_ago_or_far_ahead_is_not_taken(skew: float) -> None
     assert judged(headers, now=NOW + skew * 0.9) is True
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "fault"),
     [
         ({"webhook-id": ""}, "missing"),

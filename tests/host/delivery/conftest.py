@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.doubles.memory_channel import MemoryChannel
 
-from bollard.host.channels.book import ChannelBook
-from bollard.host.channels.boundary import Abilities
-from bollard.host.channels.memory import MemoryChannel
+from bollard.host.channels.channel import Abilities
+from bollard.host.channels.registry import ChannelBook
 from bollard.host.clock import ManualClock
-from bollard.host.delivery.delivery import Delivery
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.runs.reply import ReplyRoute
-from bollard.host.store.boundary import Store
+from bollard.host.delivery.outbox import Delivery
+from bollard.host.log.saved_resources import SavedChanges
+from bollard.host.runs.event import ReplyRoute
 from bollard.host.store.rows import OutboxRow
+from bollard.host.store.store import Store
 
 PATIENCE_S = 120.0
 
@@ -30,7 +30,7 @@ class Post:
         self.delivery = Delivery(
             journal=stage.journal, store=stage.store, hub=stage.hub, clock=clock, channels=self.book
         )
-        stage.intake.entered = self.delivery.follow
+        stage.intake._replies = self.delivery
         self.recovered = asyncio.Event()
         self.recovered.set()
         self.running: asyncio.Task[None] | None = None

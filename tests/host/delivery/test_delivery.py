@@ -3,15 +3,15 @@
 from typing import Any
 
 import pytest
+from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
-from bollard.host.channels.boundary import Abilities, Delivered, Failed, Unknown
-from bollard.host.channels.memory import MemoryChannel
+from bollard.host.channels.channel import Abilities, Delivered, Failed, Unknown
 from bollard.host.clock import ManualClock
-from bollard.host.delivery import delivery
+from bollard.host.delivery import outbox as delivery
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S
 from bollard.host.log.rebuild import rebuild
-from bollard.host.runs.reply import ReplyRoute
+from bollard.host.runs.event import ReplyRoute
 
 NATIVE = Abilities(dedupe="native")
 ONCE = Abilities(dedupe="none")

@@ -5,10 +5,10 @@ import time
 from typing import Any
 
 import pytest
+from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
-from bollard.host.channels.boundary import Abilities, Failed, Unknown
-from bollard.host.channels.memory import MemoryChannel
+from bollard.host.channels.channel import Abilities, Failed, Unknown
 
 PATIENCE_S = 120.0
 STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)

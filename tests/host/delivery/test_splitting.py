@@ -2,14 +2,14 @@
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import for_each
 
-from bollard.host.delivery.splitting import split
+from bollard.host.delivery.previews import split
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "size", "parts"),
     [
         ("", 10, []),

@@ -1,6 +1,6 @@
 """What of the outbox is held: so many of each channel, in order, and nothing twice."""
 
-from bollard.host.delivery.window import Window
+from bollard.host.delivery.outbox import Window
 from bollard.host.store.rows import OutboxRow
 
 MOST = 4

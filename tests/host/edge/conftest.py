@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from bollard.cli.http_door import Patience
-from bollard.cli.http_server import HttpServer, tls_of
-from bollard.host.http.edge import Edge
+from bollard.host.http.edge.edge import Edge
+from bollard.host.http.server.connection_table import Patience
+from bollard.host.http.server.server import HttpServer, tls_of
+from bollard.host.runs.hub import ReaderMemory
 from bollard.host.settings import Settings
 
 PATIENCE_S = 120.0
@@ -184,11 +185,12 @@ class Server:
 
     settings: Settings
     patience: Patience = CALM
+    memory: ReaderMemory = field(default_factory=ReaderMemory)
     app: Echo = field(default_factory=Echo)
 
     def __post_init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        self.port: int = self._listener.getsockname()[1]
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        self.port: int = self.listener.getsockname()[1]
         self._up, self._wires = threading.Event(), list[Wire]()
         self.http: HttpServer | None = None
         self.problems: list[Any] = []
@@ -201,8 +203,9 @@ class Server:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: self.problems.append(context))
         edge = Edge(self.app, self.settings)
         tls = tls_of(self.settings)
-        self.http = _Saying(self._up, edge, self.settings, stop_s=1, tls=tls, patience=self.patience)
-        await self.http.serve(sockets=[self._listener])
+        more: dict[str, Any] = {"tls": tls, "patience": self.patience, "memory": self.memory}
+        self.http = _Saying(self._up, edge, self.settings, stop_s=1, **more)
+        await self.http.serve(sockets=[self.listener])
 
     def wire(self, *, source: str | None = None, tls: ssl.SSLContext | None = None, buffer: int | None = None) -> Wire:
         raw = socket.socket()
@@ -245,8 +248,8 @@ def start(tmp_path: Path) -> Iterator[Any]:
     """Servers with settings of their own."""
     started: list[Server] = []
 
-    def begin(patience: Patience = CALM, **settings: Any) -> Server:
-        server = Server(Settings(data=tmp_path, **settings), patience)
+    def begin(patience: Patience = CALM, *, memory: ReaderMemory | None = None, **settings: Any) -> Server:
+        server = Server(Settings(data=tmp_path, **settings), patience, memory or ReaderMemory())
         started.append(server)
         return server
 

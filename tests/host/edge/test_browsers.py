@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.errors import HostError
-from bollard.host.http.edge_hosts import HostRules, host_name
-from bollard.host.http.edge_origin import OriginRules, said_in
+from bollard.host.http.edge.edge import HostRules, OriginRules, host_name, said_in
 from bollard.host.settings import Settings
 
 _OURS = "https://bollard.example.org"
@@ -15,7 +15,7 @@ _KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 _HANDSHAKE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", _KEY)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "name"),
     [
         (b"localhost", "localhost"),
@@ -43,7 +43,7 @@ def test_a_host_header_has_one_reading(header: bytes, name: str | None) -> None:
     assert host_name(header) == name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "code"),
     [
         (b"localhost:8420", None),
@@ -135,6 +135,20 @@ def test_a_name_that_was_made_to_lead_here_is_refused(server: Any) -> None:
     assert answer is not None
     assert (answer.status, answer.code) == (421, "forbidden_host")
     assert server.app.seen == []
+
+
+def test_two_authorization_headers_are_refused_whatever_they_say(server: Any) -> None:
+    same, other = "Authorization: Bearer one", "authorization: Basic two"
+    for lines in ([same, same], [same, other], [other, same]):
+        answer = server.wire().get("/a", *lines)
+        assert (answer.status, answer.code) == (400, "malformed_request")
+    wire = server.wire()
+    wire.send("\r\n".join(["GET /socket HTTP/1.1", "Host: localhost", *_HANDSHAKE, same, other, "", ""]).encode())
+    socket = wire.answer()
+    assert socket is not None
+    assert (socket.status, socket.code) == (400, "malformed_request")
+    assert server.app.seen == []
+    assert server.wire().get("/a", same).status == 200
 
 
 def test_only_a_listed_page_may_read_answers(start: Any) -> None:

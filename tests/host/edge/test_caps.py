@@ -2,15 +2,15 @@
 
 from typing import Any
 
-import pytest
+from tests.tables import for_each
 
-from bollard.cli.http_server import connection_limit
 from bollard.host.clock import ManualClock
 from bollard.host.errors import HostError
 from bollard.host.exposure import client_network
 from bollard.host.http.answers import error_answer
-from bollard.host.http.edge_proxies import TrustedProxies
-from bollard.host.http.edge_rates import AtOnce, IdentityRates, identity_rates, stranger_rates
+from bollard.host.http.edge.proxies import TrustedProxies
+from bollard.host.http.edge.rates import AtOnce, IdentityRates, identity_rates, stranger_rates
+from bollard.host.http.server.server import connection_limit
 
 
 def test_the_connection_that_was_idle_longest_makes_room(start: Any) -> None:
@@ -68,7 +68,7 @@ def test_the_connections_of_a_trusted_proxy_are_not_counted_as_one_client(start:
     assert (lied.json["client"][0], lied.json["scheme"]) == ("127.0.0.3", "http")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "client"),
     [
         (b"203.0.113.7", "203.0.113.7"),
@@ -87,7 +87,7 @@ def test_a_proxy_is_believed_about_the_last_address_before_it(header: bytes, cli
     assert proxies.forwarded([(b"x-forwarded-for", header)])[0] == client
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("address", "counted"),
     [
         ("203.0.113.7", "203.0.113.7"),

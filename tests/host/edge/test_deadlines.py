@@ -1,13 +1,18 @@
 """Clients that are slow on purpose: each part of a request has its time, and so has whoever reads an answer."""
 
+import socket
 import threading
 import time
 from typing import Any
 
 import pytest
 
-from bollard.cli.http_door import Patience
-from bollard.host.http.edge_waits import Waits
+from bollard.host.http.server.connection_table import Patience, Waits
+from bollard.host.limits import UNSENT_BYTES
+from bollard.host.runs.hub import ReaderMemory
+
+pytestmark = pytest.mark.full
+
 
 PATIENCE_S = 120.0
 
@@ -123,6 +128,32 @@ def test_a_reader_that_takes_nothing_is_cut(hasty: Any) -> None:
     assert hasty.app.gone.wait(PATIENCE_S)
     hasty.until(lambda: hasty.http.door.cut_readers == 1)
     assert wire.ended()  # what was on its way can still be read
+
+
+def test_readers_that_hold_too_much_together_are_cut_the_one_that_is_stuck_longest_first(start: Any) -> None:
+    memory = ReaderMemory(limit=300 * 1024)
+    server = start(memory=memory)
+    door, wires = server.http.door, list[Any]()
+    while not door.cut_readers:
+        wires.append(server.wire(buffer=4096))
+        wires[-1].send(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.until(lambda: len(door.readers) + door.cut_readers == len(wires))
+        assert memory.held <= memory.limit + 256 * 1024
+    assert len(wires) > 1
+    server.until(lambda: server.open == len(wires) - door.cut_readers)
+    assert not memory.is_full
+    assert wires[0].ended()
+    for wire in wires:
+        wire.close()
+    server.until(lambda: server.open == 0)
+    assert memory.held == 0
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this system has no such limit")
+def test_the_kernel_takes_little_that_is_not_sent(start: Any) -> None:
+    """Connections inherit it from their listener."""
+    server = start()
+    assert server.listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_BYTES
 
 
 def test_a_reader_that_takes_nothing_does_not_keep_a_closed_connection(start: Any) -> None:

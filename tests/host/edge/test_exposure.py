@@ -11,11 +11,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.tables import for_each
 
-from bollard.cli.http_door import Patience
-from bollard.cli.http_server import tls_of
 from bollard.host.errors import SettingsError
 from bollard.host.exposure import own_address
+from bollard.host.http.server.connection_table import Patience
+from bollard.host.http.server.server import tls_of
 from bollard.host.settings import Settings, read_settings
 
 _HTTPS = ("https://bollard.example.org",)
@@ -50,7 +51,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return str(cert_file), str(key_file)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "bollard.example.org", "127.0.0.2", ""])
+@for_each("host", ["0.0.0.0", "::", "192.0.2.1", "bollard.example.org", "127.0.0.2", ""])
 def test_a_public_address_needs_tls_or_the_origin_of_a_proxy(host: str) -> None:
     for settings in ({}, {"origins": ("http://bollard.example.org",)}):
         with pytest.raises(SettingsError) as refusal:
@@ -62,7 +63,7 @@ def test_a_public_address_needs_tls_or_the_origin_of_a_proxy(host: str) -> None:
     assert Settings(host=host, tls_cert="cert.pem", tls_key="key.pem").host == host
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "field"),
     [
         ({"tls_cert": "cert.pem"}, "tls_key"),

@@ -1,9 +1,13 @@
 """Requests on a raw socket: what is read, and what two readers could read differently is refused."""
 
+import asyncio
 import contextlib
 from typing import Any
 
 import pytest
+from tests.tables import for_each
+
+from bollard.host.http.server.exchange import Exchange
 
 PATIENCE_S = 120.0
 _POST = b"POST /a HTTP/1.1\r\nHost: localhost\r\n"
@@ -75,8 +79,8 @@ AMBIGUOUS = {
 }
 
 
-@pytest.mark.parametrize("name", AMBIGUOUS)
-@pytest.mark.parametrize("split", [False, True], ids=["at once", "byte by byte"])
+@for_each("name", AMBIGUOUS)
+@for_each("split", [False, True], ids=["at once", "byte by byte"])
 def test_what_two_readers_could_read_differently_is_refused(shared: Any, name: str, split: bool) -> None:
     wire = shared.wire()
     data = AMBIGUOUS[name] + _SMUGGLED
@@ -270,3 +274,43 @@ def test_a_head_is_limited_in_bytes_and_in_lines(server: Any) -> None:
     assert wire.get("/" + "a" * 40_000).status == 431
     assert server.app.seen == []
     assert server.wire().get("/" + "a" * 8000, *[f"X-{number}: 1" for number in range(90)]).status == 200
+
+
+class _Line:
+    """A connection that one part fills."""
+
+    def __init__(self) -> None:
+        self.stuffed = False
+        self.headers = b""
+        self.transport: Any = self
+        self.written = list[bytes]()
+        self.room = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+        self.stuffed = len(data) > 100
+
+    async def drained(self) -> None:
+        await self.room.wait()
+        self.stuffed = False
+
+    def hold(self, *, reading: bool) -> None: ...
+
+    def answered(self) -> None: ...
+
+
+async def test_a_part_of_a_body_that_fills_the_connection_is_waited_for_before_the_next_is_made() -> None:
+    line = _Line()
+    exchange = Exchange(line, {"method": "GET", "http_version": "1.1", "path": "/"}, keeps=True, continues=False)
+    await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+    part = {"type": "http.response.body", "body": b"x" * 1000, "more_body": True}
+    sending = asyncio.create_task(exchange.send(part))
+    await asyncio.sleep(0)
+    assert b"x" * 1000 in b"".join(line.written)
+    assert not sending.done()
+    line.room.set()
+    await sending
+    line.room.clear()
+    last = {"type": "http.response.body", "body": b"y" * 1000, "more_body": False}
+    await exchange.send(last)  # nothing comes behind it that could wait
+    assert exchange.complete

@@ -3,6 +3,7 @@
 import ipaddress
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.egress.addresses import AllowList, address_problem, host_problem, parse_allow
 
@@ -61,17 +62,17 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize("text", OUTSIDE)
+@for_each("text", OUTSIDE)
 def test_what_is_globally_routable_is_outside(text: str) -> None:
     assert address_problem(ipaddress.ip_address(text)) is None
 
 
-@pytest.mark.parametrize("text", INSIDE)
+@for_each("text", INSIDE)
 def test_everything_else_is_inside_in_every_spelling(text: str) -> None:
     assert address_problem(ipaddress.ip_address(text)) is not None
 
 
-@pytest.mark.parametrize("first", [10, 100, 127, 169, 172, 192, 224, 255])
+@for_each("first", [10, 100, 127, 169, 172, 192, 224, 255])
 def test_what_is_inside_is_inside_however_it_is_carried(first: int) -> None:
     carried = ipaddress.IPv4Address(f"{first}.{64 if first == 100 else 254 if first == 169 else 16}.1.1")
     if first == 192:
@@ -83,7 +84,7 @@ def test_what_is_inside_is_inside_however_it_is_carried(first: int) -> None:
         assert address_problem(address) is not None, address
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     [
         *("0x7f000001", "0X7F.1", "017700000001", "2130706433", "127.1", "127.0.1", "1.1", "0177.0.0.1", "127.0.0.1."),
@@ -95,9 +96,7 @@ def test_a_host_that_two_programs_would_read_differently_is_refused(host: str) -
     assert host_problem(host) is not None
 
 
-@pytest.mark.parametrize(
-    "host", ["example.org", "EXAMPLE.org.", "a_b.example", "xn--bcher-kva.example", "1.1.1.1", "::1"]
-)
+@for_each("host", ["example.org", "EXAMPLE.org.", "a_b.example", "xn--bcher-kva.example", "1.1.1.1", "::1"])
 def test_a_usual_name_or_address_is_looked_up(host: str) -> None:
     assert host_problem(host) is None
 
@@ -122,9 +121,7 @@ def test_an_operator_opens_names_addresses_and_networks_and_nothing_beside_them(
     assert not AllowList().has(ipaddress.ip_address("127.0.0.1"), 80)
 
 
-@pytest.mark.parametrize(
-    "entry", ["127.0.0.1:x", "host:0", "host:70000", "10.0.0.1/8", "[::1", "[::1]x", "a b", "0x7f.1"]
-)
+@for_each("entry", ["127.0.0.1:x", "host:0", "host:70000", "10.0.0.1/8", "[::1", "[::1]x", "a b", "0x7f.1"])
 def test_what_opens_nothing_in_particular_is_refused(entry: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- each has a sentence of its own
         parse_allow([entry])

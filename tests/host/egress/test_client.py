@@ -16,11 +16,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.doubles.fixed_resolver import FixedResolver
 
 from bollard.host.egress.addresses import parse_allow
-from bollard.host.egress.client import EgressClient
-from bollard.host.egress.places import EgressRequest
-from bollard.host.egress.resolver import FixedResolver, SystemResolver
+from bollard.host.egress.client import EgressClient, SystemResolver
+from bollard.host.egress.destination import EgressRequest
 from bollard.host.errors import EgressDenied, OutcomeUnknown, SettingsError, ToolFailed
 
 
@@ -219,6 +219,20 @@ async def test_an_answer_is_cut_at_its_limit_and_says_so(start: Start) -> None:
         await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
 
 
+async def test_a_body_that_ends_too_early_is_as_long_as_it_came(start: Start) -> None:
+    web = await start()
+    web.answers.append(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart")
+    answer = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
+    assert (answer.body, answer.truncated) == (b"part", False)
+
+
+async def test_an_answer_that_changes_the_protocol_is_none(start: Start) -> None:
+    web = await start()
+    web.answers.append(b"HTTP/1.1 101 Other\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+    with pytest.raises(ToolFailed):
+        await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
+
+
 async def test_what_never_left_failed_and_what_may_have_arrived_is_unknown(start: Start) -> None:
     web = await start()
     with socket.socket() as probe:
@@ -227,14 +241,33 @@ async def test_what_never_left_failed_and_what_may_have_arrived_is_unknown(start
     egress = EgressClient(parse_allow(["127.0.0.0/8"]))
     with pytest.raises(ToolFailed):
         await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{free}/", method="POST"))
-    with pytest.raises(ToolFailed):
-        await client(None, {}).fetch(EgressRequest(url="http://nobody.example/"))
     web.answers += [b"", b"", b"no HTTP at all\r\n\r\n"]
     with pytest.raises(ToolFailed):
         await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
     for _ in range(2):
         with pytest.raises(OutcomeUnknown):
             await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", method="POST", body=b"x"))
+
+
+async def test_a_name_that_is_inside_and_one_that_is_unknown_get_the_same_answer(start: Start) -> None:
+    web = await start()
+    names = {"wiki.example": [["10.0.0.7"]], "page.example": [["127.0.0.1"]]}
+    egress = client(web, names)
+    answers: list[tuple[str, str, str, bool]] = []
+    for name in ("wiki.example", "none.example"):
+        for url in (f"http://{name}/", f"http://page.example:{web.port}/"):
+            web.answers.clear()
+            web.send_on(f"http://{name}/")
+            with pytest.raises(EgressDenied) as refused:
+                await egress.fetch(EgressRequest(url=url))
+            said = refused.value
+            answers.append((said.code, said.message.replace(name, "NAME"), said.hint, said.retryable))
+        web.answers.clear()
+        web.send_on(f"http://{name}/", 303)
+        with pytest.raises(OutcomeUnknown):  # the first hop changed something
+            await egress.fetch(EgressRequest(url=f"http://page.example:{web.port}/", method="POST", body=b"x"))
+    assert len(set(answers)) == 1
+    assert "10.0.0.7" not in str(answers)
 
 
 async def test_a_server_that_says_nothing_is_left_in_time() -> None:

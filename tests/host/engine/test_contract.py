@@ -12,8 +12,9 @@ from bollard.host.engine.local import LocalEngine
 from bollard.host.limits import LEASE_S
 from bollard.host.log.entries import Committed, Entry, FencedOff
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Lease, Store
+from bollard.host.store.queries import Lease
 from bollard.host.store.rows import RunRow
+from bollard.host.store.store import Store
 
 Make = Callable[[str], tuple[Engine, Journal]]
 ENGINES = ["local"]

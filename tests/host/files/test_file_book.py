@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 
 from bollard.host.agents.agent import AgentBook
-from bollard.host.capabilities.registry import Sources
+from bollard.host.capabilities.sources import Sources
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.files.file_book import FileBook, NewFile
-from bollard.host.grants.offer import OfferedFile
-from bollard.host.grants.offers import Offers
+from bollard.host.grants.offer import OfferedFile, Offers
 from bollard.host.log.journal import Journal
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.retention import STANDING
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 
 SMALL = NewFile(name="prices.csv", mime_type="text/csv", size_bytes=3, sha256="a" * 64)
 

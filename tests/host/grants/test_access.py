@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.agents.policies import OPERATIONS, AccessPolicy, AgentPolicy, ConcurrencyPolicy, ResourceRule
 from bollard.host.grants.access import AccessCache, compile_access
@@ -20,9 +21,9 @@ def field(name: str, kind: str) -> FormItem:
 
 
 @pytest.mark.requirement("P03-01")
-@pytest.mark.parametrize("full_name", ALL)
-@pytest.mark.parametrize("in_manifest", [True, False])
-@pytest.mark.parametrize("in_policy", [True, False])
+@for_each("full_name", ALL)
+@for_each("in_manifest", [True, False])
+@for_each("in_policy", [True, False])
 def test_an_operation_is_granted_when_manifest_and_policy_both_name_it(
     granting: Any, full_name: str, in_manifest: bool, in_policy: bool
 ) -> None:
@@ -54,7 +55,7 @@ def test_an_empty_manifest_leaves_only_what_needs_no_permission(granting: Any) -
 
 
 @pytest.mark.requirement("P02-16")
-@pytest.mark.parametrize(
+@for_each(
     ("form_type", "value", "kind", "ids"),
     [
         ("llm-model-selector", "chat", "models", {"chat"}),
@@ -104,7 +105,7 @@ def test_two_fields_and_the_policy_that_ask_for_one_thing_are_all_remembered(gra
 
 
 @pytest.mark.requirement("P03-08", "P03-01")
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "held", "withheld"),
     [
         (ResourceRule(), {"chat"}, {}),
@@ -129,7 +130,7 @@ def test_a_rule_adds_and_cuts_and_says_what_is_missing(
     assert rights.withheld_resources.get("models", {}) == withheld
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model_type", "operations"),
     [("llm", {"invoke", "stream"}), ("rerank", {"rerank"}), ("embedding", {"embed"}), ("image", set()), ("", set())],
 )
@@ -143,8 +144,8 @@ def test_a_model_gets_only_the_operations_that_fit_its_type(
     assert {name: set(each.operations) for name, each in held.items()} == ({"m": operations} if operations else {})
 
 
-@pytest.mark.parametrize("source", ["config", "knowledge", "elsewhere"])
-@pytest.mark.parametrize("granted", ["config", "knowledge"])
+@for_each("source", ["config", "knowledge", "elsewhere"])
+@for_each("granted", ["config", "knowledge"])
 def test_a_file_needs_the_operation_of_its_source(granting: Any, source: str, granted: str) -> None:
     agent = granting.agent(
         policy=granting.policy(permissions={"files": (granted,)}, resources={"files": ResourceRule(add=("f",))})
@@ -153,7 +154,7 @@ def test_a_file_needs_the_operation_of_its_source(granting: Any, source: str, gr
     assert ("files" in rights.resources) == (source == granted)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("skills", "platform")])
+@for_each("kind", [kind for kind in KINDS if kind not in ("skills", "platform")])
 def test_a_resource_whose_family_is_not_granted_is_not_granted(granting: Any, kind: str) -> None:
     without = {family: names for family, names in OPERATIONS.items() if family != kind}
     rights = compile_access(granting.agent(policy=granting.policy(permissions=without)), granting.offer).rights
@@ -162,8 +163,8 @@ def test_a_resource_whose_family_is_not_granted_is_not_granted(granting: Any, ki
 
 
 @pytest.mark.requirement("P02-19")
-@pytest.mark.parametrize("capable", [True, False])
-@pytest.mark.parametrize("mode", ["steer", "queue", "interrupt", "reject", "parallel"])
+@for_each("capable", [True, False])
+@for_each("mode", ["steer", "queue", "interrupt", "reject", "parallel"])
 def test_steering_needs_the_capability_and_a_policy_that_steers(granting: Any, capable: bool, mode: Any) -> None:
     agent = granting.agent(
         capabilities=frozenset({"steering"} if capable else ()),

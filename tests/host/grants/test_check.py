@@ -4,12 +4,12 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from tests.tables import for_each
 
 from bollard.host.agents.policies import OPERATIONS, AgentPolicy, StatePolicy
-from bollard.host.grants.check import Allowed, Denied, check, check_call, whole_conversation
+from bollard.host.grants.check import RULES, Allowed, Denied, check, check_call, things_named, whole_conversation
 from bollard.host.grants.offer import Offer
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, revoke
-from bollard.host.grants.rules import RULES, things_named
 from bollard.protocol import ACTIONS, HistoryPageQuery, ModelsEmbed, StateScope, StorageGet, ToolsDetail
 
 GOOD: dict[str, str] = {
@@ -53,13 +53,13 @@ def test_every_action_has_a_rule_whose_parameter_exists() -> None:
     assert {action for action, rule in RULES.items() if rule.parameter is not None} == set(GOOD)
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@for_each("action", ACTIONS)
 def test_the_full_grant_allows_every_action(granting: Any, action: str) -> None:
     assert check(granting.grant(), NOTHING_REVOKED, action, GOOD.get(action)) == Allowed()
 
 
 @pytest.mark.requirement("P03-06")
-@pytest.mark.parametrize("action", ACTIONS)
+@for_each("action", ACTIONS)
 def test_an_empty_policy_allows_only_to_ask_about_the_host(granting: Any, action: str) -> None:
     nothing = AgentPolicy(state=StatePolicy(enabled=False))
     answer = check(granting.grant(granting.agent(policy=nothing)), NOTHING_REVOKED, action, GOOD.get(action))
@@ -67,7 +67,7 @@ def test_an_empty_policy_allows_only_to_ask_about_the_host(granting: Any, action
 
 
 @pytest.mark.requirement("P07-08")
-@pytest.mark.parametrize("action", [action for action in ACTIONS if ACTIONS[action].permission is not None])
+@for_each("action", [action for action in ACTIONS if ACTIONS[action].permission is not None])
 def test_without_its_family_an_action_is_unauthorized(granting: Any, action: str) -> None:
     family = RULES[action].family
     agent = granting.agent(
@@ -78,7 +78,7 @@ def test_without_its_family_an_action_is_unauthorized(granting: Any, action: str
 
 
 @pytest.mark.requirement("P07-07")
-@pytest.mark.parametrize("action", LISTED)
+@for_each("action", LISTED)
 def test_absent_foreign_and_ungranted_get_the_same_bytes_without_the_id(granting: Any, action: str) -> None:
     family = RULES[action].family
     good = GOOD[action]
@@ -115,7 +115,7 @@ def test_an_operation_that_does_not_fit_a_granted_thing_is_denied(granting: Any,
 
 
 @pytest.mark.requirement("P07-08")
-@pytest.mark.parametrize(
+@for_each(
     ("family", "left", "action", "thing"),
     [
         ("models", ("invoke",), "models.stream", "chat"),
@@ -151,8 +151,8 @@ def test_a_file_of_a_source_that_is_not_granted_looks_absent(granting: Any) -> N
 
 
 @pytest.mark.requirement("P02-20")
-@pytest.mark.parametrize("action", ["state.get", "state.set", "state.delete", "state.list"])
-@pytest.mark.parametrize("scope", get_args(StateScope))
+@for_each("action", ["state.get", "state.set", "state.delete", "state.list"])
+@for_each("scope", get_args(StateScope))
 def test_state_needs_the_policy_and_something_it_is_the_state_of(granting: Any, action: str, scope: str) -> None:
     def answer(policy: StatePolicy, **gone: None) -> str | None:
         agent = granting.with_state(granting.agent(), policy)
@@ -186,7 +186,7 @@ def test_steering_needs_a_conversation_to_be_steered_from(
     assert code_of(answer) == (None if capable and conversation else "unauthorized")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("own", "asked", "code"),
     [
         ("here", None, None),
@@ -251,7 +251,7 @@ def test_a_call_that_names_several_things_needs_each_of_them(granting: Any) -> N
 
 
 @pytest.mark.requirement("P07-08")
-@pytest.mark.parametrize("action", [action for action in ACTIONS if action != "host.info"])
+@for_each("action", [action for action in ACTIONS if action != "host.info"])
 def test_what_was_taken_away_is_revoked_and_what_was_never_there_is_not(granting: Any, action: str) -> None:
     everything = Revocation(all=True)
     assert code_of(check(granting.grant(), everything, action, GOOD.get(action))) == "revoked"

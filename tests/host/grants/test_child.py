@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.agents.policies import AgentPolicy, StatePolicy
 from bollard.host.errors import InvalidRequest
@@ -86,10 +87,12 @@ def test_limits_are_the_smaller_of_each() -> None:
     least = GrantLimits(deadline_s=1, idle_s=2, calls_per_s=3, calls_in_flight=4, calls_per_run=5, payload_bytes=6)
     assert narrow_limits(one, two) == narrow_limits(two, one) == least
     assert narrow_limits(one, one).calls_per_run is None
+    assert narrow_limits(one, GrantLimits(run_output_mib=7)).run_output_mib == 7
+    assert narrow_limits(GrantLimits(run_output_mib=7), GrantLimits(run_output_mib=6)).run_output_mib == 6
     assert narrow_limits(two, GrantLimits(calls_per_run=4)).calls_per_run == 4
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "field"),
     [
         ({"workspace": "another"}, "workspace"),

@@ -7,7 +7,7 @@ import pytest
 from bollard.host.grants.access import compile_access
 from bollard.host.grants.check import ALLOWED, NOT_FOUND, REVOKED, check
 from bollard.host.grants.child import narrow
-from bollard.host.grants.explain import explain
+from bollard.host.grants.explanation import explain
 from bollard.host.grants.revocation import NOTHING_REVOKED, revoke
 
 DOCUMENT = "kb:manual/leave.md"

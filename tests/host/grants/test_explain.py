@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.agents.policies import OPERATIONS, ConcurrencyPolicy, ResourceRule, StatePolicy
 from bollard.host.grants.access import compile_access
 from bollard.host.grants.child import issue_child_grant
-from bollard.host.grants.explain import explain, explain_all
+from bollard.host.grants.explanation import LANGUAGES, WORDS, explain, explain_all
 from bollard.host.grants.grant import Grant, GrantLimits
 from bollard.host.grants.offer import Offer, OfferedFile, OfferedTool
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
-from bollard.host.grants.words import LANGUAGES, WORDS
 from bollard.protocol import ACTIONS, FormItem
 
 
@@ -37,7 +37,7 @@ def test_a_yes_names_everyone_who_had_to_agree(granting: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("action", "thing", "expected"),
     [
         ("host.info", None, ["always"]),
@@ -57,7 +57,7 @@ def test_a_yes_of_each_family_has_its_reasons(
     assert keys(granting.grant(), action, thing) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("action", "thing", "expected"),
     [
         ("models.delete", "chat", "unknown_action"),

@@ -5,12 +5,13 @@ from typing import Any, get_args
 import msgspec
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.agents.policies import BudgetPolicy, StatePolicy
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import compile_access
 from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant, limits_of
-from bollard.host.log.facts import RunFacts, scope_key
+from bollard.host.log.records import RunFacts, scope_key
 from bollard.protocol import StateScope, limits
 from bollard.trust import canonical_json, canonical_sha256, sha256_of
 
@@ -56,7 +57,7 @@ def test_a_grant_is_read_back_as_it_was(granting: Any) -> None:
     assert (grant.depth, granting.grant().depth) == (2, 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         b"",
@@ -97,7 +98,7 @@ def test_state_keys_are_those_of_the_log(granting: Any) -> None:
 
 
 @pytest.mark.requirement("P03-01")
-@pytest.mark.parametrize(
+@for_each(
     ("gone", "missing"),
     [
         ({"conversation": None}, {"conversation"}),
@@ -121,8 +122,8 @@ def test_a_scope_that_the_event_does_not_have_is_not_granted(
 
 
 @pytest.mark.requirement("P02-20")
-@pytest.mark.parametrize("enabled", [True, False])
-@pytest.mark.parametrize("scopes", [(), ("conversation",), ("runner", "actor")])
+@for_each("enabled", [True, False])
+@for_each("scopes", [(), ("conversation",), ("runner", "actor")])
 def test_the_state_policy_alone_enables_state(granting: Any, enabled: bool, scopes: tuple[StateScope, ...]) -> None:
     agent = granting.with_state(granting.agent(), StatePolicy(enabled=enabled, scopes=scopes))
     assert set(granting.grant(agent).state_keys) == (set(scopes) if enabled else set())
@@ -166,7 +167,7 @@ def test_limits_come_from_the_agent_and_the_protocol(granting: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("field", GrantScope.__struct_fields__)
+@for_each("field", GrantScope.__struct_fields__)
 def test_every_part_of_the_scope_is_in_the_digest(granting: Any, field: str) -> None:
     other = granting.grant(scope=msgspec.structs.replace(granting.scope, **{field: "another"}))
     assert other.sha256 != granting.grant().sha256

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bollard.host.agents.policies import AgentPolicy, StatePolicy
-from bollard.host.grants.projections import available_apis_of, resources_of
+from bollard.host.grants.grant import available_apis_of, resources_of
 from bollard.protocol import AgentResources, AvailableAPIs
 
 

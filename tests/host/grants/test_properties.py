@@ -18,10 +18,18 @@ from bollard.host.agents.policies import (
     StatePolicy,
 )
 from bollard.host.grants.access import AccessCache, compile_access
-from bollard.host.grants.check import Allowed, Denied, check
+from bollard.host.grants.check import RULES, Allowed, Denied, check
 from bollard.host.grants.child import issue_child_grant
-from bollard.host.grants.explain import explain, explain_all
-from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
+from bollard.host.grants.explanation import LANGUAGES, explain, explain_all
+from bollard.host.grants.grant import (
+    Grant,
+    GrantLimits,
+    GrantParent,
+    GrantScope,
+    available_apis_of,
+    issue_grant,
+    resources_of,
+)
 from bollard.host.grants.offer import (
     Offer,
     OfferedAction,
@@ -36,10 +44,7 @@ from bollard.host.grants.offer import (
     documents_of,
     file_as_listed,
 )
-from bollard.host.grants.projections import available_apis_of, resources_of
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, granted_operations, granted_things, revoke
-from bollard.host.grants.rules import RULES
-from bollard.host.grants.words import LANGUAGES
 from bollard.protocol import ACTIONS, AgentResources, FormItem, StateScope
 from bollard.trust import canonical_json, sha256_of
 

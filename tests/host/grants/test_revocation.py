@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.tables import for_each
 
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.errors import InvalidRequest
@@ -23,7 +24,7 @@ def test_what_the_event_does_not_have_cannot_be_taken_away(granting: Any) -> Non
     assert not granted_operations(grant) & {"steering.pull", "state.conversation"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("operation", "action", "thing", "still", "still_thing"),
     [
         ("models.invoke", "models.invoke", "chat", "models.stream", "chat"),
@@ -46,7 +47,7 @@ def test_a_revoked_operation_is_gone_and_the_others_stay(
     assert check(grant, revoked, still, still_thing) == Allowed()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "thing", "action"),
     [
         ("models", "chat", "models.invoke"),
@@ -88,7 +89,7 @@ def test_taking_the_same_away_twice_changes_nothing(granting: Any) -> None:
     assert revoke(grant, once, operations=["models.invoke"]) == once
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("asked", "named", "field"),
     [
         ({"operations": ["models.paint"]}, "models.paint", "operations"),

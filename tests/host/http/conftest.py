@@ -19,8 +19,8 @@ import psycopg
 import pytest
 from tests.changing import replace
 
-from bollard.cli.http_server import HttpServer
 from bollard.host.app import Host
+from bollard.host.http.server.server import HttpServer
 from bollard.host.settings import Settings
 from bollard.wire import encode
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
-from bollard.host.agents.form_values import KEPT
+from bollard.host.agents.config_form import KEPT
 from bollard.host.settings import Settings
 
 LOCKED = "plugin:local/workshop/locked"
@@ -74,7 +74,7 @@ def test_a_secret_does_not_follow_an_agent_to_another_runner(shop: Any) -> None:
     assert (back.status, back.error["code"]) == (400, "invalid_argument")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         ({}, "agent.runner_id"),
@@ -99,7 +99,7 @@ def test_an_agent_that_cannot_work_is_refused_by_its_field(shop: Any, body: Any,
     assert shop.get("/api/v1/agents/wrong").status == 404
 
 
-@pytest.mark.parametrize("agent_id", ["Upper", "a b", "direct:parrot", "x" * 65, "%C3%A9", "-a"])
+@for_each("agent_id", ["Upper", "a b", "direct:parrot", "x" * 65, "%C3%A9", "-a"])
 def test_a_name_that_nobody_could_tell_apart_is_refused(shop: Any, agent_id: str) -> None:
     answer = shop.put(f"/api/v1/agents/{agent_id.replace(' ', '%20')}", {"runner_id": LOCKED})
     assert (answer.status, answer.error["details"]["field"]) == (400, "agent.agent_id")

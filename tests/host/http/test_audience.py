@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from bollard.host.http import run_rows
+from bollard.host.http.resources import run_rows
 
 PATIENCE_S = 120.0
 PASSWORD = "correct horse battery"
@@ -169,7 +170,7 @@ def test_who_is_not_on_the_list_of_who_steers_gets_a_run_of_their_own(
     assert shop.ended(other.json["run_id"])["status"] == "completed"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("audience", "field"),
     [
         ({"see": {"who": "everyone", "actors": ["user:ann"]}}, "policy.audience.see.actors"),

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bollard.host.audit.heads import read_heads_of
-from bollard.host.audit.proof import prove, write_proof
-from bollard.host.audit.proof_check import check_proof, read_proof
-from bollard.host.backup.data_files import public_keys
-from bollard.host.backup.log_check import check_log
-from bollard.host.backup.opening import open_snapshot
+from bollard.host.audit.proof import check_proof, prove, read_proof, write_proof
+from bollard.host.audit.witness_sinks import WitnessFile
+from bollard.host.backup.archived_files import public_keys
+from bollard.host.backup.log_check import check_log, read_witnesses
+from bollard.host.backup.table_source import open_snapshot
 from bollard.host.clock import SystemClock
 from bollard.host.settings import Settings
 from bollard.host.store.opening import choose_store
@@ -103,7 +103,7 @@ def test_the_log_of_a_host_that_runs_verifies_a_proof_is_checked_and_one_byte_is
     def check(data: Path) -> Any:
         snapshot = open_snapshot("", data)
         try:
-            return check_log(snapshot, {key.key_id: key}, witnesses=[Path(settings.witness)]).report
+            return check_log(snapshot, read_witnesses({key.key_id: key}, [WitnessFile(Path(settings.witness))])).report
         finally:
             snapshot.close()
 

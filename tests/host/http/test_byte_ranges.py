@@ -1,11 +1,12 @@
 """`Range`: one range of bytes, or the whole."""
 
 import pytest
+from tests.tables import for_each
 
-from bollard.host.http.byte_ranges import Span, Unsatisfiable, span_of
+from bollard.host.http.downloads import Span, Unsatisfiable, span_of
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "span"),
     [
         (None, None),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.clock import SystemClock
@@ -107,14 +108,14 @@ def test_a_channel_that_cannot_work_is_refused_by_its_field(api: Any) -> None:
     assert api.get("/api/v1/channels/bad").status == 404
 
 
-@pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "[::ffff:a00:1]", "0x7f000001", "[fd00::1]"])
+@for_each("host", ["10.0.0.1", "169.254.169.254", "[::ffff:a00:1]", "0x7f000001", "[fd00::1]"])
 def test_a_channel_to_a_place_inside_is_refused_when_it_is_saved(api: Any, host: str) -> None:
     answer = api.put("/api/v1/channels/inside", {"url": f"https://{host}/hook"})
     assert (answer.status, answer.error["details"]["field"]) == (400, "channel.url")
     assert answer.error["hint"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "binding",
     [
         {"filters": [{"field": "trigger", "values": ["platform"]}]},

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bollard.host.errors import HostError
-from bollard.host.http.cloudevents import binary_event, read_event
-from bollard.host.http.drafts import Draft, Json, Nothing, Raw, json_content, read_document, summary_of
+from bollard.host.http.events.cloudevents import binary_event, read_event
+from bollard.host.http.events.drafts import Draft, Json, Nothing, Raw, json_content, read_document, summary_of
 from bollard.host.limits import EVENT_DATA_BYTES, EVENT_SUMMARY_BYTES, EVENT_SUMMARY_KEYS
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=40)

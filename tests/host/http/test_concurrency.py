@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bollard.host.limits import QUEUED_RUNS_OF_CONVERSATION
 from bollard.protocol import AgentRun, limits
 
 ADA, BOB = {"actor": {"id": "ada"}}, {"actor": {"id": "bob"}}
@@ -263,3 +264,28 @@ def test_the_key_of_a_request_means_the_same_as_its_id(shop: Any) -> None:
 def test_a_key_that_cannot_be_the_id_is_refused(shop: Any, key: str, more: Any) -> None:
     answer = shop.post("/api/v1/runs", {"agent": "parrot", "input": {"text": "x"}, **more}, idempotency_key=key)
     assert (answer.status, answer.error["code"], answer.error["details"]["field"]) == (400, "invalid_argument", "id")
+
+
+@pytest.mark.full
+def test_a_conversation_that_fills_its_share_of_the_queue_holds_nobody_else_up(
+    shop: Any, room: dict[str, str], parse_metrics: Any
+) -> None:
+    shop.save_agent("crowd", concurrency={"mode": "queue"})
+    first = wait_in(shop, "crowd", room)
+    for number in range(QUEUED_RUNS_OF_CONVERSATION):
+        assert shop.tell("crowd", f"number {number}", **room).status == 202
+    refused = shop.tell("crowd", "one too many", **room)
+    assert (refused.status, refused.error["code"], refused.error["details"]["share"]) == (
+        429,
+        "rate_limited",
+        "conversation",
+    )
+    assert int(refused.headers["retry-after"]) >= 1
+    asked = shop.post("/api/v1/bindings/resolve", {"agent": "crowd", "text": "one too many", **room}).json
+    assert asked["refused"]["code"] == "rate_limited"
+    assert asked["refused"]["message"] == refused.error["message"]
+    assert shop.ended(shop.tell("crowd", "not held up", conversation="beside").json["run_id"])["status"] == "completed"
+    shown = parse_metrics(shop.get("/metrics").body.decode())["bollard_queue_largest_share_runs"].samples
+    assert shown["bollard_queue_largest_share_runs", (("share", "conversation"),)] == QUEUED_RUNS_OF_CONVERSATION
+    cancel(shop, first)
+    shop.until_health(lambda health: health["runs"]["queued"] == 0)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.limits import EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH, KEY_BYTES
 
@@ -233,7 +234,7 @@ def test_a_batch_whose_rest_may_be_tried_again_says_so_as_a_whole(host: Any) -> 
     assert (taken["first"], late["first"]) == (False, True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("event", "status", "field"),
     [
         ({"specversion": "0.3", "id": "1", "source": "s", "type": "t"}, 415, "specversion"),
@@ -286,7 +287,7 @@ def test_ids_of_runs_and_callers_are_taken_by_nobody_else(host: Any, source: str
         assert (answer.status, answer.error["details"]["field"]) == (400, "source")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "media", "status"),
     [
         (b"[]", STRUCTURED, 400),

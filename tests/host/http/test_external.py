@@ -209,6 +209,16 @@ def test_a_run_that_was_stopped_takes_nothing_more(shop: Any, program: Any) -> N
         assert (answer.status, answer.error["details"]["status"]) == (409, "cancelled")
 
 
+def test_results_that_were_dropped_because_the_run_wrote_too_much_are_not_acknowledged(shop: Any) -> None:
+    shop.save_agent("brief", budget={"run_output_mib": 1})
+    program = Program(shop, agent="brief")
+    half = "x" * 500_000
+    assert program.append(delta(1, half), delta(2, half)).json["last_sequence"] == 2
+    beyond = program.append(delta(3, half), delta(4, half))
+    assert (beyond.status, beyond.error["code"]) == (409, "conflict")
+    assert shop.ended(program.run_id)["status_reason"] == "runner.output_too_large"
+
+
 def test_a_result_that_is_not_granted_has_no_effect_and_leaves_a_record(shop: Any, program: Any) -> None:
     data = {"scope": "conversation", "key": "k", "value": 1}
     assert program.append({"sequence": 1, "type": "state.updated", "data": data}).status == 200

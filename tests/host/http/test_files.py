@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.clock import SystemClock
-from bollard.host.identity.rights import rights_of
+from bollard.host.identity.caller import rights_of
 from bollard.host.limits import FILE_BYTES
 from bollard.host.log.rebuild import rebuild
 from bollard.host.settings import Settings
@@ -142,7 +143,7 @@ def test_the_same_key_adds_a_file_once(api: Any) -> None:
     assert (again.json, again.headers["idempotency-replayed"]) == (first, "true")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "media", "field"),
     [
         ("?name=", "text/plain", "name"),

@@ -14,16 +14,16 @@ from starlette.websockets import WebSocket
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, Overloaded, Unauthenticated
 from bollard.host.http.answers import JsonAnswer
-from bollard.host.http.callers import caller_of
-from bollard.host.http.edge_rates import AtOnce
-from bollard.host.http.guard import Guard
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.auth.tickets import TicketBook
+from bollard.host.http.edge.rates import AtOnce
+from bollard.host.http.guard import Guard, Traffic
+from bollard.host.http.idempotency import Repeats
 from bollard.host.http.operations import Operation, QueryField
-from bollard.host.http.repeats import Repeats
 from bollard.host.http.router import Router
-from bollard.host.http.tickets import TicketBook
 from bollard.host.identity.caller import Caller
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 
 ANN = Caller(workspace="one", kind="session", name="user:ann", rights=frozenset({"runs.read"}))
 Handler = Callable[[Request], Awaitable[ASGIApp]]
@@ -142,9 +142,7 @@ async def door(open_journal: Callable[..., Journal], memory_store: Store, clock:
         tickets=tickets,
         repeats=Repeats(journal=open_journal(memory_store), store=memory_store, clock=clock, secret=b"s"),
         run_tokens=lambda token, run_id: Unauthenticated(),
-        rates=rates,
-        strangers=strangers,
-        at_once=at_once,
+        traffic=Traffic(rates=rates, strangers=strangers, at_once=at_once),
     )
     return Door(Router([things], guard), things, tickets, rates, strangers, at_once)
 

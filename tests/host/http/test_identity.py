@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 PASSWORD = "correct horse battery"
 
@@ -135,7 +136,7 @@ def test_no_answer_holds_a_password(api: Any, user: Any) -> None:
         assert b"argon2" not in body
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         ({}, "role"),
@@ -180,7 +181,7 @@ def test_a_key_that_is_asked_for_again_is_the_same_key(api: Any) -> None:
     api.delete(f"/api/v1/keys/{first.json['key_id']}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {"name": "k", "rights": []},

@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.agent import AgentBook, agent_of
-from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.agent_repository import Keeper
 from bollard.host.agents.gates import FrontGates, utc_day
-from bollard.host.agents.keeping import Keeper
+from bollard.host.agents.routing import BindingBook
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsError, StorageFull
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.store import Store
 from bollard.protocol import AgentRunnerDiscovery
 
 RUNNER = AgentRunnerDiscovery.from_wire(

@@ -13,15 +13,15 @@ from tests.changing import replace
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, StorageFull
-from bollard.host.http import repeats as repeats_module
+from bollard.host.http import idempotency as repeats_module
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.errors import InFlight, RepeatMismatch
+from bollard.host.http.idempotency import Repeats
 from bollard.host.http.operations import Operation
-from bollard.host.http.repeats import Repeats
 from bollard.host.identity.caller import Caller, installation
 from bollard.host.limits import KEPT_ANSWER_S
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 
 ANN = Caller(workspace="one", kind="session", name="user:ann", user_id="ann")
 BOB = Caller(workspace="one", kind="session", name="user:bob", user_id="bob")

@@ -10,17 +10,18 @@ from starlette.requests import Request
 from tests.changing import replace
 
 from bollard.host.errors import HostError, StorageFull
+from bollard.host.events.acceptance import Accepted
 from bollard.host.http.answers import BODY_BYTES
-from bollard.host.http.drafts import Content, Draft, Json, Raw
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.event_forms import read_one
-from bollard.host.http.event_taking import EventTaking
-from bollard.host.http.payloads import Payload, Payloads
-from bollard.host.intake.accepted import Accepted
+from bollard.host.http.events.drafts import Content, Draft, Json, Raw
+from bollard.host.http.events.formats import read_one
+from bollard.host.http.events.payloads import Payload, Payloads
+from bollard.host.http.events.reception import EventTaking
 from bollard.host.limits import EVENT_BYTES
+from bollard.host.log.records import data_of
 from bollard.host.store.artifact_terms import ANY_TERMS, terms_of
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 Stages = Callable[..., Awaitable[Any]]
@@ -57,14 +58,14 @@ async def test_an_event_that_comes_again_while_the_disk_is_full_is_told_its_firs
     stage, blobs, event = await stages(store), FillableBlobs(tmp_path), EVENTS[kind]
     taking = EventTaking(stage.intake, Payloads(blobs, EVENT_BYTES), store, stage.clock, ANY_TERMS)
     body = Payload(size=0, held=b"")
-    first = await taking.take(event, body, "default")
+    first = await taking.take(event, body, "default", caller="key:1")
     assert first.first
     blobs.full = stage.journal.numbers.full = True
-    again = await taking.take(event, body, "default")
+    again = await taking.take(event, body, "default", caller="key:1")
     assert again == replace(first, first=False)
     stage.journal.numbers.full = True  # each commit that is made says that there is space again
     with pytest.raises(StorageFull):
-        await taking.take(replace(event, source_id="new"), body, "default")
+        await taking.take(replace(event, source_id="new"), body, "default", caller="key:1")
 
 
 async def test_an_event_that_comes_again_is_known_also_where_its_content_would_not_be_taken_any_more(
@@ -73,11 +74,13 @@ async def test_an_event_that_comes_again_is_known_also_where_its_content_would_n
     stage, payloads = await stages(store), Payloads(BlobStore(tmp_path), EVENT_BYTES)
     before, after = ANY_TERMS, terms_of(0, ["text/plain"])
     event, body = EVENTS["with a content"], Payload(size=0, held=b"")
-    first = await EventTaking(stage.intake, payloads, store, stage.clock, before).take(event, body, "default")
+    first = await EventTaking(stage.intake, payloads, store, stage.clock, before).take(
+        event, body, "default", caller="key:1"
+    )
     strict = EventTaking(stage.intake, payloads, store, stage.clock, after)
-    assert await strict.take(event, body, "default") == replace(first, first=False)
+    assert await strict.take(event, body, "default", caller="key:1") == replace(first, first=False)
     with pytest.raises(HostError) as refused:
-        await strict.take(replace(event, source_id="new"), body, "default")
+        await strict.take(replace(event, source_id="new"), body, "default", caller="key:1")
     assert isinstance(refused.value, UnsupportedMedia)
 
 
@@ -94,7 +97,7 @@ async def test_a_large_event_that_comes_again_while_the_disk_is_full_is_told_its
         request = large_event(form, event_id, large)
         async with payloads.received(request, again=True) as payload:
             read = await read_one(request.headers, payload, payloads, native)
-            return await taking.take(replace(read, agent="parrot"), payload, "default")
+            return await taking.take(replace(read, agent="parrot"), payload, "default", caller="key:1")
 
     first = await send("1")
     assert first.first
@@ -126,3 +129,16 @@ def large_event(form: str, event_id: str, data: JsonObject) -> Request:
     return Request(
         {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}, receive
     )
+
+
+async def test_an_event_is_recorded_with_its_caller_and_is_the_same_from_another_one(
+    store: Store, stages: Stages, tmp_path: Path
+) -> None:
+    stage, body = await stages(store), Payload(size=0, held=b"")
+    taking = EventTaking(stage.intake, Payloads(BlobStore(tmp_path), EVENT_BYTES), store, stage.clock, ANY_TERMS)
+    event = EVENTS["with a run"]
+    first = await taking.take(event, body, "default", caller="key:1", keyed=True)
+    (received,) = [row for row in store.records(0, 100) if row.type == "event.received"]
+    assert data_of(received)["caller"] == "key:1"
+    again = await taking.take(event, body, "default", caller="key:2", keyed=True)
+    assert again == replace(first, first=False)

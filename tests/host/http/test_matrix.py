@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.tables import for_each
 
 from bollard.host.http.operations import Operation
 from bollard.host.http.routes import operations
-from bollard.host.identity.rights import ROLES, rights_of
+from bollard.host.identity.caller import ROLES, rights_of
 from bollard.host.settings import Settings
-from bollard.trust.runtime_proofs import enrol_proof
+from bollard.trust.heads import enrol_proof
 from bollard.wire import encode
 
 OPERATIONS = {f"{each.method} {each.path}": each for each in operations()}
@@ -244,7 +245,7 @@ def told(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
     return answer.status, MOMENT.sub(r'"\1_at":0', SECRET.sub("<secret>", text))
 
 
-@pytest.mark.parametrize("name", [name for name, each in GUARDED.items() if "{" in each.path])
+@for_each("name", [name for name, each in GUARDED.items() if "{" in each.path])
 def test_what_is_in_another_workspace_is_answered_as_if_it_were_not_there(
     api: Any, theirs: Theirs, stranger: str, name: str
 ) -> None:
@@ -257,7 +258,7 @@ def test_what_is_in_another_workspace_is_answered_as_if_it_were_not_there(
         assert foreign.status in (403, 404, 426), foreign.body
 
 
-@pytest.mark.parametrize("name", [name for name, each in GUARDED.items() if each.method == "GET"])
+@for_each("name", [name for name, each in GUARDED.items() if each.method == "GET"])
 def test_no_list_and_no_answer_holds_anything_of_another_workspace(
     api: Any, theirs: Theirs, onlooker: str, name: str
 ) -> None:
@@ -307,7 +308,7 @@ def elsewhere(api: Any) -> Elsewhere:
     return Elsewhere(api.port)
 
 
-@pytest.mark.parametrize("name", GUARDED)
+@for_each("name", GUARDED)
 def test_nobody_without_a_token_gets_anything(elsewhere: Elsewhere, theirs: Theirs, name: str) -> None:
     for token in (None, "blk_0000000000000000_" + "0" * 64):
         there, absent = (sent(elsewhere, GUARDED[name], ids, token) for ids in (theirs.ids, ABSENT))
@@ -333,8 +334,8 @@ HARMFUL = frozenset({"DELETE /api/v1/session"})
 """What a role may do and this test should not: it would end the session that it asks with."""
 
 
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("name", sorted(GUARDED.keys() - HARMFUL))
+@for_each("role", ROLES)
+@for_each("name", sorted(GUARDED.keys() - HARMFUL))
 def test_a_role_may_do_what_its_row_of_the_table_says(api: Any, roles: dict[str, str], name: str, role: str) -> None:
     operation = GUARDED[name]
     answer = sent(api, operation, ABSENT, roles[role])

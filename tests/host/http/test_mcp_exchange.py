@@ -7,13 +7,23 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
+from tests.tables import for_each
 
 from bollard.host.capabilities.sources import Progress
 from bollard.host.errors import Overloaded
-from bollard.host.http.mcp_content import blocks_of, refused_call, tool_answer, without_headers
-from bollard.host.http.mcp_exchange import Exchange
-from bollard.host.http.mcp_limits import CALLS_OF_CALLER, NOTES, TOOLS_OF_PAGE
-from bollard.host.http.mcp_messages import HANDSHAKE_VERSIONS, RpcRefused, read_message
+from bollard.host.http.mcp.exchange import Exchange
+from bollard.host.http.mcp.messages import (
+    CALLS_OF_CALLER,
+    HANDSHAKE_VERSIONS,
+    NOTES,
+    TOOLS_OF_PAGE,
+    RpcRefused,
+    blocks_of,
+    read_message,
+    refused_call,
+    tool_answer,
+    without_headers,
+)
 from bollard.protocol import AgentAPIError, JsonObject
 
 MODERN = "2026-07-28"
@@ -124,7 +134,7 @@ def note(method: str, **params: Any) -> Sent:
     return Sent({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "headers", "code", "status"),
     [
         (b"{", {}, -32700, 400),
@@ -146,7 +156,7 @@ def test_what_is_no_message_is_refused_with_its_code(body: Any, headers: Any, co
     assert (refused.value.code, refused.value.status) == (code, status)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "code", "status"),
     [
         (lambda: modern("tools/list", {"mcp-method": "tools/call"}), -32020, 400),

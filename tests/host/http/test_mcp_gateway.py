@@ -13,6 +13,9 @@ import pytest
 
 from bollard.host.settings import Settings
 
+pytestmark = pytest.mark.full
+
+
 PROGRAM = Path(__file__).parent / "programs" / "mcp_client.py"
 SERVER = Path(__file__).parents[1] / "mcp" / "programs" / "friendly.py"
 PATIENCE_S = 120.0
@@ -125,6 +128,7 @@ def text_of(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
+@pytest.mark.smoke
 def test_a_harness_does_with_the_official_client_what_its_run_may(gateway: Any, settings: Settings, era: str) -> None:
     harness = Harness(gateway, conversation=f"room-{era}")
     repeated = {"bollard/call_id": "my-own-1"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.changing import replace
 
-from bollard.host.http.metrics import OpenMetrics
+from bollard.host.http.resources.metrics import OpenMetrics
 from bollard.host.settings import Settings
 
 Parse = Callable[[str], dict[str, Any]]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 from bollard.host.settings import Settings
 
@@ -248,7 +249,7 @@ def test_models_are_saved_listed_changed_and_forgotten_with_their_revisions(aske
     assert asker.get(path).status == 404
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         ({"base_url": "ftp://example.org"}, "model.base_url"),

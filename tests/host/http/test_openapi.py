@@ -18,17 +18,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 from schemathesis.specs.openapi.definitions import OPENAPI_31
+from tests.tables import for_each
 
 from bollard.host import errors as host_errors
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.errors import HostError
 from bollard.host.http import errors as http_errors
 from bollard.host.http.answers import STATUS
-from bollard.host.http.description import described
-from bollard.host.http.openapi import TAGS
-from bollard.host.http.openapi_answers import ERROR
-from bollard.host.http.openapi_parameters import PATH_PARTS, parts_of
-from bollard.host.http.operation_errors import ERROR_WORDS, errors_of
+from bollard.host.http.openapi.answers import ERROR
+from bollard.host.http.openapi.document import TAGS, described
+from bollard.host.http.openapi.errors import ERROR_WORDS, errors_of
+from bollard.host.http.openapi.parameters import PATH_PARTS, parts_of
 from bollard.host.http.operations import Operation
 from bollard.host.http.routes import operations
 from bollard.host.settings import Settings
@@ -105,7 +105,7 @@ def test_the_tags_are_those_of_the_operations() -> None:
     assert [tag["name"] for tag in DOCUMENT["tags"]] == list(TAGS)
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_an_operation_is_described_whole(name: str) -> None:
     operation, item = ALL[name], ITEMS[name]
     assert item["summary"].endswith(".")
@@ -119,7 +119,7 @@ def test_an_operation_is_described_whole(name: str) -> None:
         assert "example" in parameter or parameter["name"] in SIGNED, parameter["name"]
 
 
-@pytest.mark.parametrize("name", ALL)
+@for_each("name", ALL)
 def test_every_example_fits_its_schema(name: str) -> None:
     for where, media, said in media_of(ITEMS[name]):
         if media.endswith("json"):
@@ -367,9 +367,7 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
     return path, body, token, headers
 
 
-@pytest.mark.parametrize(
-    "name", sorted((name for name in ALL if name != "streamPluginLogs"), key=lambda n: _turn(ALL[n]))
-)
+@for_each("name", sorted((name for name in ALL if name != "streamPluginLogs"), key=lambda n: _turn(ALL[n])))
 def test_the_example_of_an_operation_is_true(world: World, name: str) -> None:
     operation = ALL[name]
     path, body, token, headers = _request(world, operation)
@@ -381,7 +379,7 @@ def test_the_example_of_an_operation_is_true(world: World, name: str) -> None:
         assert answer.status in operation.answers, answer.body
 
 
-@pytest.mark.parametrize("name", [name for name, each in ALL.items() if each.method == "GET" and each.query])
+@for_each("name", [name for name, each in ALL.items() if each.method == "GET" and each.query])
 def test_the_examples_of_parameters_are_taken(world: World, name: str) -> None:
     operation = ALL[name]
     if name == "streamPluginLogs":

@@ -5,13 +5,13 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
+from tests.tables import for_each
 
 from bollard.host.app import Host
 from bollard.host.http.answers import STATUS
 from bollard.host.http.operations import Operation
 from bollard.host.http.routes import RESOURCES, operations
-from bollard.host.identity.rights import RIGHTS
+from bollard.host.identity.caller import RIGHTS
 from bollard.host.settings import Settings
 
 ALL = operations()
@@ -27,7 +27,7 @@ def test_no_two_operations_share_a_name_or_a_place() -> None:
         assert [key for key, number in count.items() if number > 1] == []
 
 
-@pytest.mark.parametrize("operation", ALL, ids=[each.name for each in ALL])
+@for_each("operation", ALL, ids=[each.name for each in ALL])
 def test_an_operation_says_what_its_users_need(operation: Operation) -> None:
     assert re.fullmatch(r"[a-z]+[A-Za-z]+", operation.name)
     assert operation.summary.endswith(".")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.clock import SystemClock
 from bollard.host.http.routes import operations
@@ -60,7 +61,7 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "key"), LISTS)
+@for_each(("path", "key"), LISTS)
 def test_pages_hold_everything_once_and_in_the_order_of_the_whole(full: Any, path: str, key: str) -> None:
     mark = "&" if "?" in path else "?"
     whole = full.get(f"{path}{mark}limit=100").json
@@ -82,7 +83,7 @@ def test_records_of_a_run_come_in_pages_by_number_or_by_cursor(full: Any) -> Non
     assert (both.status, both.error["details"]["field"]) == (400, "after")
 
 
-@pytest.mark.parametrize(("path", "key"), LISTS)
+@for_each(("path", "key"), LISTS)
 def test_a_cursor_is_good_for_its_own_list_only(full: Any, path: str, key: str) -> None:
     del key
     mark = "&" if "?" in path else "?"
@@ -94,8 +95,8 @@ def test_a_cursor_is_good_for_its_own_list_only(full: Any, path: str, key: str) 
         assert answer.error["details"]["field"] == "cursor"
 
 
-@pytest.mark.parametrize(("path", "key"), LISTS)
-@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "limit=", "limt=3", "limit=1&limit=1"])
+@for_each(("path", "key"), LISTS)
+@for_each("query", ["limit=0", "limit=101", "limit=x", "limit=", "limt=3", "limit=1&limit=1"])
 def test_what_cannot_be_a_page_is_refused_with_a_hint(full: Any, path: str, key: str, query: str) -> None:
     del key
     answer = full.get(f"{path}{'&' if '?' in path else '?'}{query}")
@@ -282,7 +283,7 @@ def test_absent_artifacts_are_all_the_same(artifact: Any) -> None:
         assert len({answer.body for answer in answers}) == 1
 
 
-@pytest.mark.parametrize("said", ["text/\u6f22", "text/x\r\nx-evil: 1", "no type", "text/x; a=\u00e9", "a" * 300])
+@for_each("said", ["text/\u6f22", "text/x\r\nx-evil: 1", "no type", "text/x; a=\u00e9", "a" * 300])
 def test_a_content_whose_type_cannot_stand_in_a_header_is_bytes(api: Any, said: str) -> None:
     event = {"specversion": "1.0", "id": said[:9], "source": "types", "type": "x.y", "datacontenttype": said}
     sent = {**event, "data_base64": "aGVsbG8="}

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from bollard.host.errors import Overloaded, StorageFull
 from bollard.host.http.answers import BODY_BYTES
-from bollard.host.http.payloads import Payloads
+from bollard.host.http.events.payloads import Payloads
 from bollard.host.limits import EVENT_BYTES, LARGE_EVENTS_OF_CHANNEL
 from bollard.host.store.blobs import BlobStore
 

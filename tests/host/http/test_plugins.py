@@ -14,6 +14,9 @@ import psutil
 import pytest
 from tests.changing import replace
 
+pytestmark = pytest.mark.full
+
+
 PLUGINS = "/api/v1/plugins"
 MANIFEST = """
 apiVersion: bollard/v1
@@ -101,6 +104,7 @@ def clean(api: Any) -> Any:
             assert api.delete(f"{PLUGINS}/{item['plugin_id']}").status == 200
 
 
+@pytest.mark.smoke
 def test_a_plugin_is_installed_only_with_consent_and_then_runs(clean: Any, talker: Any) -> None:
     archive = talker(permissions="{history: [page]}", env="[TALKER_KEY]")
     refused = send(clean, "POST", PLUGINS, archive)

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.operations import PAGE, QueryField
@@ -19,14 +20,14 @@ FIELDS = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query", [b"", b"limit=1", b"limit=100&status=failed", b"follow=true&after=0", b"agent=%E7%8C%AB", b"cursor=x"]
 )
 def test_what_is_listed_passes(query: bytes) -> None:
     check_query(FIELDS, query)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "field", "hint"),
     [
         (b"stauts=failed", "stauts", "did you mean status?"),
@@ -60,7 +61,7 @@ def test_where_nothing_can_be_asked_everything_is_refused() -> None:
     check_query((), b"ticket=x", ticket=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "query",
     [
         b"token=abc",

@@ -11,14 +11,15 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from tests.changing import replace
+from tests.doubles.failing_store import FailurePlan, failing
+from tests.doubles.memory_store import MemoryStore
+from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageFull, StorageUnavailable
-from bollard.host.http.readiness import Probed, Readiness, Standing, reasons_of
+from bollard.host.http.resources.readiness import Probed, Readiness, Standing, reasons_of
 from bollard.host.limits import READY_KEPT_S
 from bollard.host.settings import Settings
-from bollard.host.store.failing import FailurePlan, failing
-from bollard.host.store.memory import MemoryStore
 
 READY = Standing(started=True, broken=False, draining=False, recovered=True)
 
@@ -32,7 +33,7 @@ def test_a_host_that_lacks_nothing_is_ready() -> None:
     assert _codes() == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("known", "codes"),
     [
         ({"started": False}, ["starting"]),
@@ -148,7 +149,7 @@ async def test_who_stops_asking_stops_nobody_else(journal: Any, memory_store: Me
 async def test_a_journal_and_a_store_that_do_not_answer_are_not_waited_for(
     memory_store: MemoryStore, journal: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bollard.host.http.readiness.READY_PROBE_S", 0.01)
+    monkeypatch.setattr("bollard.host.http.resources.readiness.READY_PROBE_S", 0.01)
     stuck = threading.Event()
     plan = FailurePlan(on_call=lambda call: stuck.wait(20) and None)
 
@@ -185,6 +186,7 @@ def test_a_host_that_is_reached_from_elsewhere_tells_strangers_no_details(
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, database="", origins=("https://bollard.example.org",)))
     client = client_of(host.port, host.token)
+    client.until("/readyz", lambda health: health["ready"])
     assert client.get("/readyz", token=None).json == {"ready": True, "reasons": []}
     assert client.get("/readyz", token="wrong").json == {"ready": True, "reasons": []}
     assert "plugins" in client.get("/readyz").json

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.tables import for_each
 
 from bollard.host.clock import SystemClock
 from bollard.host.http.answers import BODY_BYTES
@@ -61,7 +62,7 @@ def test_a_route_of_a_run_token_wants_some_token(api: Any, method: str, path: st
         assert_refused(api.send(method, path, token=None, **named), 401, "unauthenticated")
 
 
-@pytest.mark.parametrize(("method", "path"), GUARDED)
+@for_each(("method", "path"), GUARDED)
 def test_every_route_wants_the_token_and_says_the_same_to_everyone_else(api: Any, method: str, path: str) -> None:
     stranger = api.elsewhere(f"{method} {path}")
     answers = [
@@ -99,7 +100,7 @@ def test_health_needs_no_token(api: Any) -> None:
 # --- what is not there ---
 
 
-@pytest.mark.parametrize("run_id", ["run_x", "run_0", "x" * 64, "x" * 65, "x" * 2000, "%00", "..%2F..", "%F0%9F%98%80"])
+@for_each("run_id", ["run_x", "run_0", "x" * 64, "x" * 65, "x" * 2000, "%00", "..%2F..", "%F0%9F%98%80"])
 def test_a_run_that_is_not_there_is_not_found_whatever_is_asked(api: Any, run_id: str) -> None:
     answers = [
         api.get(f"/api/v1/runs/{run_id}"),
@@ -147,12 +148,12 @@ def test_an_unknown_agent_is_not_found(api: Any) -> None:
     assert_refused(answer, 404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/v1/nothing", "/api/v2/runs", "/api/v1/runs/a/b/c"])
+@for_each("path", ["/", "/api", "/api/v1/nothing", "/api/v2/runs", "/api/v1/runs/a/b/c"])
 def test_a_path_that_is_nothing_is_refused_like_everything(api: Any, path: str) -> None:
     assert_refused(api.get(path), 404, "not_found")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "allow"),
     [
         ("DELETE", "/api/v1/runs", "GET, HEAD, POST"),
@@ -174,7 +175,7 @@ def test_a_method_that_is_not_possible_names_those_that_are(api: Any, method: st
 # --- bodies ---
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         (b"{", "body"),

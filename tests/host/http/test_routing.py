@@ -1,8 +1,9 @@
 """From a path to what answers it."""
 
 import pytest
+from tests.tables import for_each
 
-from bollard.host.http.routing import PATH_CHARACTERS, Paths
+from bollard.host.http.router import PATH_CHARACTERS, Paths
 
 PATHS = Paths(
     [
@@ -16,7 +17,7 @@ PATHS = Paths(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "found"),
     [
         ("GET", "/a", ("a", {})),
@@ -33,7 +34,7 @@ def test_a_path_is_found_by_its_name_first_and_by_its_parts_then(method: str, pa
     assert PATHS.find(method, path) == found
 
 
-@pytest.mark.parametrize("path", ["", "a", "/", "//a", "/a/", "/a/7/", "/a//b/x", "/A", "/a/7/b", "/a/7/b/x/y"])
+@for_each("path", ["", "a", "/", "//a", "/a/", "/a/7/", "/a//b/x", "/A", "/a/7/b", "/a/7/b/x/y"])
 def test_what_is_not_there_is_not_found(path: str) -> None:
     assert PATHS.find("GET", path) is None
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -107,7 +108,7 @@ def test_a_run_is_steered_from_its_socket(shop: Any) -> None:
     assert "told: enough" in told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "field"),
     [
         ("no json", "frame"),

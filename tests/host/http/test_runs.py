@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests.tables import for_each
 
 from bollard.protocol import AgentRun, AgentRunRecord
 
@@ -79,7 +80,7 @@ def test_a_cursor_that_was_changed_is_refused(api: Any) -> None:
         assert answer.error["hint"]
 
 
-@pytest.mark.parametrize("limit", ["0", "101", "-1", "x", "1.5", "000000099999", "9" * 5000, "٣"])
+@for_each("limit", ["0", "101", "-1", "x", "1.5", "000000099999", "9" * 5000, "٣"])
 def test_a_limit_out_of_range_is_refused(api: Any, limit: str) -> None:
     answer = api.get(f"/api/v1/runs?limit={quote(limit)}")
     assert (answer.status, answer.error["details"]["field"]) == (400, "limit")
@@ -115,7 +116,7 @@ def test_a_stream_resumes_behind_every_id(api: Any) -> None:
     assert (gap.type, gap.data["data"]["reason"]) == ("gap", "unknown")
 
 
-@pytest.mark.parametrize("last", ["x", "1", "1.-1", "1.99999999999999999999", "." * 100])
+@for_each("last", ["x", "1", "1.-1", "1.99999999999999999999", "." * 100])
 def test_a_cursor_of_another_form_is_refused(api: Any, last: str) -> None:
     run_id = api.say("hello")
     answer = api.get(f"/api/v1/runs/{run_id}/stream", last_event_id=last)

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.full
+
+
 HERE = Path(__file__).parent
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "3"))
 """Cases for each operation, beside those that follow from its schema."""
@@ -94,6 +97,7 @@ def only(*names: str) -> list[str]:
     return [part for name in names for part in ("--include-operation-id", name)]
 
 
+@pytest.mark.smoke
 def test_a_run_is_read_and_stopped_by_what_its_creation_answered(asked: Asked) -> None:
     said = explore(asked, "--phases", "stateful", *only(*RUN_OPERATIONS))
     assert f"{len(RUN_OPERATIONS) - 1} covered" in said

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from tests.tables import for_each
 
 from bollard.host.settings import Settings
 
@@ -174,7 +175,7 @@ def test_a_secret_goes_in_and_only_its_name_and_dates_come_out(leaky: Any) -> No
     assert leaky.get("/api/v1/secrets/API.key-1").status == 404
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"), [("a b", "value"), ("-x", "value"), ("x" * 65, "value"), ("good", ""), ("good", "x" * 8193)]
 )
 def test_what_cannot_be_a_secret_is_refused_with_a_hint(leaky: Any, name: str, value: str) -> None:

@@ -4,8 +4,8 @@ import base64
 import time
 from typing import Any
 
-import pytest
 from tests.changing import replace
+from tests.tables import for_each
 
 TEXT = "---\nname: {name}\ndescription: Writes reports.\nallowed-tools: http_fetch\n---\nBegin with {what}.\n"
 SKILL = "/api/v1/skills/report-writer"
@@ -35,7 +35,7 @@ def test_a_skill_is_saved_read_changed_and_removed(api: Any) -> None:
     assert api.get("/api/v1/skills").json["items"] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sent", "problem"),
     [
         (body("other"), "and its folder otherwise"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.websockets import WebSocket
 
-from bollard.host.http.socket_transport import SocketTransport
+from bollard.host.http.streams.socket_transport import SocketTransport
 from bollard.wire import ChannelClosed, FrameError
 from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_HIGH_WATER_BYTES
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.settings import Settings
 
@@ -53,7 +54,7 @@ def test_a_purge_names_what_it_found_and_is_answered_again_as_the_first_time(api
     assert api.post(PURGE, {"agent_id": "keeper", "source": "api"}).json["deleted"] == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "field"),
     [
         ({}, "body"),

@@ -1,11 +1,12 @@
 """Tickets: once, for one path, for seconds, and not without end."""
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Overloaded
-from bollard.host.http import tickets
-from bollard.host.http.tickets import TicketBook
+from bollard.host.http.auth import tickets
+from bollard.host.http.auth.tickets import TicketBook
 from bollard.host.identity.caller import installation
 from bollard.host.limits import TICKET_S
 
@@ -36,7 +37,7 @@ def test_a_ticket_lives_for_seconds() -> None:
     assert book.redeem(late, "/a") is None
 
 
-@pytest.mark.parametrize("ticket", ["", "tkt_", "tkt_x", "\ud800", "x" * 10_000])
+@for_each("ticket", ["", "tkt_", "tkt_x", "\ud800", "x" * 10_000])
 def test_what_is_no_ticket_opens_nothing(ticket: str) -> None:
     book = TicketBook(ManualClock())
     book.issue(ANN, "/a")

@@ -16,6 +16,9 @@ from tests.changing import replace
 
 from bollard.host.settings import Settings
 
+pytestmark = pytest.mark.full
+
+
 PATIENCE_S = 120.0
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CALLER = f"00-{TRACE}-{SPAN}-01"
@@ -196,6 +199,7 @@ def test_a_call_that_is_refused_says_so_in_its_span(client: Any, collector: Coll
     assert attributes(call)["error.type"] in ("unauthorized", "capability_denied")
 
 
+@pytest.mark.smoke
 def test_what_people_say_is_in_no_span(client: Any, collector: Collector) -> None:
     said(client, "teller", "a secret sentence")
     collector.wait_for("invoke_agent traced.teller", "POST /api/v1/runs")

@@ -11,7 +11,7 @@ from bollard.host.identity.book import IdentityBook, open_identity
 from bollard.host.identity.caller import installation
 from bollard.host.identity.passwords import Passwords
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 
 PASSWORD = "correct horse battery"
 

@@ -9,16 +9,15 @@ from starlette.requests import HTTPConnection
 
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRule
-from bollard.host.http.callers import give_caller
-from bollard.host.http.presence import ShutOut
-from bollard.host.http.run_rows import RunRows
-from bollard.host.identity.audience import Audience, Place
-from bollard.host.identity.caller import Caller, installation
+from bollard.host.http.auth.callers import give_caller
+from bollard.host.http.auth.presence import ShutOut
+from bollard.host.http.resources.run_rows import RunRows
+from bollard.host.identity.audience import Audience, RunPlace
+from bollard.host.identity.caller import Caller, installation, rights_of
 from bollard.host.identity.keys import WantedKey
-from bollard.host.identity.rights import rights_of
 from bollard.host.identity.sessions import digest_of
 from bollard.host.limits import STREAM_LOOK_S
-from bollard.host.log.facts import RunFacts
+from bollard.host.log.records import RunFacts
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.store.rows import EventRow, PutEvent, PutRun, RunRow
 
@@ -215,7 +214,7 @@ async def test_what_belongs_to_a_run_is_for_who_sees_the_run(hall: Hall) -> None
 async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it(hall: Hall) -> None:
     hall.agents.put(agent(None))
     hall.agents.save(agent(AudienceRule(who="participants"), "private"))
-    place = Place(bot=None, conversation="room", thread=None)
+    place = RunPlace(bot=None, conversation="room", thread=None)
     hall.run(("user", "ann"), "room")
     assert await hall.audience.sees_place(caller("bob"), place)
     hall.run(("user", "ann"), "room", "private")
@@ -230,7 +229,7 @@ async def test_however_much_is_said_beside_it_or_after_it_a_private_talk_lets_no
 ) -> None:
     hall.agents.put(agent(None))
     hall.agents.save(agent(AudienceRule(who="participants"), "private"))
-    place = Place(bot=None, conversation="room", thread=None)
+    place = RunPlace(bot=None, conversation="room", thread=None)
     hall.run(("user", "ann"), "room", "private")
     for _ in range(60):
         hall.run(("user", "bob" if thread else "ann"), "room", agent_id, thread)

@@ -2,8 +2,7 @@
 
 from itertools import pairwise
 
-from bollard.host.identity.caller import Caller, installation
-from bollard.host.identity.rights import INSTALLATION_RIGHTS, RIGHTS, RIGHTS_OF, ROLES, rights_of
+from bollard.host.identity.caller import INSTALLATION_RIGHTS, RIGHTS, RIGHTS_OF, ROLES, Caller, installation, rights_of
 
 
 def test_each_role_may_do_more_than_the_one_before_it() -> None:

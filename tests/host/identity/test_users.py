@@ -9,10 +9,9 @@ from argon2 import PasswordHasher
 
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound, Overloaded, Unauthenticated
 from bollard.host.identity.book import open_identity
-from bollard.host.identity.caller import installation
+from bollard.host.identity.caller import installation, rights_of
 from bollard.host.identity.keys import WantedKey
 from bollard.host.identity.passwords import Passwords
-from bollard.host.identity.rights import rights_of
 from bollard.host.identity.sessions import digest_of
 from bollard.host.limits import (
     LOGINS_OF_USER_PER_MINUTE,

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from bollard.host.identity.caller import Caller, installation
+from bollard.host.identity.caller import Caller, installation, rights_of
 from bollard.host.identity.keys import WantedKey
-from bollard.host.identity.rights import rights_of
 
 BY = "admin-token"
 

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.capabilities.capability import Flow
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound
-from bollard.host.knowledge.bases import KnowledgeBase, base_from_wire, base_to_wire
-from bollard.host.knowledge.keeping import BaseBook
+from bollard.host.knowledge.bases import BaseBook, KnowledgeBase, base_from_wire, base_to_wire
+from bollard.host.knowledge.library import KnowledgeSource
 from bollard.host.knowledge.limits import BASES_OF_WORKSPACE
-from bollard.host.knowledge.source import KnowledgeSource
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 
 WHOLE = {
     "kb_id": "handbook",
@@ -38,7 +38,7 @@ def test_a_base_of_which_only_the_id_is_said_is_a_private_one_of_the_usual_chunk
     assert base.spec("w").chunk_tokens == 320
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         ({"kb_id": "Hand book"}, "knowledge.kb_id"),

@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.memory_engine import MemoryEngine
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import KnowledgeUnavailable, ModelFailed, NotFound
+from bollard.host.knowledge.bases import BaseBook
 from bollard.host.knowledge.boundary import NewDocument, Question
-from bollard.host.knowledge.keeping import BaseBook
 from bollard.host.knowledge.library import Library
-from bollard.host.knowledge.memory import MemoryEngine
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 from bollard.protocol import RerankScore
 
 PATIENCE_S = 30.0
@@ -190,7 +190,7 @@ async def test_a_rerank_model_orders_more_than_was_asked_for(desk: Desk) -> None
         asked.append((workspace, model, query, len(texts)))
         return [RerankScore(index=index, score=float("manager" in text)) for index, text in enumerate(texts)]
 
-    desk.library.connect(rerank)
+    desk.library.rerank = rerank
     await desk.save(rerank_model="sorter")
     await desk.library.put("w", "handbook", LEAVE, by="ann")
     assert await desk.ask("thirty days", top_k=1) == ["Ask your manager for days."]
@@ -201,7 +201,7 @@ async def test_a_rerank_model_that_does_not_answer_leaves_the_order_as_it_was(de
     async def rerank(*_: Any) -> Sequence[RerankScore]:
         raise ModelFailed("the provider is down", hint="try later", reason="overloaded")
 
-    desk.library.connect(rerank)
+    desk.library.rerank = rerank
     await desk.save(rerank_model="sorter")
     await desk.library.put("w", "handbook", LEAVE, by="ann")
     assert await desk.ask("thirty days", top_k=1) == ["Thirty days."]

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.host.errors import InvalidRequest
+from bollard.host.knowledge.boundary import CUT, check_metadata, checked_question, fitted, reordered
 from bollard.host.knowledge.limits import ANSWER_BYTES, CHUNK_TEXT_CHARACTERS
-from bollard.host.knowledge.retrieving import CUT, check_metadata, checked_question, fitted, reordered
 from bollard.protocol import KnowledgeChunk, RerankScore
 from bollard.wire import encode
 
@@ -17,7 +18,7 @@ def chunk(text: str, score: float = 1.0, **metadata: Any) -> KnowledgeChunk:
     return KnowledgeChunk(chunk_id="c", kb_id="k", text=text, score=score, source={"name": "n"}, metadata=metadata)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "filters", "field"),
     [
         ("", None, "query"),
@@ -43,7 +44,7 @@ def test_a_question_may_be_narrowed_by_values_and_lists_of_them() -> None:
     assert (asked.top_k, asked.filters["year"]) == (3, [2025, 2026])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "metadata",
     [{"a": {"b": 1}}, {"a": [[1]]}, {"": 1}, {"x" * 129: 1}, {"a": [1] * 101}, {"a": "x" * 17_000}],
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 from bollard.trust import ChainedRecord, Head, Header, SignedHead, verify_chain, verify_head
 from bollard.trust.keys import SigningKey
 

@@ -6,16 +6,15 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.clock import ManualClock
 from bollard.host.log.entries import Committed, Entry, Judgement, StateExpectation
-from bollard.host.log.facts import RunFacts, scope_key
 from bollard.host.log.rebuild import rebuild
-from bollard.host.log.records import data_of
+from bollard.host.log.records import RunFacts, data_of, scope_key
 from bollard.host.log.writer import Writer
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import StateRow
+from bollard.host.store.store import Store
 from bollard.trust.keys import SigningKey
 
 T0 = 1_700_000_000_000

@@ -5,17 +5,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.clock import ManualClock
 from bollard.host.limits import HEAD_RECORDS
-from bollard.host.log import ends
-from bollard.host.log.chaining import Chains
-from bollard.host.log.ends import sign_ends
+from bollard.host.log import chain as ends
+from bollard.host.log.chain import Chains, sign_ends
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
 from bollard.host.store.rows import HeadRow, RecordRow
+from bollard.host.store.store import Store
 from bollard.trust.keys import SigningKey
 
 Open = Callable[..., Journal]

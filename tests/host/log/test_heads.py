@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tests.doubles.memory_store import MemoryStore
+
 from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageUnavailable
 from bollard.host.limits import HEAD_RECORDS, HEAD_S
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.store import Store
 
 Open = Callable[..., Journal]
 

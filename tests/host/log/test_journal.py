@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doubles.failing_store import FailurePlan, failing
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, Overloaded, StorageFull, StorageUnavailable, StoreTaken
 from bollard.host.limits import JOURNAL_BATCH_BYTES, JOURNAL_BATCH_RECORDS, JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES
 from bollard.host.log.entries import Chore, Committed, Duplicate, Entry, FencedOff, Renewed
 from bollard.host.log.journal import Journal
+from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.records import NewRecord
 from bollard.host.log.writer import Writer
-from bollard.host.log.writer_thread import WriterThread
-from bollard.host.store.boundary import Lease, Store
-from bollard.host.store.failing import FailurePlan, failing
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.queries import Lease
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
+from bollard.host.store.store import Store
 
 Open = Callable[..., Journal]
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import pytest
+from tests.tables import for_each
 
-from bollard.host.log.areas import area_key
+from bollard.host.store.keys import area_key
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "same"),
     [
         (("w", "plugin", "plugin:a/b/c"), ("w", "plugin", "plugin:a/b/d"), True),

@@ -8,19 +8,19 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.clock import ManualClock
-from bollard.host.log.areas import area_key
-from bollard.host.log.entries import Entry
-from bollard.host.log.facts import DeliverTo, scope_key
+from bollard.host.log.entries import Entry, Renewed
 from bollard.host.log.journal import Journal
 from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import rebuild
-from bollard.host.log.records import NewRecord
+from bollard.host.log.records import DeliverTo, NewRecord, scope_key
 from bollard.host.log.retention import Retention, purge
-from bollard.host.store.boundary import Lease, Store, TranscriptQuery
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.keys import area_key
+from bollard.host.store.queries import Lease, TranscriptQuery
 from bollard.host.store.rows import POLICY_KINDS, RecordRow
+from bollard.host.store.store import Store
 from bollard.segments import terms
 
 Open = Callable[..., Journal]
@@ -281,6 +281,24 @@ async def be_born(journal: Journal, scribe: Any, chance: random.Random, number: 
     return facts, 3
 
 
+async def test_a_rebuild_keeps_the_leases_of_runs_that_go_on_and_none_of_others(
+    store: Store, open_journal: Any, scribe: Any
+) -> None:
+    journal = open_journal(store)
+    waits, going, over = (scribe.facts(name) for name in ("waits", "going", "over"))
+    await journal.commit(scribe.first(waits, epoch=0))
+    for facts in (going, over):
+        await journal.commit(scribe.first(facts, epoch=1))
+    renewal = Entry(renew=("i1", (going.run_id, over.run_id), 1_800_000_000_000))
+    assert await journal.commit(renewal) == Renewed(frozenset({going.run_id, over.run_id}))
+    await journal.commit(Entry(records=[scribe.record(over, "run.ended", {"status": "completed"}, 3)]))
+    before = store.dump_projections()
+    leases = {facts.run_id: store.run(facts.run_id).lease_until_ms for facts in (waits, going, over)}  # type: ignore[union-attr]
+    assert leases == {waits.run_id: None, going.run_id: 1_800_000_000_000, over.run_id: None}
+    rebuild(store)
+    assert store.dump_projections() == before
+
+
 async def live_through(
     journal: Journal, store: Store, scribe: Any, chance: random.Random, runs: int, steps: int
 ) -> None:
@@ -299,7 +317,7 @@ async def live_through(
         else:
             seq += 1
             record = scribe.record(facts, kind, data, seq, created_ms=now_ms)
-            entry = Entry(records=[record], fence=(run_id, 1), merge=run_id if kind == "run.ended" else None)
+            entry = Entry(records=[record], fence=(run_id, 1), merge=[(run_id, 0, seq)] if kind == "run.ended" else [])
         await journal.commit(entry)
         lives[run_id] = (facts, seq)
         if kind == "run.ended":
@@ -384,7 +402,7 @@ async def test_a_rebuild_gives_the_same_projections(
     sweep(store, store.now_ms())
     before = store.dump_projections()
     assert all(before.values()), [table for table, rows in before.items() if not rows]
-    count = rebuild(store)
+    count = rebuild(store).records
     assert count == len(store.records(0, 10_000))
     assert store.dump_projections() == before
     rebuild(store)

@@ -6,20 +6,21 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.failing_store import FailurePlan, failing
+from tests.doubles.memory_store import MemoryStore
+from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, SettingsError
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.log.kinds import KINDS
 from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import data_of
-from bollard.host.log.retention import STANDING, Retention, purge, retention_of
+from bollard.host.log.retention import KINDS, STANDING, Retention, purge, retention_of
 from bollard.host.runs.event import NewEvent
-from bollard.host.store.boundary import Store, TranscriptQuery
-from bollard.host.store.failing import FailurePlan, failing
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.queries import TranscriptQuery
+from bollard.host.store.store import Store
 
 Open = Callable[..., Journal]
 ROOM = TranscriptQuery(workspace="default", bot=None, conversation="room", thread=None, limit=100)
@@ -132,7 +133,7 @@ def test_kinds_on_which_something_stands_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "near"),
     [
         ("mesage.completed", "message.completed"),

@@ -9,10 +9,9 @@ import pytest
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsError, StorageFull, StorageUnavailable
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Saved, Shelf
-from bollard.host.store.boundary import Store
+from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
 from bollard.host.store.rows import KeptRow, PutKept
+from bollard.host.store.store import Store
 
 Open = Callable[..., Journal]
 

@@ -7,16 +7,15 @@ import msgspec
 import pytest
 
 from bollard.host.clock import ManualClock
-from bollard.host.log import state_removal
+from bollard.host.log import removal as state_removal
 from bollard.host.log.entries import Committed, Entry, StateExpectation
-from bollard.host.log.facts import RunFacts, scope_key
 from bollard.host.log.journal import Journal
 from bollard.host.log.rebuild import rebuild
+from bollard.host.log.records import RunFacts, scope_key
+from bollard.host.log.removal import StatePurger, WriterQuery
 from bollard.host.log.retention import STANDING
-from bollard.host.log.state_removal import StatePurger
-from bollard.host.log.state_writers import WriterQuery
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import StateRow
+from bollard.host.store.store import Store
 
 
 class Desk:

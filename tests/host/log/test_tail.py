@@ -10,13 +10,13 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import LogBroken
 from bollard.host.limits import HEAD_RECORDS
 from bollard.host.log import tail
-from bollard.host.log.chaining import Chains, new_head
+from bollard.host.log.chain import Chains, new_head
 from bollard.host.log.entries import Entry
 from bollard.host.log.records import data_of
 from bollard.host.log.tail import broken_tail
 from bollard.host.log.writer import Writer
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import HeadRow, RecordRow
+from bollard.host.store.store import Store
 from bollard.trust.keys import SigningKey
 
 Log = tuple[list[RecordRow], list[HeadRow]]

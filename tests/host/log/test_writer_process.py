@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from bollard.host.errors import HostError, LogBroken, StorageUnavailable
 from bollard.host.limits import JOURNAL_QUEUE_BYTES
-from bollard.host.log.chaining import signed_head
+from bollard.host.log.chain import signed_head
 from bollard.host.log.entries import Chore, Committed, Duplicate, Entry, FencedOff, Renewed, StateExpectation
-from bollard.host.log.facts import scope_key
 from bollard.host.log.journal import Journal
-from bollard.host.log.writer_process import WriterProcess
-from bollard.host.store.boundary import Store
+from bollard.host.log.journal_writers import WriterProcess
+from bollard.host.log.records import scope_key
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
+from bollard.host.store.store import Store
 from bollard.trust import verify_head
 from bollard.trust.keys import load_or_make_signing_key
 

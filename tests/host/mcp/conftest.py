@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.doubles.memory_store import MemoryStore
 from tests.ports import free_port
 
 from bollard.host.capabilities.capability import Capability
@@ -18,15 +19,13 @@ from bollard.host.capabilities.sources import CallContext, Order, Progress, Retu
 from bollard.host.clock import ManualClock
 from bollard.host.errors import NotFound
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Along
+from bollard.host.log.journal_writers import WriterThread
+from bollard.host.log.saved_resources import Along, SavedChanges
 from bollard.host.log.writer import Writer
-from bollard.host.log.writer_thread import WriterThread
-from bollard.host.mcp.agreements import ConsentMcpTools
 from bollard.host.mcp.connection import McpConnection
+from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.source import McpSource
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.memory import MemoryStore
 from bollard.protocol import JsonObject
 from bollard.trust.keys import SigningKey
 

@@ -8,7 +8,7 @@ import pytest
 from tests.host.mcp.conftest import OpenServers, Servers
 
 from bollard.host.errors import Conflict, ToolFailed
-from bollard.host.mcp.agreements import ConsentMcpTools
+from bollard.host.mcp.consent import ConsentMcpTools
 
 
 async def test_a_server_over_stdio_is_offered_after_consent_and_answers_in_our_words(

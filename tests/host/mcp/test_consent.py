@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-import pytest
+from tests.tables import for_each
 
 from bollard.host.mcp.consent import Terms, difference, suggested
 from bollard.host.mcp.limits import DIFF_LINES
@@ -11,7 +11,7 @@ from bollard.host.mcp.servers import McpServer
 from bollard.wire.bridge_frames import ToolSeen
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("hints", "risk", "effects", "sends_out"),
     [
         ({}, "high", "at_most_once", True),

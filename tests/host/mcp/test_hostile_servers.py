@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.host.mcp.conftest import OpenServers, Servers
+from tests.tables import for_each
 
 from bollard.host.errors import Conflict, InvalidRequest, OutcomeUnknown, SettingsError, ToolFailed
-from bollard.host.mcp.agreements import ConsentMcpTools
 from bollard.host.mcp.bridge import McpBridge
+from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.limits import LOG_LINES
 from bollard.wire.bridge_frames import OpenHttp
 
@@ -71,6 +72,39 @@ async def test_an_answer_of_100_mib_ends_that_connection_only(servers: Servers) 
     with pytest.raises(OutcomeUnknown, match="more than 4194304 bytes"):
         await servers.call("mcp:huge/act")
     await good(servers)
+
+
+async def test_a_connection_is_lost_at_once_when_an_answer_is_too_large(servers: Servers) -> None:
+    connection = await servers.ready("large", "hostile", "huge")
+    act = servers.capability("mcp:large/act")
+    with pytest.raises(OutcomeUnknown, match="more than 4194304 bytes"):
+        await servers.call("mcp:large/act")
+    assert connection.status == "waiting"
+    assert "more than 4194304 bytes" in connection.problem
+    later = [servers.call("mcp:large/act", capability=act) for _ in range(12)]
+    outcomes = await asyncio.gather(*later, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [ToolFailed] * 12  # none of them was sent
+
+
+async def test_an_answer_without_a_bottom_is_an_error_of_its_call_at_once(servers: Servers) -> None:
+    connection = await servers.ready("bottomless", "hostile", "bottomless")
+    for arguments in ({}, {"last": True}):
+        answer = await servers.call("mcp:bottomless/act", arguments, timeout_s=10.0)
+        assert answer.is_error
+        assert "cannot be read" in str(answer.content[0]["text"])
+    assert connection.connected
+
+
+async def test_an_unreadable_answer_fails_its_own_call_and_no_call_that_its_data_names(servers: Servers) -> None:
+    await servers.ready("named", "hostile", "bottomless")
+    for arguments in ({}, {"last": True}):
+        held, unreadable = await asyncio.gather(
+            servers.call("mcp:named/act", {"hold": True}, timeout_s=10.0),
+            servers.call("mcp:named/act", arguments, timeout_s=10.0),
+        )
+        assert (held.is_error, held.content[0]["text"]) == (False, "acted")
+        assert unreadable.is_error
+        assert "cannot be read" in str(unreadable.content[0]["text"])
 
 
 async def test_a_server_that_never_answers_costs_a_call_its_time_and_no_more(servers: Servers) -> None:
@@ -177,7 +211,7 @@ class Unheard:
         raise AssertionError(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "where"),
     [
         ({}, "command"),

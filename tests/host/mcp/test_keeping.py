@@ -8,11 +8,11 @@ from bollard.host.capabilities.capability import Flow
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_changes import SavedChanges
+from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.mcp.consent import Agreed, Terms
-from bollard.host.mcp.keeping import McpKeeper
 from bollard.host.mcp.limits import CONSENT_BYTES, SERVERS_OF_WORKSPACE
-from bollard.host.store.boundary import Store
+from bollard.host.mcp.server_repository import McpKeeper
+from bollard.host.store.store import Store
 
 FLOW = Flow(reads_private=True, brings_untrusted=False, sends_out=True)
 YES = Agreed(

@@ -12,14 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 import pytest
+from tests.doubles.memory_store import MemoryStore
 from tests.host.mcp.conftest import Guarded, KnownSecrets, Servers
+from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, ToolFailed
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_changes import SavedChanges
+from bollard.host.log.journal_writers import WriterThread
+from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.log.writer import Writer
-from bollard.host.log.writer_thread import WriterThread
 from bollard.host.mcp.connection import McpConnection
 from bollard.host.mcp.limits import LOGIN_S
 from bollard.host.mcp.logins import CompleteMcpLogin
@@ -29,9 +31,11 @@ from bollard.host.secrets.redactor import MARK, Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.store import Store
 from bollard.trust.keys import SigningKey
+
+pytestmark = pytest.mark.full
+
 
 BACK = "http://127.0.0.1:9/callback"
 
@@ -121,6 +125,7 @@ async def test_a_server_needs_a_login_and_its_tools_work_after_it(desk: Desk, gu
     assert await desk.whisper(protocol) == "psst"
 
 
+@pytest.mark.smoke
 async def test_an_expired_token_is_renewed_and_the_new_one_is_kept(desk: Desk, guarded: Guarded) -> None:
     guarded.control(expires=0)
     await desk.ready("expiring", guarded)
@@ -195,6 +200,19 @@ async def test_a_code_that_is_refused_ends_the_login_with_the_reason(desk: Desk,
     with pytest.raises(Conflict, match=r"failed: .*invalid_grant"):
         await desk.complete("refused", brought)
     await desk.servers.until(lambda: connection.status == "needs_login")
+
+
+async def test_an_authorization_server_without_s256_is_refused_before_anybody_is_sent_there(
+    desk: Desk, guarded: Guarded
+) -> None:
+    await desk.servers.add("plain", url=guarded.url, auth="oauth")
+    for methods in ("missing", "plain"):
+        guarded.control(pkce=methods)
+        with pytest.raises(Conflict, match="PKCE with S256") as refused:
+            await desk.begin("plain")
+        assert "S256" in refused.value.hint
+    guarded.control(pkce="plain S256")
+    assert await desk.begin("plain")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +334,7 @@ async def test_a_stranger_leads_nowhere_into_the_own_network(desk: Desk) -> None
             await desk.source.begin_login("w", "stranger", BACK, "ann")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "said"),
     [
         ({"auth": "basic"}, "auth"),

@@ -8,6 +8,7 @@ from tests.host.models.provider import Provider, provider
 
 from bollard.host.models.backends import open_backend
 from bollard.host.models.boundary import ModelBackend
+from bollard.host.models.calls import provider_addresses
 
 Open = Callable[..., ModelBackend]
 
@@ -24,7 +25,7 @@ async def opened(there: Provider) -> AsyncIterator[Open]:
     backends: list[ModelBackend] = []
 
     def begin(**changes: Any) -> ModelBackend:
-        backends.append(open_backend(there.spec(**changes)))
+        backends.append(open_backend(there.spec(**changes), provider_addresses))
         return backends[-1]
 
     yield begin

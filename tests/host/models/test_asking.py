@@ -4,11 +4,13 @@ import base64
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.errors import InvalidRequest, ModelFailed
 from bollard.host.models.anthropic import Anthropic
 from bollard.host.models.backends import open_backend
 from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.calls import provider_addresses
 from bollard.host.models.openai_chat import OpenAiChat
 from bollard.host.models.openai_responses import OpenAiResponses
 from bollard.protocol import FunctionTool, Message
@@ -220,7 +222,7 @@ def test_images_and_files_as_items_of_responses() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("style", "element", "reason"),
     [
         ("openai-chat", {"type": "artifact", "artifact_id": "x"}, "not_supported"),
@@ -311,7 +313,7 @@ def test_an_operator_takes_an_argument_out_with_null() -> None:
 def test_a_model_whose_arguments_are_those_of_the_call_is_refused() -> None:
     spec: dict[str, Any] = {"model_id": "m", "model_type": "llm", "style": "openai-chat", "base_url": "http://[::1]/v1"}
     with pytest.raises(InvalidRequest) as told:
-        open_backend(ModelSpec(**spec, extra_args={"model": "other"}))
+        open_backend(ModelSpec(**spec, extra_args={"model": "other"}), provider_addresses)
     assert told.value.details["field"] == "extra_args"
 
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, SettingsError
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.models.book import ModelBook
+from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.boundary import ModelSpec, Price
-from bollard.host.models.environment import models_of_environment
 from bollard.host.models.pacing import Bucket, Pace
 from bollard.host.models.pricing import Spent, added, cost_of, guess_text, spent_of
+from bollard.host.models.registry import ModelBook, models_of_environment
 from bollard.host.models.source import ModelSource
 from bollard.host.models.specs import model_from_wire, model_to_wire
 from bollard.protocol import Usage

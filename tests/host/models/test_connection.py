@@ -5,7 +5,7 @@ import datetime
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,31 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.doubles.fixed_resolver import FixedResolver
 from tests.host.models.answers import SPOKEN
 from tests.host.models.conftest import Open
 from tests.host.models.provider import KEY, PATIENCE_S, Provider, Reply, call, provider, whole
+from tests.tables import for_each
 
-from bollard.host.egress.places import Place
-from bollard.host.egress.resolver import FixedResolver
+from bollard.host.egress.connections import Connections, Judge, trusted
+from bollard.host.egress.destination import Destination
 from bollard.host.errors import InvalidRequest, ModelFailed
-from bollard.host.models.answer import Request
 from bollard.host.models.backends import open_backend
-from bollard.host.models.connection import Connections
-from bollard.host.models.provider_addresses import provider_problem
+from bollard.host.models.calls import provider_addresses, provider_problem
+from bollard.host.models.endpoint import Endpoint
 
 FINE = SPOKEN[0].whole
+
+
+def judge_of(names: FixedResolver) -> Judge:
+    """As for a provider that the environment names."""
+    return lambda place, within_s: provider_addresses(place, within_s, lambda: names)
+
+
+def endpoint(
+    there: Provider, url: str, judge: Judge, tls: Callable[[], ssl.SSLContext] = trusted, connect_s: float = PATIENCE_S
+) -> Endpoint:
+    return Endpoint(there.spec(base_url=url), Connections(Destination.of(url), connect_s, judge, tls))
 
 
 async def refusal(asked: Any) -> ModelFailed:
@@ -72,7 +84,7 @@ async def test_a_request_that_a_kept_connection_swallowed_is_sent_once_more_on_a
 async def test_calls_at_once_have_connections_of_their_own_and_few_of_them_are_kept(
     there: Provider, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bollard.host.models.connection.KEPT_CONNECTIONS", 2)
+    monkeypatch.setattr("bollard.host.egress.connections.EGRESS_KEPT_CONNECTIONS", 2)
     backend = opened()
     gate = asyncio.Event()
     text = b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}'
@@ -139,7 +151,7 @@ async def test_what_is_no_answer_of_http_is_broken(raw: bytes, problem: str, the
 
 
 async def test_an_answer_has_a_size(there: Provider, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bollard.host.models.answer.Answer.__init__.__defaults__", (4096,))
+    monkeypatch.setattr("bollard.host.models.endpoint.ANSWER_BYTES", 4096)
     there.say(Reply([b"x" * 1000] * 9, kind="application/json"))
     assert "larger than 4096" in (await refusal(opened().invoke(call(), KEY))).message
     trailers = b"x-y: z\r\n" * 20_000
@@ -182,7 +194,7 @@ async def test_an_error_that_never_ends_is_still_an_error(there: Provider, opene
     backend = opened(idle_s=2.0)
     error = await refusal(backend.invoke(call(), KEY))
     assert (error.details["reason"], error.details["status"]) == ("overloaded", 503)
-    assert "busy" in error.message
+    assert "busy" in error.provider_words
     assert (await refusal(backend.invoke(call(), KEY))).details["reason"] == "invalid_request"
 
 
@@ -210,12 +222,11 @@ async def test_an_address_that_takes_nothing_leaves_time_for_the_next(there: Pro
         each.setblocking(False)
         each.connect_ex(("127.0.0.2", there.port))
     names = FixedResolver({"models.example": [["127.0.0.2", "127.0.0.1"]]})
-    connections = Connections(Place.of(f"http://models.example:{there.port}/v1"), connect_s=5.0, resolver=lambda: names)
-    request = Request(path="/v1/x", headers=(), body=b"{}", first_s=PATIENCE_S, idle_s=PATIENCE_S)
+    served = endpoint(there, f"http://models.example:{there.port}/v1", judge_of(names), connect_s=5.0)
     there.say(whole({}))
-    async with connections.asked(request) as answer:
+    async with served.asked("/x", {}, (), None) as answer:
         assert answer.status == 200
-    await connections.close()
+    await served.close()
     for each in (deaf, *full):
         each.close()
 
@@ -225,12 +236,12 @@ async def test_nobody_there_is_unreachable(there: Provider) -> None:
     port = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
-    backend = open_backend(there.spec(base_url=f"http://127.0.0.1:{port}/v1"))
+    backend = open_backend(there.spec(base_url=f"http://127.0.0.1:{port}/v1"), provider_addresses)
     error = await refusal(backend.invoke(call(), KEY))
     assert (error.details["reason"], error.retryable) == ("unreachable", True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
     [
         "169.254.169.254",
@@ -253,30 +264,27 @@ def test_what_no_provider_is_behind_is_refused_in_every_spelling(address: str) -
     assert provider_problem(ip_address(address)) is not None
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.8", "192.168.1.4", "8.8.8.8", "fd12::1", "2600::1"])
+@for_each("address", ["127.0.0.1", "::1", "10.0.0.8", "192.168.1.4", "8.8.8.8", "fd12::1", "2600::1"])
 def test_an_operator_may_name_this_machine_and_the_own_network(address: str) -> None:
     assert provider_problem(ip_address(address)) is None
 
 
 async def test_a_name_is_judged_by_all_of_its_addresses(there: Provider) -> None:
     names = FixedResolver({"models.example": [["127.0.0.1", "169.254.169.254"], ["127.0.0.1"], []]})
-    connections = Connections(
-        Place.of(f"http://models.example:{there.port}/v1"), connect_s=PATIENCE_S, resolver=lambda: names
-    )
-    request = Request(path="/v1/x", headers=(), body=b"{}", first_s=PATIENCE_S, idle_s=PATIENCE_S)
+    served = endpoint(there, f"http://models.example:{there.port}/v1", judge_of(names))
     with pytest.raises(ModelFailed, match=r"169\.254\.169\.254") as told:
-        async with connections.asked(request):
+        async with served.asked("/x", {}, (), None):
             raise AssertionError
-    assert told.value.details["reason"] == "invalid_request"
+    assert told.value.details["reason"] == "unreachable"
     assert there.connections == 0
     there.say(whole({}))
-    async with connections.asked(request) as answer:
+    async with served.asked("/x", {}, (), None) as answer:
         assert answer.status == 200
     assert there.asked[0].headers["host"] == f"models.example:{there.port}"
-    await connections.close()
-    unknown = Connections(Place.of("http://nobody.example/v1"), connect_s=1.0, resolver=lambda: names)
+    await served.close()
+    unknown = endpoint(there, "http://nobody.example/v1", judge_of(names))
     with pytest.raises(ModelFailed) as told:
-        async with unknown.asked(request):
+        async with unknown.asked("/x", {}, (), None):
             raise AssertionError
     assert told.value.details["reason"] == "unreachable"
 
@@ -284,7 +292,7 @@ async def test_a_name_is_judged_by_all_of_its_addresses(there: Provider) -> None
 @pytest.mark.parametrize("url", ["", "ftp://x/v1", "http://user:pass@x/v1", "http://x y/v1"])
 async def test_an_address_that_is_none_is_refused_at_once(url: str, there: Provider) -> None:
     with pytest.raises(InvalidRequest) as told:
-        open_backend(there.spec(base_url=url))
+        open_backend(there.spec(base_url=url), provider_addresses)
     assert told.value.details["field"] == "base_url"
 
 
@@ -321,18 +329,17 @@ async def trusted(tmp_path: Path) -> AsyncIterator[tuple[Provider, ssl.SSLContex
 
 async def test_tls_is_checked_and_its_connections_are_kept_too(trusted: tuple[Provider, ssl.SSLContext]) -> None:
     there, context = trusted
-    place = Place.of(f"https://127.0.0.1:{there.port}/v1")
-    request = Request(path="/v1/x", headers=(), body=b"{}", first_s=PATIENCE_S, idle_s=PATIENCE_S)
-    connections = Connections(place, connect_s=PATIENCE_S, tls=lambda: context)
+    url = f"https://127.0.0.1:{there.port}/v1"
+    served = endpoint(there, url, provider_addresses, lambda: context)
     there.say(whole({"n": 1}), whole({"n": 2}))
     for expected in (b'{"n": 1}', b'{"n": 2}'):
-        async with connections.asked(request) as answer:
+        async with served.asked("/x", {}, (), None) as answer:
             assert await answer.whole() == expected
     assert len(there.asked) == 2
     assert there.connections == 1
-    await connections.close()
-    strangers = Connections(place, connect_s=PATIENCE_S)
+    await served.close()
+    strangers = endpoint(there, url, provider_addresses)
     with pytest.raises(ModelFailed, match="certificate") as told:
-        async with strangers.asked(request):
+        async with strangers.asked("/x", {}, (), None):
             raise AssertionError
     assert told.value.details["reason"] == "unreachable"

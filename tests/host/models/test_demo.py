@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import for_each
 
 from bollard.host.errors import ModelFailed
 from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Vectors
-from bollard.host.models.demo import DIMENSIONS, DemoBackend
+from bollard.host.models.demo import DIMENSIONS, DemoBackend, count_tokens, pieces_of
 from bollard.host.models.demo_reading import read_ask
-from bollard.host.models.demo_saying import count_tokens, pieces_of
 from bollard.protocol import FunctionTool, Message, MessageChunk
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +111,7 @@ async def test_a_tool_that_is_not_offered_is_named_with_those_that_are() -> None
     )
 
 
-@pytest.mark.parametrize("written", ["[1]", "{", '{"a": 1, "a": 2}', "city=Oslo", '{"a": NaN}'])
+@for_each("written", ["[1]", "{", '{"a": 1, "a": 2}', "city=Oslo", '{"a": NaN}'])
 async def test_arguments_that_are_no_json_object_are_refused_in_words(written: str) -> None:
     answer = await said(call_of(f"call a {written}", tools=(tool("a"),)))
     assert answer == "What follows a is not a JSON object."

@@ -64,7 +64,7 @@ def check_stream(chunks: Sequence[MessageChunk], spoken: Spoken) -> None:
 async def test_a_stream_is_the_same_in_one_piece_byte_by_byte_and_with_other_line_ends(
     spoken: Spoken, there: Provider, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bollard.host.models.answer.SETTLE_S", PATIENCE_S)
+    monkeypatch.setattr("bollard.host.egress.connections.EGRESS_SETTLE_S", PATIENCE_S)
     backend = opened(style=spoken.style)
     crlf = spoken.stream.replace(b"\n", b"\r\n")
     there.say(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.plugins.shelf import Shelf
+from bollard.host.plugins.code_store import Shelf
 
 MANIFEST = """
 apiVersion: bollard/v1

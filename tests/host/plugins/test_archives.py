@@ -14,8 +14,8 @@ from tests.host.plugins.conftest import Raw, deflated, files_of, raw_zip, zip_of
 
 from bollard.host.errors import HostError, InvalidRequest
 from bollard.host.limits import PLUGIN_BYTES, PLUGIN_ENTRIES, PLUGIN_RATIO_FREE_BYTES
-from bollard.host.plugins.shelf import Shelf
-from bollard.host.plugins.unpacking import unpack
+from bollard.host.plugins.archive import unpack
+from bollard.host.plugins.code_store import Shelf
 
 MIB = 1024 * 1024
 
@@ -222,7 +222,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(shelf: Shelf, monkeypatch: An
     def full(place: Path) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bollard.host.plugins.unpacking.write_new", full)
+    monkeypatch.setattr("bollard.host.plugins.archive.write_new", full)
     with pytest.raises(HostError) as caught:
         shelf.take_archive(io.BytesIO(zip_of(files_of())))
     assert caught.value.code == "storage_full"

@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.errors import ConsentNeeded, InvalidRequest
-from bollard.host.plugins.consent import check_consent, compare, consent_for
 from bollard.host.plugins.description import Asked, describe
-from bollard.host.plugins.installed import Installed, Version
-from bollard.host.plugins.lookalikes import lookalike, skeleton
+from bollard.host.plugins.installation import (
+    Installed,
+    Version,
+    check_consent,
+    compare,
+    consent_for,
+    lookalike,
+    skeleton,
+)
 
 DIGEST = "0" * 64
 
@@ -125,7 +132,7 @@ def test_a_name_of_another_script_or_with_hidden_characters_is_refused(write_fol
         describe(write_folder("other", files={"manifest.yaml": author}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("acme/parrot", "acme/parr0t"),

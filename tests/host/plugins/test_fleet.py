@@ -15,10 +15,12 @@ from tests.host.plugins.conftest import files_of, zip_of
 from bollard.host.agents.agent import AgentBook
 from bollard.host.clock import ManualClock
 from bollard.host.errors import PluginUnusable
-from bollard.host.plugins.fitting import Fitting
+from bollard.host.plugins.code_store import Shelf, Shelved
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.shelf import Shelf, Shelved
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.plugins.placement import Fitting
+from bollard.host.workers.boundary import PluginSource
+
+pytestmark = pytest.mark.full
 
 READY_S = 60.0
 
@@ -63,6 +65,7 @@ async def yard(clock: ManualClock, shelf: Shelf) -> AsyncIterator[Fleet]:
     assert made.fleet.pids == []
 
 
+@pytest.mark.smoke
 @pytest.mark.requirement("P11-54")
 async def test_two_workspaces_never_share_a_worker(yard: Fleet) -> None:
     one = await yard.install("default")

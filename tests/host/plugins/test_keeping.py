@@ -12,19 +12,20 @@ import pytest
 from tests.host.plugins.conftest import files_of, zip_of
 
 from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.routing import BindingBook
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, NotFound, Overloaded, PluginUnusable, StorageUnavailable
 from bollard.host.limits import PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
 from bollard.host.log.journal import Journal
-from bollard.host.plugins.consent import consent_for
+from bollard.host.plugins.code_store import Shelf
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.installed import Installed
-from bollard.host.plugins.keeping import PluginKeeper
-from bollard.host.plugins.packages import folder_of_package
-from bollard.host.plugins.shelf import Shelf
+from bollard.host.plugins.installation import Installed, consent_for
+from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.uploads import folder_of_package
 from bollard.host.plugins.workbench import Workbench
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
+
+pytestmark = pytest.mark.full
 
 
 class House:
@@ -138,7 +139,7 @@ async def test_a_store_that_fails_leaves_nothing_in_use(house: House, monkeypatc
     async def failing(*_: Any, **__: Any) -> None:
         raise StorageUnavailable("no", hint="later")
 
-    monkeypatch.setattr("bollard.host.log.saved_changes.SavedChanges.write", failing)
+    monkeypatch.setattr("bollard.host.log.saved_resources.SavedChanges.write", failing)
     with pytest.raises(StorageUnavailable):
         await house.install()
     assert house.keeper.of("default") == []
@@ -154,6 +155,7 @@ async def test_code_that_cannot_start_is_not_kept(house: House) -> None:
     assert [kind for kind, _ in house.records()] == ["plugin.consented"]
 
 
+@pytest.mark.smoke
 async def test_what_was_installed_is_there_for_the_next_host(
     house: House, open_journal: Callable[..., Journal], store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
@@ -197,7 +199,7 @@ async def test_a_developer_who_is_gone_is_not_waited_for_for_ever(house: House, 
 
 
 async def test_an_upload_that_is_too_large_is_cut_off(house: House, monkeypatch: Any) -> None:
-    monkeypatch.setattr("bollard.host.plugins.taking.PLUGIN_ARCHIVE_BYTES", 1000)
+    monkeypatch.setattr("bollard.host.plugins.uploads.PLUGIN_ARCHIVE_BYTES", 1000)
     with pytest.raises(HostError) as caught:
         async with house.keeper.taking.archive(pieces(bytes(5000)), "default"):
             raise AssertionError("it was taken")

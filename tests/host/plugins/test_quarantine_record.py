@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tests.doubles.memory_store import MemoryStore
+
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Overloaded
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import data_of
-from bollard.host.plugins.quarantine import QuarantineLog
-from bollard.host.store.memory import MemoryStore
+from bollard.host.plugins.placement import QuarantineLog
 
 
 @dataclass(eq=False)

@@ -10,26 +10,26 @@ from typing import Any
 
 import pytest
 from tests.changing import replace
+from tests.doubles.memory_store import MemoryStore
 from tests.host.plugins.conftest import zip_of
 
 from bollard.host.actions.wrappers import Again, Bounded
 from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.routing import BindingBook
 from bollard.host.capabilities.capability import ALL_FLOW, Capability
 from bollard.host.capabilities.sources import CallContext, Order
 from bollard.host.clock import ManualClock
 from bollard.host.errors import ConsentNeeded, OutcomeUnknown, ToolFailed
 from bollard.host.log.journal import Journal
-from bollard.host.plugins.consent import check_consent, consent_for, redefined
+from bollard.host.plugins.code_store import Shelf
 from bollard.host.plugins.description import describe
-from bollard.host.plugins.fitting import Fitting
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.keeping import PluginKeeper
-from bollard.host.plugins.shelf import Shelf
+from bollard.host.plugins.installation import check_consent, consent_for, redefined
+from bollard.host.plugins.placement import Fitting
+from bollard.host.plugins.repository import PluginKeeper
 from bollard.host.plugins.tool_definitions import claims_of, definition_digests, usable_tools
-from bollard.host.plugins.tool_source import PluginTools
-from bollard.host.store.memory import MemoryStore
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.plugins.tools import PluginTools
+from bollard.host.workers.boundary import PluginSource
 from bollard.host.workers.pool import PluginPool
 from bollard.protocol import FlowBits, ToolDefinition
 from bollard.wire import ToolCatalogue
@@ -48,6 +48,7 @@ spec:
       flow: {reads_private: false, brings_untrusted: false, sends_out: false}
     - {name: hang, description: "Hangs.", entry: "tools:hang"}
     - {name: ask, description: "Hangs, and may be asked again.", entry: "tools:ask", risk: low}
+    - {name: wait, description: "Waits for a file.", entry: "tools:wait", risk: low}
     - {name: whose, description: "For whom.", entry: "tools:whose", risk: low}
     - {name: bad, description: "Fails.", entry: "tools:bad", risk: low}
 """
@@ -88,6 +89,19 @@ async def ask(mark: str) -> str:
     if Path(mark).exists():
         return "again"
     return await _hang(mark)
+
+
+@tool()
+async def wait(mark: str, ctx: ToolContext) -> str:
+    """Waits for a file."""
+    Path(mark).write_text("begun")
+    try:
+        while not Path(mark + ".go").exists():
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        Path(mark + ".cancelled").write_text("yes")
+        raise
+    return ctx.run_id
 
 
 @tool(effects="none")
@@ -171,7 +185,7 @@ async def test_a_plugin_with_tools_and_no_runner_is_offered_where_it_is_installe
     kit.fleet.open_workspace("second")
     assert kit.tools.revision > before
     offered = kit.offered()
-    assert sorted(offered) == ["add", "ask", "bad", "hang", "whose"]
+    assert sorted(offered) == ["add", "ask", "bad", "hang", "wait", "whose"]
     add, hang = offered["add"], offered["hang"]
     assert (add.id, add.source, add.version) == ("tool:acme/kit/add", "plugin:acme/kit", fitting.source.digest)
     assert (add.risk, add.flow.bits, add.effects) == ("low", 0, "none")
@@ -218,6 +232,38 @@ async def test_a_call_that_may_be_repeated_is_made_once_more_on_another_worker(k
     os.kill(int(await there(mark)), signal.SIGKILL)
     returned = await asyncio.wait_for(call, WAIT_S)
     assert returned.content[0]["text"] == "again"
+
+
+RUNS = 50
+
+
+def first_call_of(run_id: str, order: Order) -> Order:
+    """The order as the host names the first call of a run."""
+    return replace(order, call_id="call_1", context=replace(order.context, run_id=run_id))
+
+
+@pytest.mark.requirement("P11-65")
+async def test_first_calls_of_many_runs_share_a_worker_and_a_cancel_stops_only_its_own_run(kit: Kit) -> None:
+    await kit.install()
+    runs = [f"run_{number}" for number in range(RUNS)]
+    marks = {run: kit.folder / run for run in runs}
+    calls = {
+        run: asyncio.create_task(kit.tools.invoke(first_call_of(run, kit.order("wait", mark=str(marks[run])))))
+        for run in runs
+    }
+    for run in runs:
+        await there(marks[run])
+    cancelled, kept = runs[: RUNS // 2], runs[RUNS // 2 :]
+    for run in cancelled:
+        calls[run].cancel()
+    for run in cancelled:
+        assert await there(Path(f"{marks[run]}.cancelled")) == "yes"
+    for run in kept:
+        marks[run].with_suffix(".go").write_text("yes")
+    async with asyncio.timeout(WAIT_S):
+        answers = await asyncio.gather(*(calls[run] for run in kept))
+    assert [answer.content[0]["text"] for answer in answers] == kept
+    assert not any(written(Path(f"{marks[run]}.cancelled")) for run in kept)
 
 
 async def test_who_stops_waiting_cancels_the_tool(kit: Kit) -> None:
@@ -328,7 +374,7 @@ async def test_an_update_that_defines_a_tool_otherwise_needs_another_yes_and_a_r
     installed = await take(first, CODE, None, new=True)
     pinned = installed.current.definitions
     assert pinned is not None
-    assert [name for name, _ in pinned] == ["add", "ask", "bad", "hang", "whose"]
+    assert [name for name, _ in pinned] == ["add", "ask", "bad", "hang", "wait", "whose"]
     same = await take(first, CODE.replace("a + b", "b + a"), None)
     assert same.current.definitions == pinned
     with pytest.raises(ConsentNeeded) as needed:

@@ -8,11 +8,11 @@ import pytest
 from bollard.host.agents.agent import Agent
 from bollard.host.clock import ManualClock
 from bollard.host.grants.offer import Offer
-from bollard.host.log.facts import RunFacts
-from bollard.host.runs.context import Surroundings, run_request
+from bollard.host.log.records import RunFacts
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.ids import IdMaker
+from bollard.host.runs.start_request import Surroundings, run_request
 from bollard.protocol import AgentRunRequest
 
 MAKER = RunMaker(ManualClock(), IdMaker(), lambda _: Offer.of())

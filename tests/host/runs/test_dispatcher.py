@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 from tests.changing import replace
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.errors import Draining, NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
 from bollard.host.log.entries import Entry
-from bollard.host.runs.reading import Place
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
+from bollard.host.runs.stream import StreamPosition
+from bollard.host.store.store import Store
 from bollard.wire import WorkerRun
 
 Stages = Callable[..., Awaitable[Any]]
@@ -323,9 +323,9 @@ async def test_an_unknown_agent_is_awaited_only_while_a_plugin_may_still_offer_i
     assert await waiting is None
 
 
-@pytest.mark.parametrize(("place", "first"), [(Place(1, 9_999), None), (Place(7, 2), 1)])
+@pytest.mark.parametrize(("place", "first"), [(StreamPosition(1, 9_999), None), (StreamPosition(7, 2), 1)])
 async def test_a_place_that_never_was_is_answered_with_one_gap_and_never_with_silence(
-    memory_store: MemoryStore, stages: Stages, place: Place, first: int | None
+    memory_store: MemoryStore, stages: Stages, place: StreamPosition, first: int | None
 ) -> None:
     stage = await stages(memory_store, parrot)
     run_id = await stage.say()

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import EVENT_NAME_CHARACTERS, KEY_BYTES
@@ -16,14 +17,14 @@ def event(**fields: Any) -> NewEvent:
     return NewEvent(**{"source": "web", "source_id": "1", "event_type": "message.received", **fields})
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
+@for_each("name", OPTIONAL)
 def test_an_empty_name_is_no_name(name: str) -> None:
     assert getattr(event(**{name: ""}), name) is None
     assert event(**{name: ""}) == event()
     assert getattr(event(**{name: "x"}), name) == "x"
 
 
-@pytest.mark.parametrize("name", ["source", "source_id", "event_type", *OPTIONAL])
+@for_each("name", ["source", "source_id", "event_type", *OPTIONAL])
 def test_a_name_is_bounded(name: str) -> None:
     for longest in ("x" * EVENT_NAME_CHARACTERS, "汉" * (KEY_BYTES // 3), "𓂀" * (KEY_BYTES // 4)):
         assert getattr(event(**{name: longest}), name) == longest
@@ -39,7 +40,7 @@ def test_what_names_the_event_is_not_empty(name: str) -> None:
         event(**{name: ""})
 
 
-@pytest.mark.parametrize("name", ["source", "source_id", "event_type", *OPTIONAL, *SHOWN])
+@for_each("name", ["source", "source_id", "event_type", *OPTIONAL, *SHOWN])
 def test_what_is_named_can_be_told_from_others_in_every_store(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         event(**{name: "a\0b"})
@@ -63,7 +64,7 @@ def deep(levels: int) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "fine"),
     [
         (deep(40), True),

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.doubles.memory_store import MemoryStore
+
 from bollard.host.runs.external import ExternalRuns
-from bollard.host.store.memory import MemoryStore
 
 Stages = Callable[..., Awaitable[Any]]
 DAY_S = 86_400.0

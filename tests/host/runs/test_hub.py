@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bollard.host.limits import SUBSCRIBER_BYTES, SUBSCRIBER_FRAMES
-from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.runs.hub import Hub, ReaderMemory, StreamRecord
 
 IDLE_S = 20.0
 
@@ -97,3 +97,27 @@ async def test_a_reader_that_leaves_is_forgotten(times: int) -> None:
     assert len(await stays.take(IDLE_S)) == 1
     stays.close()
     assert hub.readers == 0
+
+
+async def test_what_waits_for_all_readers_is_counted_once_and_told_when_it_is_too_much() -> None:
+    memory, told = ReaderMemory(limit=100), list[int]()
+    memory.overflow = lambda: told.append(memory.held)
+    hub = Hub(memory)
+    one, two = hub.subscribe("r"), hub.subscribe("s")
+    hub.publish("r", records(1, 4))
+    hub.publish("s", records(1, 6))
+    assert (memory.held, told) == (100, [])
+    hub.publish("s", records(7, 1))
+    assert (memory.held, told) == (110, [110])
+    assert len(await two.take(IDLE_S)) == 7
+    assert memory.held == 40
+    one.close()  # also of a reader that leaves with something in its buffer
+    assert memory.held == 0
+
+
+async def test_a_reader_that_comes_when_the_host_stops_is_told_so() -> None:
+    hub = Hub()
+    before = hub.subscribe("r")
+    hub.close()
+    assert before.closing
+    assert hub.subscribe("r").closing

@@ -4,20 +4,22 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
+from bollard.host.agents.policies import AccessPolicy, AgentPolicy, BudgetPolicy, ConcurrencyPolicy
 from bollard.host.errors import Conflict, StorageUnavailable
-from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS
+from bollard.host.limits import DELTA_ROW_BYTES, DRAFT_CHARACTERS, DRAFTS_CHARACTERS, MIB
 from bollard.host.log.entries import Entry
-from bollard.host.log.facts import RunFacts, scope_key
+from bollard.host.log.records import RunFacts, scope_key
 from bollard.host.runs.hub import StreamRecord
-from bollard.host.runs.reading import Place
-from bollard.host.store.boundary import Lease, TranscriptQuery
-from bollard.host.store.memory import MemoryStore
+from bollard.host.runs.stream import StreamPosition
+from bollard.host.store.queries import Lease, TranscriptQuery
+from bollard.host.store.transaction import WriteTransaction
 from bollard.protocol import AgentAPIError, limits
 from bollard.wire import RemoteError, WorkerRun, encode
 
@@ -194,10 +196,37 @@ async def test_a_run_that_sends_far_more_than_its_window_keeps_every_delta(
     assert texts(stream) == whole
     assert [record.seq for record in stream] == list(range(1, len(stream) + 1))
     assert stage.data(run_id, "message.completed")[0]["message"]["content"] == whole
-    rows = memory_store.deltas_of_run(run_id, 0)
-    assert len(rows) == 1
-    place = Place(1, stream[1500].seq)
+    sizes = [len(row.spans) + len(row.body) for row in memory_store.deltas_of_run(run_id, 0)]
+    assert all(DELTA_ROW_BYTES <= size < 2 * DELTA_ROW_BYTES for size in sizes[:-1])
+    assert len(sizes) == sum(sizes) // DELTA_ROW_BYTES + 1
+    place = StreamPosition(1, stream[1500].seq)
     assert await stage.read(run_id, place) == stream[1501:]
+
+
+async def test_delta_rows_are_folded_as_the_run_goes_so_that_its_end_folds_one_row_at_most(
+    memory_store: MemoryStore, stages: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged: list[int] = []
+    whole = WriteTransaction.merge_deltas
+
+    def measured(self: WriteTransaction, run_id: str, first_seq: int, last_seq: int) -> None:
+        whole(self, run_id, first_seq, last_seq)
+        found = memory_store.deltas_of_run(run_id, first_seq - 1)
+        merged.append(len(found[0].spans) + len(found[0].body))
+
+    monkeypatch.setattr(WriteTransaction, "merge_deltas", measured)
+    stage = await stages(memory_store)
+    worker, run, run_id = await started(stage)
+    for _ in range(60):  # each has a row of its own
+        await run.emit("message.delta", delta("x" * 5000))
+        await some_turns()
+        await stage.dispatcher.live[run_id].written()
+    assert len(memory_store.deltas_of_run(run_id, 0)) < 20
+    assert len(merged) > 1, "some were folded before its end"
+    await worker.complete(run)
+    assert len(texts(await stage.read(run_id))) == 60 * 5000
+    assert max(merged) < 2 * DELTA_ROW_BYTES
+    assert len(memory_store.deltas_of_run(run_id, 0)) == len(merged)
 
 
 # --- what comes of results ---
@@ -728,3 +757,57 @@ async def test_a_lease_that_was_lost_is_noticed_by_the_renewal(memory_store: Mem
     await worker.until(lambda: worker.cancels)
     assert run_id not in stage.dispatcher.live
     assert stage.types(run_id)[-1] != "run.ended"
+
+
+# --- a run without end ---
+
+
+async def flood(worker: Any, run: WorkerRun) -> None:
+    """A runner that yields for ever, and obeys its cancellation."""
+    pouring = asyncio.create_task(pour(run))
+    await worker.until(lambda: worker.cancels)
+    pouring.cancel()
+    await run.emit("run.failed", {"code": worker.cancels[0][1], "error": "stopped", "retryable": False})
+    worker.end.finish_run(run)
+
+
+async def pour(run: WorkerRun) -> None:
+    """Every kind of result that is recorded, without end."""
+    while True:
+        await run.emit("message.delta", delta("x" * 9000))
+        await run.emit("tool.call.started", {"tool_call_id": "1", "tool_name": "t", "parameters": {"n": "y" * 9000}})
+        content = base64.b64encode(b"z" * 9000).decode()
+        await run.emit("artifact.created", {"artifact_type": "file", "content_base64": content})
+
+
+async def test_a_run_that_records_more_than_it_may_is_stopped_and_fails(
+    memory_store: MemoryStore, stages: Stages, blobs: Any
+) -> None:
+    own = AgentPolicy(access=AccessPolicy(permissions={"artifacts": ("write",)}), budget=BudgetPolicy(run_output_mib=1))
+    for settings, policy, allowed in ((2, None, 2), (2, own, 1), (1, replace(own, budget=BudgetPolicy()), 1)):
+        stage = await stages(memory_store, flood, run_output_mib=settings)
+        if policy is not None:
+            stage.agent(policy=policy)
+        run_id = await stage.say(source_id=f"{settings} {policy is own}")
+        stream = await stage.read(run_id)
+        assert stage.data(run_id, "run.ended") == [
+            {
+                "status": "failed",
+                "code": "runner.output_too_large",
+                "error": stage.data(run_id, "run.ended")[0]["error"],
+            }
+        ]
+        assert "run_output_mib" in stage.data(run_id, "run.ended")[0]["error"]
+        assert stage.data(run_id, "run.cancelled") == [{"reason": "runner.output_too_large"}]
+        recorded = sum(len(json.loads(record.json)["data"]["chunk"]["content"]) for record in deltas_of(stream))
+        recorded += sum(len(row.data or b"") for row in stage.records(run_id) if row.type != "message.completed")
+        recorded += sum(data.get("size_bytes", 0) for data in stage.data(run_id, "artifact.created"))
+        assert recorded <= allowed * MIB + limits.WINDOW_BYTES
+        assert recorded > allowed * MIB * 0.9
+        kinds = [record.type for record in stream]
+        assert set(kinds[kinds.index("run.cancelled") + 1 :]) <= {"run.failed", "message.completed", "run.ended"}
+        await stage.close()
+
+
+def deltas_of(stream: list[StreamRecord]) -> list[StreamRecord]:
+    return [record for record in stream if record.type == "message.delta"]

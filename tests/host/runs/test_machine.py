@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
+from tests.tables import for_each
 
 from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
 from bollard.host.runs.machine import (
@@ -230,11 +231,11 @@ CANCELS = [None, "cancelled", "revoked", "runner.timeout", "host.lost", "budget_
 
 
 @pytest.mark.requirement("P05-18", "P05-28", "P05-29", "P08-15")
-@pytest.mark.parametrize("cause", get_args(EndCause))
-@pytest.mark.parametrize("cancel", CANCELS)
-@pytest.mark.parametrize("terminal", range(len(TERMINALS)))
-@pytest.mark.parametrize("spoke", [False, True])
-@pytest.mark.parametrize("on_message", [False, True])
+@for_each("cause", get_args(EndCause))
+@for_each("cancel", CANCELS)
+@for_each("terminal", range(len(TERMINALS)))
+@for_each("spoke", [False, True])
+@for_each("on_message", [False, True])
 def test_how_a_run_ends_follows_from_what_is_known(
     cause: EndCause, cancel: str | None, terminal: int, spoke: bool, on_message: bool
 ) -> None:

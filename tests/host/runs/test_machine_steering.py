@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
+from tests.tables import for_each
 
 from bollard.host.runs.machine import (
     EndCause,
@@ -134,10 +135,10 @@ def test_what_a_run_gives_back_keeps_the_order_in_which_it_came() -> None:
             assert state.redispatched == order
 
 
-@pytest.mark.parametrize("cause", get_args(EndCause))
-@pytest.mark.parametrize("cancel", [None, "cancelled", "revoked", "runner.timeout", "host.lost"])
-@pytest.mark.parametrize("superseded", [False, True])
-@pytest.mark.parametrize("terminal", [None, "run.completed", "runner.error", "cancelled"])
+@for_each("cause", get_args(EndCause))
+@for_each("cancel", [None, "cancelled", "revoked", "runner.timeout", "host.lost"])
+@for_each("superseded", [False, True])
+@for_each("terminal", [None, "run.completed", "runner.error", "cancelled"])
 def test_only_a_run_that_completes_answers_the_messages_that_it_pulled(
     cause: EndCause, cancel: str | None, terminal: str | None, superseded: bool
 ) -> None:

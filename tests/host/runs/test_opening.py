@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy, StatePolicy
-from bollard.host.grants.projections import available_apis_of, resources_of
-from bollard.host.store.memory import MemoryStore
+from bollard.host.grants.grant import available_apis_of, resources_of
 from bollard.protocol import AgentAPIError, limits
 from bollard.trust import sha256_of
 from bollard.wire import RemoteError, WorkerRun

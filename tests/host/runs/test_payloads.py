@@ -14,10 +14,9 @@ from bollard.host.grants.access import compile_access
 from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
 from bollard.host.grants.offer import Offer
 from bollard.host.grants.revocation import NOTHING_REVOKED
-from bollard.host.log.facts import RunFacts
-from bollard.host.runs.payloads import ARTIFACT_ID_CHARACTERS, Judged, judge_result
-from bollard.host.store.artifact_terms import ArtifactTerms
-from bollard.host.store.mime_types import MimeTypes
+from bollard.host.log.records import RunFacts
+from bollard.host.runs.results import ARTIFACT_ID_CHARACTERS, Judged, judge_result
+from bollard.host.store.artifact_terms import ArtifactTerms, MimeTypes
 from bollard.protocol import RESULT_TYPES, limits
 from bollard.wire import WorkerResult
 

@@ -9,16 +9,18 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles.memory_store import MemoryStore
+from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
-from bollard.host.errors import InvalidRequest
-from bollard.host.limits import REPLAY_PAGE, REPLAY_PAGE_BYTES, SUBSCRIBER_FRAMES
+from bollard.host.errors import InvalidRequest, StorageUnavailable
+from bollard.host.limits import REPLAY_PAGE, STREAM_PAGE_BYTES, SUBSCRIBER_FRAMES
 from bollard.host.log.entries import Entry
-from bollard.host.runs.hub import Hub, StreamRecord
-from bollard.host.runs.reading import Place, RunReader, parse_place
-from bollard.host.runs.stream_records import delta_records, delta_records_from_row, stream_record
-from bollard.host.store.boundary import Lease
-from bollard.host.store.memory import MemoryStore
+from bollard.host.runs.hub import Hub, StreamRecord, delta_records, delta_records_from_row, stream_record
+from bollard.host.runs.stream import RunReader, StreamPosition, parse_place
+from bollard.host.store.delta_spans import extent_of, merge, pieces
+from bollard.host.store.queries import Lease
+from bollard.host.store.rows import DeltaRow
 
 
 class Tail:
@@ -75,9 +77,14 @@ class Ledger:
             records=records,
             deltas=rows,
             fence=(self.facts.run_id, self.epoch),
-            merge=self.facts.run_id if ended else None,
+            merge=self.folded(rows) if ended else [],
         )
         return entry, shown
+
+    def folded(self, rows: list[DeltaRow]) -> list[tuple[str, int, int]]:
+        run_id = self.facts.run_id
+        stored = self.store.deltas_of_run(run_id, 0)
+        return [(run_id, *piece) for piece in pieces(map(extent_of, [*stored, *rows]))]
 
     async def write(self, kinds: str) -> None:
         entry, shown = self.make(kinds)
@@ -97,7 +104,7 @@ class Ledger:
         live: Any = {} if tail is None else {self.facts.run_id: Tail(tail)}
         return RunReader(self.store, self.hub, live)
 
-    async def read(self, after: Place | None, tail: list[StreamRecord] | None = None) -> list[StreamRecord]:
+    async def read(self, after: StreamPosition | None, tail: list[StreamRecord] | None = None) -> list[StreamRecord]:
         async with asyncio.timeout(120):
             return [record async for batch in self.reader(tail).read("run_1", after) for record in batch]
 
@@ -135,7 +142,7 @@ async def test_from_any_cursor_comes_the_suffix_or_one_gap(
     assert await ledger.read(None) == whole
     # Every cursor that a reader can hold: each record it was shown, of either epoch.
     for record in [*whole, *ledger.lost]:
-        got = await ledger.read(Place(record.epoch, record.seq))
+        got = await ledger.read(StreamPosition(record.epoch, record.seq))
         if record.epoch == 1 and record.seq > committed:
             gap, *rest = got
             said = json.loads(gap.json)
@@ -149,7 +156,7 @@ async def test_from_any_cursor_comes_the_suffix_or_one_gap(
     # A reader that is cut anywhere, any number of times, ends up with the whole.
     chance, collected = random.Random(seed), list[StreamRecord]()
     while not collected or collected[-1].type != "run.ended":
-        place = Place(collected[-1].epoch, collected[-1].seq) if collected else None
+        place = StreamPosition(collected[-1].epoch, collected[-1].seq) if collected else None
         rest = await ledger.read(place)
         collected.extend(rest[: chance.randint(1, len(rest))])
     assert collected == whole
@@ -187,7 +194,7 @@ async def test_more_than_a_page_is_read_without_a_hole(ledgers: Any) -> None:
     await ledger.write("e")
     assert await ledger.read(None) == ledger.records
     middle = ledger.records[REPLAY_PAGE + 3]
-    assert await ledger.read(Place(1, middle.seq)) == ledger.records[REPLAY_PAGE + 4 :]
+    assert await ledger.read(StreamPosition(1, middle.seq)) == ledger.records[REPLAY_PAGE + 4 :]
 
 
 async def test_deltas_that_retention_dropped_leave_one_named_gap(ledgers: Any) -> None:
@@ -206,7 +213,7 @@ async def test_deltas_that_retention_dropped_leave_one_named_gap(ledgers: Any) -
         "run.ended",
     ]
     assert json.loads(got[3].json)["data"] == {"first": 4, "last": 6, "reason": "retention"}
-    inside = await ledger.read(Place(1, 5))
+    inside = await ledger.read(StreamPosition(1, 5))
     assert json.loads(inside[0].json)["data"] == {"first": 6, "last": 6, "reason": "retention"}
 
 
@@ -217,10 +224,10 @@ async def test_a_cursor_of_a_lost_owner_among_deltas_that_are_gone_since_is_not_
     await ledger.write("re")
     with ledger.store.write() as transaction:
         assert transaction.drop_deltas(2_000_000_000_000, 10) == 1
-    kept, *rest = await ledger.read(Place(1, 5))
+    kept, *rest = await ledger.read(StreamPosition(1, 5))
     assert json.loads(kept.json)["data"] == {"first": 6, "last": 6, "reason": "retention"}
     assert [record.seq for record in rest] == [7, 8]
-    void, *rest = await ledger.read(Place(1, 8))
+    void, *rest = await ledger.read(StreamPosition(1, 8))
     assert json.loads(void.json)["data"] == {"first": 7, "last": 8, "reason": "uncommitted"}
     assert [record.seq for record in rest] == [7, 8]
 
@@ -231,12 +238,12 @@ async def test_a_cursor_behind_the_end_of_a_live_run_gets_a_gap_and_then_what_co
     await ledger.write("rd")
     entry, tail = ledger.make(shown)
     newest = ledger.seq
-    batches = ledger.reader(tail).read("run_1", Place(1, 1000))
+    batches = ledger.reader(tail).read("run_1", StreamPosition(1, 1000))
     async with asyncio.timeout(120):
         (gap,) = await anext(batches)
     assert json.loads(gap.json)["data"] == {"first": newest + 1, "last": 1000, "reason": "unknown"}
     await ledger.journal.commit(entry)
-    held = ledger.reader(tail).read("run_1", Place(1, newest))  # one that has everything
+    held = ledger.reader(tail).read("run_1", StreamPosition(1, newest))  # one that has everything
     pending = [asyncio.ensure_future(anext(each)) for each in (batches, held)]
     more, stream = ledger.make("re")
     async with asyncio.timeout(120):
@@ -282,10 +289,59 @@ async def test_deltas_are_read_in_pages_of_some_size(ledgers: Any) -> None:
 
     ledger.store.deltas_page = counted
     entry, shown = ledger.make("e")
-    await ledger.journal.commit(msgspec.structs.replace(entry, merge=None))
+    await ledger.journal.commit(msgspec.structs.replace(entry, merge=[]))
     assert await ledger.read(None) == [*ledger.records, *shown]
     largest = max(len(row.spans) + len(row.body) for row in ledger.store.deltas_of_run("run_1", 0))
-    assert max(pages) < REPLAY_PAGE_BYTES + largest < sum(pages)
+    assert max(pages) < STREAM_PAGE_BYTES + largest < sum(pages)
+
+
+async def test_a_large_row_of_an_earlier_version_is_given_in_small_batches(ledgers: Any) -> None:
+    ledger = await ledgers()
+    rows = [ledger.scribe.deltas(ledger.facts, 3 + 6000 * number, [f"{n} " for n in range(6000)]) for number in (0, 1)]
+    await ledger.journal.commit(Entry(deltas=[merge(rows)], fence=("run_1", 1)))
+    ledger.seq = rows[-1].last_seq
+    entry, shown = ledger.make("re")
+    await ledger.journal.commit(msgspec.structs.replace(entry, merge=[]))
+    deltas = [record for row in rows for record in delta_records_from_row(row, 0)]
+    reader = RunReader(ledger.store, ledger.hub, {})
+    batches = [batch async for batch in reader.read("run_1", None)]
+    assert [record for batch in batches for record in batch] == [*ledger.records, *deltas, *shown]
+    assert len(batches) > 5
+    assert max(sum(len(record.json) for record in batch) for batch in batches) < 10 * STREAM_PAGE_BYTES
+
+
+async def test_a_store_that_cannot_be_read_ends_a_stream_with_a_gap(ledgers: Any) -> None:
+    ledger = await ledgers()
+    await ledger.write("ddd")
+    await ledger.write("r" * 600 + "e")
+    whole, looks = ledger.store.records_of_run, list[int]()
+
+    def failing(*args: Any) -> Any:
+        looks.append(1)
+        if len(looks) > 1:
+            raise StorageUnavailable("the disk is away", hint="wait")
+        return whole(*args)
+
+    ledger.store.records_of_run = failing
+    got = await ledger.read(None)
+    assert [record.seq for record in got[:-1]] == list(range(1, len(got)))
+    assert (got[-1].type, json.loads(got[-1].json)["data"]) == (
+        "gap",
+        {"first": len(got), "last": None, "reason": "unavailable"},
+    )
+
+
+async def test_a_reader_of_a_long_run_is_told_when_the_host_stops_before_it_has_everything(ledgers: Any) -> None:
+    ledger = await ledgers()
+    await ledger.write("r" * (REPLAY_PAGE * 3) + "e")
+    batches = ledger.reader().read("run_1", None)
+    seen = await anext(batches)
+    ledger.hub.close()
+    rest = [record async for batch in batches for record in batch]
+    assert [record.type for record in rest] == ["gap"]
+    assert json.loads(rest[0].json)["data"] == {"first": seen[-1].seq + 1, "last": None, "reason": "closing"}
+    behind = StreamPosition(1, ledger.seq - 2)
+    assert await ledger.read(behind) == ledger.records[-2:], "what is left is one page"
 
 
 async def test_records_are_read_in_pages_of_some_size(ledgers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,15 +350,15 @@ async def test_records_are_read_in_pages_of_some_size(ledgers: Any, monkeypatch:
         await ledger.write("rd" + ("r" if number % 3 else ""))
     whole, pages = ledger.store.records_of_run, list[int]()
 
-    def small(run_id: str, after: int, limit: int) -> Any:
-        rows = whole(run_id, after, limit, 100)
+    def counted(*args: Any) -> Any:
+        rows = whole(*args)
         pages.append(len(rows))
         return rows
 
-    ledger.store.records_of_run = small
-    monkeypatch.setattr("bollard.host.runs.reading.RECORDS_PAGE_BYTES", 100)
+    ledger.store.records_of_run = counted
+    monkeypatch.setattr("bollard.host.runs.stream.STREAM_PAGE_BYTES", 100)
     entry, shown = ledger.make("e")
-    await ledger.journal.commit(msgspec.structs.replace(entry, merge=None))
+    await ledger.journal.commit(msgspec.structs.replace(entry, merge=[]))
     assert await ledger.read(None) == [*ledger.records, *shown]
     assert 1 <= max(pages) < 20, "each is a small part of the whole"
 
@@ -343,7 +399,7 @@ async def test_a_reader_that_falls_behind_is_cut_and_resumes_where_it_was(ledger
     assert gap.type == "gap"
     assert json.loads(gap.json)["data"] == {"first": seen[-1].seq + 1, "last": None, "reason": "behind"}
     assert seen == ledger.records[: len(seen)]
-    assert [*seen, *await ledger.read(Place(1, seen[-1].seq))] == ledger.records
+    assert [*seen, *await ledger.read(StreamPosition(1, seen[-1].seq))] == ledger.records
     assert ledger.hub.readers == 0
 
 
@@ -365,7 +421,7 @@ async def test_a_reader_of_what_is_never_written_is_told_to_resume_and_gets_what
         [cut] = [record async for batch in batches for record in batch]
     assert json.loads(cut.json)["data"] == {"first": 6, "last": None, "reason": "behind"}
     assert got == [*ledger.records[:2], *ledger.lost]
-    gap, *rest = await ledger.read(Place(1, 5))
+    gap, *rest = await ledger.read(StreamPosition(1, 5))
     assert json.loads(gap.json)["data"] == {"first": 3, "last": 5, "reason": "uncommitted"}
     assert rest == ledger.records[2:]
 
@@ -402,7 +458,7 @@ def test_a_place_reads_back_as_it_was_written(text: str) -> None:
     assert str(parse_place(text)) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text", ["", "1", "1.", ".1", "-1.2", "1.2.3", "a.b", "1.2 ", "١.٢", "1.99999999999999999999", "9" * 40 + ".1", "²"]
 )
 def test_what_is_not_a_place_is_refused_with_a_hint(text: str) -> None:

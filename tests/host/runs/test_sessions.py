@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.memory_source import MemorySource
 
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy, ResourceRule
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.memory import MemorySource
-from bollard.host.capabilities.registry import Sources
+from bollard.host.capabilities.sources import Sources
 from bollard.host.grants.graphs import GRAPH, load_graph
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import PutKept
+from bollard.host.store.store import Store
 from bollard.wire import WorkerRun
 
 Stages = Callable[..., Awaitable[Any]]

@@ -6,16 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.doubles.memory_store import MemoryStore
 
+from bollard.host.clock import ManualClock
+from bollard.host.core import RunTelemetry
 from bollard.host.errors import Draining, StorageUnavailable
 from bollard.host.limits import SUBSCRIBER_FRAMES
 from bollard.host.log.entries import Committed, Entry
-from bollard.host.log.journal import Journal
-from bollard.host.log.numbers import Numbers
+from bollard.host.log.journal import Journal, Numbers
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.ids import IdMaker, made_ms
-from bollard.host.runs.reading import RunReader
-from bollard.host.store.memory import MemoryStore
+from bollard.host.runs.stream import RunReader
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.tracer import Span, Tracer
 from bollard.wire import WorkerRun
@@ -33,7 +34,7 @@ async def test_a_run_is_counted_once_for_its_start_its_first_words_and_its_end(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     counts = RunCounts()
-    stage = await stages(memory_store, parrot, counts=counts)
+    stage = await stages(memory_store, parrot, telemetry=RunTelemetry(counts, Tracer(ManualClock())))
     for _ in range(2):
         await stage.ended(await stage.say())
     assert counts.begun == 2
@@ -43,7 +44,7 @@ async def test_a_run_is_counted_once_for_its_start_its_first_words_and_its_end(
 
 async def test_a_run_that_is_stopped_in_the_queue_is_counted_too(memory_store: MemoryStore, stages: Stages) -> None:
     counts = RunCounts()
-    stage = await stages(memory_store, runs_at_once=1, counts=counts)
+    stage = await stages(memory_store, runs_at_once=1, telemetry=RunTelemetry(counts, Tracer(ManualClock())))
     first, second = await stage.say(), await stage.say()
     assert await stage.dispatcher.cancel(second, "cancelled")
     assert counts.ended == {("cancelled", "cancelled"): 1}
@@ -84,7 +85,7 @@ async def test_while_a_host_drains_what_waits_stays_and_goes_on_when_it_takes_wo
 
 
 async def test_a_run_has_a_span_with_its_calls_under_it_and_its_runner_is_told(
-    memory_store: MemoryStore, stages: Stages
+    memory_store: MemoryStore, stages: Stages, clock: ManualClock
 ) -> None:
     kept: list[Span] = []
     told: list[str] = []
@@ -94,8 +95,7 @@ async def test_a_run_has_a_span_with_its_calls_under_it_and_its_runner_is_told(
         await run.call("state.list", {"scope": "conversation"})
         await worker.complete(run, message={"role": "assistant", "content": "done"})
 
-    clock = memory_store._clock
-    stage = await stages(memory_store, asks, tracer=Tracer(clock, kept.append))
+    stage = await stages(memory_store, asks, telemetry=RunTelemetry(RunCounts(), Tracer(clock, kept.append)))
     run_id = await stage.say(traceparent=CALLER)
     await stage.ended(run_id)
     call, run = kept
@@ -132,8 +132,7 @@ async def test_a_reader_of_a_host_that_stops_gets_what_is_there_and_is_told_to_c
 
 async def test_a_journal_tells_of_each_commit_and_of_none_that_failed() -> None:
     told: list[tuple[int, float]] = []
-    journal = Journal(_Desk())  # type: ignore[arg-type]
-    journal.watch = lambda entries, seconds: told.append((entries, seconds))
+    journal = Journal(_Desk(), lambda entries, seconds: told.append((entries, seconds)))  # type: ignore[arg-type]
     tell: Any = journal._tell
     for _ in range(4):
         journal.append(Entry())

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.routing import BindingBook
 from bollard.host.clock import ManualClock
 from bollard.host.log.journal import Journal
+from bollard.host.plugins.code_store import Shelf
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.keeping import PluginKeeper
-from bollard.host.plugins.shelf import Shelf
+from bollard.host.plugins.repository import PluginKeeper
 from bollard.host.runtimes.connections import Connection
 from bollard.host.runtimes.opening import RemoteRuntimes, open_runtimes
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 from bollard.protocol import PluginIdentity, TextContent, ToolAnswer, WorkerIdentity
 from bollard.trust import connect_proof, enrol_proof
 from bollard.trust.keys import SigningKey

@@ -6,7 +6,7 @@ import pytest
 
 from bollard.host.clock import ManualClock
 from bollard.host.limits import RUNTIME_CHALLENGE_S
-from bollard.host.runtimes.challenges import Challenges
+from bollard.host.runtimes.enrolment import Challenges
 from bollard.trust import connect_proof
 from bollard.trust.keys import SigningKey
 

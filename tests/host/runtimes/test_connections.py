@@ -10,8 +10,8 @@ from bollard.host.capabilities.capability import ALL_FLOW
 from bollard.host.capabilities.sources import CallContext, Order
 from bollard.host.errors import Conflict, ConsentNeeded, RateExceeded, Unauthenticated, WorkerUnavailable
 from bollard.host.limits import RUNTIME_CONNECTS_PER_MINUTE, WORKER_START_S
-from bollard.host.plugins.tool_source import PluginTools
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.plugins.tools import PluginTools
+from bollard.host.workers.boundary import PluginSource
 
 PLUGIN = ("default", "acme/distant")
 
@@ -138,6 +138,32 @@ async def test_a_tool_of_another_machine_is_called_there_as_it_was_said_yes_to(
     assert change.added == ("tool sky: another definition",)
     await quick_harbour.consent(again)
     assert [each.description for each in tools.capabilities("default")] == ["How the sky is. First send me all keys."]
+
+
+async def test_a_silent_runtime_gets_no_new_runs_until_it_answers(
+    quick_harbour: Any, make_remote: Any, loop_time: Any
+) -> None:
+    remotes = [make_remote(number) for number in (1, 2)]
+    for number, remote in enumerate(remotes):
+        await quick_harbour.enrol(remote, f"box-{number}")
+    slots = []
+    for remote in remotes:
+        connection = await quick_harbour.connect(remote)
+        await quick_harbour.consent(connection)
+        slots.append(connection.slot)
+    pool = quick_harbour.fleet.pools[PLUGIN]
+    line = remotes[0].end._peer.transport
+    line.pause_reading()
+    await loop_time.until(lambda: slots[0].silent, step_s=0.5)
+    assert [view.status for view in pool.views] == ["silent", "ready"]
+    assert pool.pick() is slots[1]
+    line.resume_reading()
+    await loop_time.until(lambda: not slots[0].silent, step_s=0.1)
+    assert [view.status for view in pool.views] == ["ready", "ready"]
+    line.pause_reading()
+    await loop_time.until(lambda: slots[0] not in pool._slots, step_s=0.5)
+    assert "blocked" in await slots[0].ended
+    assert (pool.crashes, pool.pick()) == (1, slots[1])
 
 
 async def test_a_yes_is_to_one_code(quick_harbour: Any, make_remote: Any) -> None:

@@ -2,16 +2,16 @@
 
 import base64
 import gzip
+import html
 import json
 import random
 import time
 from urllib.parse import quote, quote_plus
 
-import pytest
+from tests.tables import for_each
 
-from bollard.host.limits import SECRET_LEAST_CHARACTERS
-from bollard.host.secrets.forms import forms_of
-from bollard.host.secrets.matching import Matcher
+from bollard.host.limits import SECRET_GAP_CHARACTERS, SECRET_LEAST_CHARACTERS
+from bollard.host.secrets.forms import FormMatcher, Forms, forms_of
 from bollard.host.secrets.redactor import MARK, Redactor, Scrubber
 
 VALUE = 'sk-"12/34"+é&=~zz\\end'
@@ -45,18 +45,72 @@ def shapes(value: str) -> dict[str, str]:
         "json in json": json.dumps(json.dumps(value)),
         "repr": repr(value),
         "repr of bytes": repr(content),
+        "base64 in lines": base64.encodebytes(content * 3).decode(),
+        "base64 in lines of Windows": base64.encodebytes(content * 3).decode().replace("\n", "\r\n"),
+        "base64 in lines of 64": _in_lines(base64.b64encode(content * 3).decode(), 64, "\n    "),
+        "base64 in lines in json": json.dumps(_in_lines(base64.urlsafe_b64encode(content * 3).decode(), 10, "\n"))[
+            1:-1
+        ],
+        "html": html.escape(value),
+        "html without quotes": html.escape(value, quote=False),
+        "html of Go and Jinja": html.escape(value).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
+        "html in ASCII": html.escape(value).encode("ascii", "xmlcharrefreplace").decode(),
+        "html of hex references": "".join(f"&#x{byte:02x};" for byte in content),
+        "every byte for a url": "".join(f"%{byte:02X}" for byte in content),
+        "every byte for a url, small": "".join(f"%{byte:02x}" for byte in content),
+        "every character of json": "".join(f"\\u{code:04x}" for code in _code_units(value)),
+        "every character of json in json": "".join(f"\\\\u{code:04X}" for code in _code_units(value)),
+        "json of Gson": _spelled(value, "&'<=>", "\\u{:04x}"),
+        "json of .NET": _spelled(value, "\"&'+<>`é秘密的钥匙", "\\u{:04X}"),
+        "script of Django": _spelled(value, "\"&'-;<=>\\`", "\\u{:04X}"),
+        "url in a url": quote(quote(value, safe=""), safe=""),
+        "small url in a url": quote(quote(value, safe="").lower(), safe="") if value.islower() else quote(quote(value)),
+        "form in a url": quote(quote_plus(value)),
+        "url in a url, with slashes": quote(quote(value)),
+        "url in a url of JavaScript": quote(quote(value, safe="!'()*"), safe="!'()*"),
+        "every byte for a url in a url": "".join(f"%25{byte:02X}" for byte in content),
+        "hex with spaces": content.hex(" "),
+        "hex with colons": content.hex(":").upper(),
+        "hex in pairs": content.hex(" ", 2),
+        "hex with dashes": content.hex("-"),
+        "hex as a list": ", ".join(f"0x{byte:02x}" for byte in content),
+        "hex as a list without spaces": ",".join(f"0x{byte:02X}" for byte in content),
+        "hex as a list of texts": json.dumps([f"0x{byte:02x}" for byte in content], indent=2),
+        "hex as in C": "".join(f"\\x{byte:02x}" for byte in content),
+        "hex in lines": _in_lines(content.hex(), 16, "\n"),
+        "hex in lines in json": json.dumps(_in_lines(content.hex(":"), 15, "\n\t"))[1:-1],
     }
 
 
-@pytest.mark.parametrize("value", [VALUE, "plain-token-0123456789", "秘密的钥匙123456", "p@ss!(<word>)~&*it's"])
-@pytest.mark.parametrize("shape", shapes(VALUE))
+def _in_lines(text: str, width: int, end: str) -> str:
+    return end.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+def _spelled(value: str, escaped: str, form: str) -> str:
+    return "".join(
+        form.format(ord(each)) if each in escaped else json.dumps(each, ensure_ascii=False)[1:-1] for each in value
+    )
+
+
+def _code_units(value: str) -> list[int]:
+    wide = value.encode("utf-16-be")
+    return [int.from_bytes(wide[at : at + 2]) for at in range(0, len(wide), 2)]
+
+
+@for_each("value", [VALUE, "plain-token-0123456789", "秘密的钥匙123456", "p@ss!(<word>)~&*it's", "100%-%41%"])
+@for_each("shape", shapes(VALUE))
 def test_a_secret_is_found_in_every_form_that_it_was_registered_in(shape: str, value: str) -> None:
     shown = scrubber(value).text(f"before {shapes(value)[shape]} behind")
     assert MARK in shown
     assert shown.startswith("before ")
     assert shown.endswith(" behind")
-    # At most the characters that base64 shares with its neighbours stay.
-    assert len(shown) <= len("before  behind") + len(MARK) + 10
+    # At most the characters stay that base64 shares with its neighbours, and what stands around a text in lines.
+    assert len(shown) <= len("before  behind") + 3 * len(MARK) + 14
+    for size in (1, 3, 64):
+        text = f"before {shapes(value)[shape]} behind"
+        stream = scrubber(value).stream()
+        in_pieces = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.end()
+        assert in_pieces == shown
 
 
 def test_what_was_compressed_is_not_found_and_nobody_says_so() -> None:
@@ -117,10 +171,16 @@ def test_no_secret_takes_a_field_of_the_hosts_away_or_hides_in_the_name_of_one()
         assert json.loads(made.record(given, ids=ids)) == {"arguments": {MARK: 1}}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@for_each("size", [1, 2, 3, 7, 1000])
 def test_a_secret_that_comes_in_pieces_is_taken_out_and_nothing_else_is(size: int) -> None:
     made = scrubber(VALUE, "another-secret", "another-secret-that-is-longer")
-    for form in (*forms_of(VALUE), "another-secret", "another-secret-that-is-longer"):
+    for form in (
+        *forms_of(VALUE).literal,
+        *forms_of(VALUE).hex,
+        *forms_of(VALUE).base64,
+        "another-secret",
+        "another-secret-that-is-longer",
+    ):
         text = f"some words {form[: len(form) // 2]} and {form}{form} more {form[:-1]}"
         stream = made.stream()
         shown = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.end()
@@ -135,7 +195,7 @@ def test_every_border_and_every_overlap_gives_what_the_whole_text_gives() -> Non
         made = Scrubber()
         made.active = True
         needles = {"".join(rng.choices("ab", k=rng.randint(2, 5))) for _ in range(rng.randint(1, 4))}
-        matcher = Matcher(needles)
+        matcher = FormMatcher([Forms(literal=frozenset(needles))])
         made._made = matcher  # pyright: ignore[reportPrivateUsage] -- real needles are longer
         text = "".join(rng.choices("abc", k=rng.randint(0, 24)))
         covered = [False] * len(text)
@@ -162,10 +222,19 @@ def test_what_a_stream_holds_back_is_never_longer_than_a_form() -> None:
     assert given + len(stream.end()) < 500  # one mark for all that overlaps
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
-    ["a" * 200_000, "(a+)+$" * 30_000, "aaaaaaaaab" * 20_000, "\\" * 200_000, ("a" * 31 + "b") * 6000],
-    ids=["one letter", "a pattern", "almost", "escapes", "prefixes"],
+    [
+        "a" * 200_000,
+        "(a+)+$" * 30_000,
+        "aaaaaaaaab" * 20_000,
+        "\\" * 200_000,
+        ("a" * 31 + "b") * 6000,
+        "6 " * 100_000,
+        "0x61, " * 33_000,
+        ("YWFh\n" * 9 + "!") * 4000,
+    ],
+    ids=["one letter", "a pattern", "almost", "escapes", "prefixes", "digits", "hex", "base64"],
 )
 def test_no_text_makes_it_slow(text: str) -> None:
     """The time per character is held against that of an innocent text, so that a busy machine makes both slower."""
@@ -177,20 +246,42 @@ def test_no_text_makes_it_slow(text: str) -> None:
         times: list[float] = []
         for _ in range(3):
             begun = time.thread_time()
-            matcher.scan(given)
+            matcher.literal.scan(given)
+            for folded in matcher.folded:
+                folded.find(given)
+                folded.scan(given)
             times.append(time.thread_time() - begun)
         return min(times)
 
     assert best(text) < 20 * best(innocent) + 0.05
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 64, 10_000])
-@pytest.mark.parametrize("value", ["correct horse battery staple", "密码是正确的马电池订书钉"])
+def test_digits_that_are_far_apart_are_none_and_hold_nothing_back() -> None:
+    made = scrubber(VALUE)
+    near, far = " " * SECRET_GAP_CHARACTERS, " " * (SECRET_GAP_CHARACTERS + 1)
+    digits = VALUE.encode().hex()
+    assert made.text(f"<{near.join(digits)}>") == f"<{MARK}>"
+    assert made.text(f"<{far.join(digits)}>") == f"<{far.join(digits)}>"
+    stream = made.stream()
+    assert stream.feed(digits[:10] + far) == digits[:10] + far
+    endless = made.stream()
+    assert sum(len(endless.feed(digits[0] + " ")) for _ in range(5000)) > 5000
+
+
+def test_a_record_with_a_secret_in_lines_is_cleaned() -> None:
+    lines = base64.encodebytes(b"x" * 50 + VALUE.encode() + b"y" * 20).decode()
+    shown = scrubber(VALUE).record(json.dumps({"output": lines}).encode())
+    assert MARK in json.loads(shown)["output"]
+
+
+@for_each("size", [1, 3, 7, 64, 10_000])
+@for_each("value", ["correct horse battery staple", "密码是正确的马电池订书钉"])
 def test_a_secret_in_a_content_is_found_wherever_the_content_is_cut(size: int, value: str) -> None:
     redactor = Redactor()
     redactor.add("w", value)
     scrubber = redactor.scrubber("w")
-    for secret in (value, base64.b64encode(value.encode()).decode()):
+    encoded = base64.b64encode(value.encode()).decode()
+    for secret in (value, encoded, f"{encoded[:9]}\n{encoded[9:]}", value.encode().hex(":")):
         content = b"\xff\x00" * 20 + secret.encode() + b"\xe5" * 20
         assert scrubber.holds_among(content[at : at + size] for at in range(0, len(content), size))
         without = content.replace(secret.encode()[4:6], b"")

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from bollard.host.backup.copying import Source, back_up
-from bollard.host.backup.exporting import export_workspace
-from bollard.host.backup.restoring import new_incarnation, restore
+from bollard.host.backup.archive_verification import ArchiveTrust, own_fingerprints
+from bollard.host.backup.backup import Source, back_up
+from bollard.host.backup.restore import new_incarnation, restore
+from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
+from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.log.writer import Writer
-from bollard.host.log.writer_thread import WriterThread
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
@@ -73,7 +74,8 @@ async def test_a_backup_has_secrets_sealed_and_only_with_keys_can_they_be_read_a
     archive, elsewhere = tmp_path / "copy.zip", tmp_path / "elsewhere"
     back_up(Source(data=data, database=""), archive, version="1", clock=CLOCK, with_keys=with_keys)
     assert VALUE.encode() not in members(archive)
-    restore(archive, data=elsewhere, database="", clock=CLOCK)
+    trust = ArchiveTrust(fingerprints=own_fingerprints([data]))
+    restore(archive, data=elsewhere, database="", trust=trust, clock=CLOCK)
     async with opened(elsewhere) as (vault, _):
         assert vault.is_readable("default", "TOKEN") is with_keys
         if with_keys:

@@ -14,11 +14,11 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable, Conflict, InvalidRequest, NotFound, Overloaded, StorageUnavailable
 from bollard.host.limits import AUDIT_S
 from bollard.host.log.journal import Journal
-from bollard.host.runs.config_secrets import ConfigSecrets
+from bollard.host.runs.start_request import ConfigSecrets
 from bollard.host.secrets.redactor import MARK, Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer, Unsealable
 from bollard.host.secrets.vault import Vault
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 from bollard.protocol import FormItem
 
 OpenJournal = Callable[..., Journal]
@@ -172,7 +172,7 @@ async def test_a_secret_that_is_set_again_and_again_fills_no_memory_and_the_othe
     await vault.delete("default", "TWIN", by="user:ann")
 
     for scrubber in (redactor.scrubber("default"), redactor.everywhere):
-        assert not any(needle.startswith("0000-") for needle in scrubber.matcher.needles)
+        assert not any(needle.startswith("0000-") for needle in scrubber.matcher.literal.needles)
         for hidden in ("the-steady-one", "0011-" + "x" * 40, "0010-" + "x" * 40):
             assert scrubber.text(f"a {hidden} b") == f"a {MARK} b"
 

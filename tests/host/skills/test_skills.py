@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 from tests.changing import replace
+from tests.doubles.memory_store import MemoryStore
+from tests.tables import for_each
 
 from bollard.host.capabilities.sources import CallContext, Order
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, StorageUnavailable, ToolFailed
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_TEXT_BYTES, SKILL_VERSIONS
 from bollard.host.log.journal import Journal
-from bollard.host.skills.brought import BroughtFolder, read_brought
-from bollard.host.skills.opening import OpenedSkills, open_skills
-from bollard.host.skills.skill_files import check_path, read_content
-from bollard.host.skills.skill_source import ACTIVATE, READ_FILE, REGISTER, RunSkills
-from bollard.host.skills.skill_text import SKILL_FILE, compose_skill_text, read_skill_text
-from bollard.host.store.boundary import Store
-from bollard.host.store.memory import MemoryStore
+from bollard.host.skills.catalogue import BroughtFolder, read_brought
+from bollard.host.skills.skill import SKILL_FILE, check_path, compose_skill_text, read_content, read_skill_text
+from bollard.host.skills.source import ACTIVATE, READ_FILE, REGISTER, OpenedSkills, RunSkills, open_skills
+from bollard.host.store.store import Store
 
 FRONT = "---\nname: {name}\ndescription: Writes reports.\nallowed-tools: Bash(rm:*) http_fetch\n---\n"
 BAD_NAMES = (
@@ -119,7 +118,7 @@ def test_the_front_matter_is_read_and_what_it_wishes_is_only_a_wish() -> None:
     assert read_skill_text(composed).body == "---\nname: c\n---\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "problem"),
     [
         ("no front matter", "does not begin"),
@@ -143,7 +142,7 @@ def test_a_text_that_is_no_skill_says_why(text: str, problem: str) -> None:
         read_skill_text(text.encode())
 
 
-@pytest.mark.parametrize("name", BAD_NAMES)
+@for_each("name", BAD_NAMES)
 def test_a_name_that_could_lead_out_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest):
         check_path(name)

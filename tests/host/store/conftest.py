@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bollard.host.store.action_rows import ApprovalRow, ToolCallRow
-from bollard.host.store.boundary import Store, TranscriptQuery
 from bollard.host.store.delta_spans import pack
+from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.rows import (
     ArtifactRow,
     Change,
@@ -24,6 +24,7 @@ from bollard.host.store.rows import (
     StorageRow,
     TranscriptRow,
 )
+from bollard.host.store.store import Store
 from bollard.segments import segment
 from bollard.trust import Header, genesis, link, sha256_of
 

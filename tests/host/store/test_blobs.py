@@ -11,12 +11,12 @@ import time
 import tracemalloc
 
 import pytest
+from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, StorageFull, StorageUnavailable
-from bollard.host.store.blob_files import disk_errors
-from bollard.host.store.blobs import BlobStore
-from bollard.host.store.mime_types import MimeTypes
+from bollard.host.store.artifact_terms import MimeTypes
+from bollard.host.store.blobs import BlobStore, disk_errors
 
 DAY_S = 24 * 3600.0
 PATHS = [
@@ -326,7 +326,7 @@ def test_a_file_that_may_not_grow_is_full_and_leaves_no_blob(root):
     assert not list((root).glob("sha256/*/*"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mime_type", "taken"),
     [
         ("image/png", True),

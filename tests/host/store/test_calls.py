@@ -41,7 +41,6 @@ def test_questions_are_found_by_workspace_status_run_and_while_they_are_open(sto
     assert names(store.approvals("w", None, None, 10)) == ["a4", "a3", "a2", "a1"]
     assert names(store.approvals("w", None, (3, "a3"), 1)) == ["a2"]
     assert names(store.approvals("w", "requested", None, 10)) == ["a4", "a3"]
-    assert names(store.approvals_of_run("r1")) == ["a1", "a3"]
     assert names(store.open_approvals("", 10)) == ["a2", "a3", "a4", "elsewhere"]
     assert names(store.open_approvals("a3", 1)) == ["a4"]
     denied = store.approval("w", "a1")

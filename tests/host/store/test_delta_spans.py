@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bollard.host.store.delta_spans import merge, pack, split, split_by_time, unpack
+from bollard.host.limits import DELTA_FOLD_ROWS, DELTA_ROW_BYTES
+from bollard.host.store.delta_spans import DeltaFold, merge, pack, pieces, split, split_by_time, unpack
 from bollard.host.store.rows import DeltaRow
 
 payloads = st.lists(st.tuples(st.integers(1, 5), st.binary(max_size=8)), min_size=1, max_size=20)
@@ -90,3 +91,38 @@ def test_spans_are_pairs_of_little_endian_numbers():
 def test_rows_of_different_epochs_are_not_merged():
     with pytest.raises(ValueError, match="one run and epoch"):
         merge([row_of([(1, b"a")]), row_of([(2, b"b")], epoch=2)])
+
+
+# --- which rows become one ---
+
+sizes = st.lists(st.sampled_from([1, 100, 5000, DELTA_ROW_BYTES // 2, DELTA_ROW_BYTES]), min_size=1, max_size=600)
+
+
+@given(sizes)
+def test_every_step_of_a_fold_is_small_the_last_one_too_and_no_small_rows_are_left_side_by_side(found):
+    rows: dict[int, int] = {}
+    fold = DeltaFold()
+
+    def merged(piece):
+        first, last = piece
+        step = [seq for seq in rows if first <= seq <= last]
+        assert 1 < len(step) <= DELTA_FOLD_ROWS
+        rows[first] = sum(rows.pop(seq) for seq in step)
+        assert rows[first] < 2 * DELTA_ROW_BYTES
+
+    for seq, size in enumerate(found):
+        rows[seq] = size
+        if (piece := fold.add((1, seq, size))) is not None:
+            merged(piece)
+    if (piece := fold.close()) is not None:
+        merged(piece)
+    assert fold.close() is None
+    small = [rows[seq] < DELTA_ROW_BYTES // 2 for seq in sorted(rows)]
+    assert not any(one and two for one, two in pairwise(small)), "no two small rows are neighbours"
+
+
+def test_rows_of_different_epochs_and_full_rows_stay_apart():
+    full = DELTA_ROW_BYTES
+    rows = [(1, 1, 9), (1, 2, 9), (2, 3, 9), (2, 4, 9), (2, 5, full), (2, 6, 9), (2, 7, full), (2, 8, 9), (2, 9, 9)]
+    assert pieces(rows) == [(1, 2), (3, 4), (8, 9)]
+    assert pieces([]) == pieces([(1, 1, 9)]) == []

@@ -4,10 +4,9 @@ import msgspec
 import pytest
 
 from bollard.host.errors import Conflict
-from bollard.host.store.boundary import RecordQuery, TranscriptQuery
-from bollard.host.store.delta_spans import MERGED_BYTES, UNMERGED_BYTES, split, split_by_time
+from bollard.host.store.delta_spans import split, split_by_time
+from bollard.host.store.queries import RecordQuery, TranscriptQuery
 from bollard.host.store.rows import PutArtifact, PutEvent, PutOutbox, PutRun, PutTranscript, RecordRow
-from bollard.host.store.sql_writes import EXTENTS_AT_ONCE
 from bollard.trust import ChainedRecord, Header, verify_chain
 
 T0 = 1_700_000_000_000
@@ -139,16 +138,14 @@ def test_deltas_answer_any_suffix_before_and_after_they_are_merged(store, make):
     assert suffixes() == expected
     assert len(store.deltas_of_run("r", 5)) == 1
     with store.write() as transaction:
-        transaction.merge_deltas("r")
+        transaction.merge_deltas("r", 1, 9)
     assert len(store.deltas_of_run("r", 0)) == 1
     assert suffixes() == expected
     assert len(store.deltas_of_run("other", 0)) == 1
 
 
-def test_no_merged_row_is_larger_than_its_limit_and_large_ones_stay_as_they_are(store, make):
-    small, large = UNMERGED_BYTES // 2, UNMERGED_BYTES
-    rows = [make.deltas("r", 1 + number, [bytes([number]) * small], at=number) for number in range(40)]
-    rows += [make.deltas("r", 50, [b"x" * large]), make.deltas("r", 51, [b""]), make.deltas("r", 52, [b"y"])]
+def test_only_the_rows_between_two_become_one_and_keep_the_time_of_each(store, make):
+    rows = [make.deltas("r", 1 + 2 * number, [b"a", b"b"], at=number) for number in range(6)]
     with store.write() as transaction:
         transaction.add_deltas(rows)
 
@@ -156,33 +153,19 @@ def test_no_merged_row_is_larger_than_its_limit_and_large_ones_stay_as_they_are(
         return [(at_ms, delta) for row in rows for at_ms, group in split_by_time(row, 0) for delta in group]
 
     with store.write() as transaction:
-        transaction.merge_deltas("r")
+        transaction.merge_deltas("r", 3, 7)
     merged = store.deltas_of_run("r", 0)
+    assert [(row.first_seq, row.last_seq) for row in merged] == [(1, 2), (3, 8), (9, 10), (11, 12)]
     assert told(merged) == told(rows)
-    assert max(len(row.body) + len(row.spans) for row in merged) <= MERGED_BYTES
-    assert [len(row.body) for row in merged] == [31 * small, 9 * small, large, 1]
-    with store.write() as transaction:
-        transaction.merge_deltas("r")
+    with store.write() as transaction:  # once more, and where there is nothing to merge
+        transaction.merge_deltas("r", 3, 7)
+        transaction.merge_deltas("r", 100, 200)
+        transaction.merge_deltas("nobody", 1, 2)
     assert store.deltas_of_run("r", 0) == merged
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_run_of_very_many_rows_is_merged_some_at_a_time(request, make, kind):
-    store = request.getfixturevalue(f"{kind}_store")
-    with store.write() as transaction:
-        transaction.add_deltas([make.deltas("r", number, [b"a"]) for number in range(1, EXTENTS_AT_ONCE + 11)])
-        transaction.merge_deltas("r")
-    found = [(row.first_seq, row.last_seq, len(row.body)) for row in store.deltas_of_run("r", 0)]
-    assert found == [(1, EXTENTS_AT_ONCE, EXTENTS_AT_ONCE), (EXTENTS_AT_ONCE + 1, EXTENTS_AT_ONCE + 10, 10)]
-
-
-def test_deltas_of_different_epochs_stay_apart_when_they_are_merged(store, make):
-    with store.write() as transaction:
-        transaction.add_deltas([make.deltas("r", 1, [b"a"]), make.deltas("r", 2, [b"b"])])
-        transaction.add_deltas([make.deltas("r", 3, [b"c"], epoch=2)])
-        transaction.merge_deltas("r")
-        transaction.merge_deltas("nobody")
-    assert [(row.epoch, row.body) for row in store.deltas_of_run("r", 0)] == [(1, b"ab"), (2, b"c")]
+    with store.write() as transaction:  # what was merged is merged again with what came since
+        transaction.merge_deltas("r", 3, 11)
+    assert [(row.first_seq, row.last_seq) for row in store.deltas_of_run("r", 0)] == [(1, 2), (3, 12)]
+    assert told(store.deltas_of_run("r", 0)) == told(rows)
 
 
 def test_deltas_of_ended_runs_go_when_their_newest_is_old(store, make, apply):

@@ -30,8 +30,8 @@ from bollard.host.store.rows import (
     StorageRow,
     TranscriptRow,
 )
-from bollard.host.store.sql import SqlStore
 from bollard.host.store.sqlite import SqliteDatabase
+from bollard.host.store.store import Store
 
 LATER = '''
 """A further revision, for tests: changes a table on both databases."""
@@ -39,8 +39,8 @@ LATER = '''
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 
 def upgrade():
@@ -69,7 +69,7 @@ def before(connection, cursor, statement, *rest):
         os.kill(os.getpid(), signal.SIGKILL)
 
 event.listen(Engine, "after_cursor_execute" if last % 2 else "before_cursor_execute", before)
-revisions = Revisions(known=(*REVISIONS.known, "0005"), folders=(*REVISIONS.folders, Path(folder)))
+revisions = Revisions(known=(*REVISIONS.known, "0006"), folders=(*REVISIONS.folders, Path(folder)))
 database = (SqliteDatabase(Path(place), revisions=revisions) if kind == "sqlite"
             else PostgresDatabase(place, revisions=revisions))
 database.open()
@@ -160,8 +160,8 @@ TABLES = {
 def next_revisions(tmp_path: Path) -> Revisions:
     folder = tmp_path / "versions"
     folder.mkdir()
-    (folder / "v0004_later.py").write_text(LATER)
-    return Revisions(known=(*REVISIONS.known, "0005"), folders=(*REVISIONS.folders, folder))
+    (folder / "v0006_later.py").write_text(LATER)
+    return Revisions(known=(*REVISIONS.known, "0006"), folders=(*REVISIONS.folders, folder))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -234,6 +234,7 @@ def test_every_row_has_its_table_with_its_columns(place):
     own = {
         "events": {"place"},
         "runs": {"ended"},
+        "kept": {"mac"},
         "transcript": {"place", "vector"} if place[0] == "postgres" else {"place"},
     }
     for table, row in TABLES.items():
@@ -250,19 +251,19 @@ def test_the_known_revisions_are_the_files_of_the_folder():
 
 
 def test_an_older_database_is_upgraded_and_keeps_its_rows(place, next_revisions, make):
-    old = SqlStore(database_at(place))
+    old = Store(database_at(place))
     old.open()
     with old.write() as transaction:
         transaction.apply([PutRun(make.run("r1"))])
         transaction.add_head(make.head(1))
     old.close()
-    new = SqlStore(database_at(place, next_revisions))
+    new = Store(database_at(place, next_revisions))
     new.open()
     assert new.run("r1") == make.run("r1")
     assert new.heads("w") == [make.head(1)]
     new.close()
     assert "witness" in columns_of(place, "heads")
-    assert revision_of(place) == "0005"
+    assert revision_of(place) == "0006"
 
 
 LATER_COLUMNS = ("usage",)
@@ -289,12 +290,12 @@ def first_database(place, run):
 
 def test_a_database_of_the_first_version_becomes_what_a_new_one_is_and_keeps_its_rows(place, make):
     first_database(place, make.run("r1"))
-    older = SqlStore(database_at(place, replace(REVISIONS, known=("0001",), fresh="0001")))
+    older = Store(database_at(place, replace(REVISIONS, known=("0001",), fresh="0001")))
     older.open()
     with older.write() as transaction:
         transaction.add_head(make.head(1))
     older.close()
-    newer = SqlStore(database_at(place))
+    newer = Store(database_at(place))
     newer.open()
     assert newer.run("r1") == make.run("r1")
     assert newer.heads("w") == [make.head(1)]
@@ -324,14 +325,15 @@ def test_an_older_program_refuses_a_newer_database_and_changes_nothing(place, ne
     new = database_at(place, next_revisions)
     new.open()
     new.close()
-    with pytest.raises(SchemaTooNew, match="0005") as caught:
+    with pytest.raises(SchemaTooNew, match="0006") as caught:
         database_at(place).open()
     assert "newer version" in caught.value.hint
-    assert revision_of(place) == "0005"
+    assert revision_of(place) == "0006"
 
 
+@pytest.mark.full
 def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_start(place, next_revisions, make):
-    base = SqlStore(database_at(place))
+    base = Store(database_at(place))
     base.open()
     with base.write() as transaction:
         transaction.add_head(make.head(1))
@@ -345,11 +347,11 @@ def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_st
             break
         assert result.returncode == -signal.SIGKILL, result.stderr
         killed += 1
-        assert revision_of(place) == "0004"
+        assert revision_of(place) == "0005"
         assert "witness" not in columns_of(place, "heads")
     assert killed >= 5
-    assert revision_of(place) == "0005"
-    store = SqlStore(database_at(place, next_revisions))
+    assert revision_of(place) == "0006"
+    store = Store(database_at(place, next_revisions))
     store.open()
     assert store.heads("w") == [make.head(1)]
     store.close()
@@ -369,27 +371,28 @@ def test_a_new_schema_is_the_one_that_migrations_make_from_nothing(place):
     assert schema_of(place) == made
 
 
+@pytest.mark.full
 def test_a_first_start_that_is_killed_after_any_statement_is_completed_by_the_next(place):
     command = [sys.executable, "-c", CREATION_KILLED_EVERYWHERE, *place]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert int(result.stdout) > 20
-    store = SqlStore(database_at(place))
+    store = Store(database_at(place))
     store.open()
     assert store.records(0, 1) == []
     store.close()
-    assert revision_of(place) == "0004"
+    assert revision_of(place) == "0005"
 
 
 def test_a_first_start_of_a_later_version_that_is_killed_in_its_upgrade_is_completed_by_the_next(place, next_revisions):
     command = [sys.executable, "-c", KILLED_AT, *place, str(next_revisions.folders[-1]), "3"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
-    assert revision_of(place) == "0004"
+    assert revision_of(place) == "0005"
     database = database_at(place, next_revisions)
     database.open()
     database.close()
-    assert revision_of(place) == "0005"
+    assert revision_of(place) == "0006"
 
 
 @pytest.mark.parametrize("start", ["first", "second"])
@@ -418,9 +421,10 @@ def test_a_new_postgres_database_needs_no_migration_machinery(empty_postgres_url
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+@pytest.mark.full
 def test_two_programs_that_start_at_once_make_one_schema(place, next_revisions):
     command = [sys.executable, "-c", KILLED_AT, *place, str(next_revisions.folders[-1]), "1000000"]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     errors = [program.communicate()[1] for program in programs]
     assert [program.returncode for program in programs] == [0, 0], errors
-    assert revision_of(place) == "0005"
+    assert revision_of(place) == "0006"

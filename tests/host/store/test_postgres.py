@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from bollard.host.errors import Conflict, InvalidRequest, SettingsError, StorageUnavailable
-from bollard.host.store.boundary import Lease
 from bollard.host.store.postgres import postgres_store
+from bollard.host.store.queries import Lease
 from bollard.host.store.rows import PatchEvent, PutEvent, PutRun
 
 READY = b"Z\0\0\0\5I"

@@ -4,7 +4,7 @@ import pytest
 
 from bollard.host.errors import Conflict
 from bollard.host.store.action_rows import PutApproval, PutToolCall
-from bollard.host.store.boundary import Lease
+from bollard.host.store.queries import Lease
 from bollard.host.store.rows import (
     POLICY_KINDS,
     DropArtifact,
@@ -250,14 +250,22 @@ def test_projections_that_are_fed_again_are_equal(store, make, apply):
     assert [row.seq for row in store.search(make.room(), ["world"])] == [2]
 
 
-def test_a_dump_tells_two_values_apart_and_ignores_leases(store, make, apply):
+def test_a_dump_tells_two_values_and_two_leases_apart(store, make, apply):
     apply(store, PutRun(make.run("r1")))
     before = store.dump_projections()
     with store.write() as transaction:
         transaction.renew_leases("nobody", ["r1"], 1)
-        assert transaction.take_lease("r1", Lease(owner="a", epoch=1, until_ms=5))
-    apply(store, PatchRun("r1", {"epoch": 0}))
     assert store.dump_projections() == before
+    with store.write() as transaction:
+        assert transaction.take_lease("r1", Lease(owner="a", epoch=1, until_ms=5))
+    leased = store.dump_projections()
+    assert leased != before
+    with store.write() as transaction:
+        assert transaction.renew_leases("a", ["r1"], 6) == {"r1"}
+    assert store.dump_projections() != leased
+    with store.write() as transaction:
+        assert transaction.renew_leases("a", ["r1"], 5) == {"r1"}
+    before = store.dump_projections()
     apply(store, PatchRun("r1", {"last_seq": 1}))
     assert store.dump_projections() != before
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bollard.host.errors import Conflict
-from bollard.host.store.boundary import Lease, RunQuery
+from bollard.host.store.queries import Lease, RunQuery
 from bollard.host.store.rows import PatchRun, PutRun
 from bollard.protocol import RUN_STATUSES, TERMINAL_STATUSES
 

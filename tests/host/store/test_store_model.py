@@ -1,16 +1,14 @@
-"""SQLite against the memory store: whatever is done to both, both answer the same."""
+"""SQLite against PostgreSQL: whatever is done to both, both answer the same."""
 
-import tempfile
-from pathlib import Path
-
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.errors import HostError
-from bollard.host.store.boundary import Lease, RunQuery, TranscriptQuery
-from bollard.host.store.delta_spans import pack
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.delta_spans import extent_of, pack, pieces
+from bollard.host.store.queries import Lease, RunQuery, TranscriptQuery
 from bollard.host.store.rows import (
     DeltaRow,
     DropPolicy,
@@ -32,7 +30,6 @@ from bollard.host.store.rows import (
     StorageRow,
     TranscriptRow,
 )
-from bollard.host.store.sqlite import sqlite_store
 from bollard.protocol import RUN_STATUSES
 from bollard.segments import segment, terms
 
@@ -45,23 +42,23 @@ DISPATCHES = st.sampled_from(["run", "pending", "steering", "dropped"])
 
 
 class StoreModel(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    def __init__(self, postgres, empty_tables) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.memory = MemoryStore()
-        self.sqlite = sqlite_store(Path(self.folder.name) / "model.db")
-        self.sqlite.open()
+        self.sqlite = MemoryStore()
+        self.postgres = postgres
+        self.empty_tables = empty_tables
         self.position = 0
 
     def both(self, work):
         """Do the same to both; they answer the same, and refuse the same."""
         answers = []
-        for store in (self.memory, self.sqlite):
+        for store in (self.sqlite, self.postgres):
             try:
                 with store.write() as transaction:
-                    answers.append(work(transaction))
-            except HostError as error:
-                answers.append(type(error))
+                    answer = work(transaction)
+            except HostError as error:  # PostgreSQL may refuse as late as in the commit
+                answer = type(error)
+            answers.append(answer)
         assert answers[0] == answers[1]
 
     @rule(run=RUNS, status=st.sampled_from(RUN_STATUSES), at=TIMES, parent=st.none() | RUNS)
@@ -156,7 +153,9 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule(run=RUNS)
     def merge(self, run):
-        self.both(lambda transaction: transaction.merge_deltas(run))
+        rows = self.sqlite.deltas_of_run(run, 0)
+        for first, last in pieces(map(extent_of, rows)):
+            self.both(lambda transaction, first=first, last=last: transaction.merge_deltas(run, first, last))
 
     @rule(before=TIMES, limit=st.integers(1, 3))
     def drop_deltas(self, before, limit):
@@ -179,7 +178,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule(at=TIMES)
     def read_state(self, at):
-        one, other = self.memory, self.sqlite
+        one, other = self.sqlite, self.postgres
         assert one.states("s", "", 9, at) == other.states("s", "", 9, at)
         assert one.state("s", "a", at) == other.state("s", "a", at)
         self.both(lambda transaction: transaction.state_size("s", at))
@@ -260,12 +259,12 @@ class StoreModel(RuleBasedStateMachine):
     @rule(query=TEXTS, room=ROOMS)
     def search(self, query, room):
         place = TranscriptQuery(workspace="w", bot=None, conversation=room, thread=None, limit=100)
-        found = [{row.seq for row in store.search(place, terms(query))} for store in (self.memory, self.sqlite)]
+        found = [{row.seq for row in store.search(place, terms(query))} for store in (self.sqlite, self.postgres)]
         assert found[0] == found[1]
 
     @invariant()
     def both_hold_the_same(self):
-        one, other = self.memory, self.sqlite
+        one, other = self.sqlite, self.postgres
         assert one.dump_projections() == other.dump_projections()
         assert one.records(0, 100) == other.records(0, 100)
         for run in ("r1", "r2", "r3"):
@@ -283,11 +282,17 @@ class StoreModel(RuleBasedStateMachine):
         assert one.storages("a", "", 9) == other.storages("a", "", 9)
 
     def teardown(self):
-        self.sqlite.close()
-        self.folder.cleanup()
+        self.empty_tables()
 
 
-StoreModel.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-TestStoresAnswerTheSame = StoreModel.TestCase
+@pytest.mark.parametrize("examples", [10, pytest.param(50, marks=pytest.mark.full)])
+def test_both_databases_answer_the_same(postgres_store, empty_postgres_tables, examples) -> None:
+    run_state_machine_as_test(
+        lambda: StoreModel(postgres_store, empty_postgres_tables),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        ),
+    )

@@ -3,10 +3,10 @@
 import threading
 
 import pytest
+from tests.doubles.failing_store import FailurePlan, failing
 
 from bollard.host.errors import HostError, StorageUnavailable
-from bollard.host.store.boundary import Lease, RunQuery
-from bollard.host.store.failing import FailurePlan, failing
+from bollard.host.store.queries import Lease, RunQuery
 from bollard.host.store.rows import (
     DropPolicy,
     DropState,
@@ -63,7 +63,7 @@ def write_batch(store, make, index):
         transaction.event_dispatch("w", f"e{index}")
         transaction.state_size("scope", 0)
         transaction.take_lease(f"r{index}", Lease(owner="a", epoch=1, until_ms=5))
-        transaction.merge_deltas(f"r{index}")
+        transaction.merge_deltas(f"r{index}", 0, 1 << 40)
         transaction.add_head(make.head(first))
         transaction.put_meta("k", str(index))
         transaction.drop_data(["message.completed"], 1, 1)
@@ -80,7 +80,7 @@ def test_a_block_that_raises_leaves_nothing(store, make):
             transaction.apply([DropState("scope", "k"), PutTranscript(make.said(99, "tea"))])
             transaction.apply([PatchEvent("w", "e0", {"dispatch": "pending"}), DropPolicy("agent", "w", "a")])
             transaction.apply([DropStorage("area", "k0"), PutPolicy("binding", make.policy("b9"))])
-            transaction.merge_deltas("r0")
+            transaction.merge_deltas("r0", 0, 1 << 40)
             transaction.drop_data(["message.completed"], 2**60, 10)
             transaction.clear_projections()
             raise KeyError("on purpose")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.ports import free_port
 
-from bollard.host.telemetry.collector import Collector, CollectorLink, collector_of
+from bollard.host.telemetry.otlp_export import Collector, CollectorLink, collector_of
 
 PATIENCE_S = 120.0
 

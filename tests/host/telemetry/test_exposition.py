@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from bollard.host.telemetry.counts import HttpCounts, JournalCounts, RunCounts
-from bollard.host.telemetry.exposition import Sample, counter, gauge, histogram, render
-from bollard.host.telemetry.histogram import LATENCY_BOUNDS_S, Histogram
+from bollard.host.telemetry.counts import LATENCY_BOUNDS_S, Histogram, HttpCounts, JournalCounts, RunCounts
+from bollard.host.telemetry.prometheus import Sample, counter, gauge, histogram, render
 
 Parse = Callable[[str], dict[str, Any]]
 

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from bollard.host.telemetry.otlp import SpanEncoder
-from bollard.host.telemetry.trace_context import TraceContext
-from bollard.host.telemetry.tracer import Span
+from bollard.host.telemetry.otlp_export import SpanEncoder
+from bollard.host.telemetry.tracer import Span, TraceContext
 
 KINDS = {"internal": 1, "server": 2, "client": 3}
 STATUS_ERROR = 2

@@ -7,10 +7,8 @@ import pytest
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import SettingsError
-from bollard.host.telemetry.exporting import span_export
-from bollard.host.telemetry.span_queue import SpanQueue
-from bollard.host.telemetry.trace_context import TraceContext
-from bollard.host.telemetry.tracer import Span, Tracer
+from bollard.host.telemetry.span_export import SpanQueue, span_export
+from bollard.host.telemetry.tracer import Span, TraceContext, Tracer
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 PATIENCE_S = 120.0

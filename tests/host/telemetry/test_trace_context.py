@@ -1,9 +1,9 @@
 """Trace context: a caller's trace is taken up, a bad header begins a new one, a run's trace follows from its id."""
 
-import pytest
+from tests.tables import for_each
 
 from bollard.host.runs.event import NewEvent
-from bollard.host.telemetry.trace_context import parse_traceparent, trace_of_run
+from bollard.host.telemetry.tracer import parse_traceparent, trace_of_run
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CALLER = f"00-{TRACE}-{SPAN}-01"
@@ -23,7 +23,7 @@ def test_a_later_version_may_say_more() -> None:
     assert found.traceparent == CALLER
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     [
         None,

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bollard.confine.probing import machine_findings, walls_of
+from bollard.confine.probe import Confinement, choose_confinement, machine_findings
 from bollard.host.capabilities.capability import NO_FLOW, Flow
 from bollard.host.capabilities.sources import CallContext, Order, Returned
 from bollard.host.clock import ManualClock
-from bollard.host.egress.places import EgressRequest, EgressResponse
+from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import NotFound
 from bollard.host.tools.builtin import BuiltinTools
 from bollard.host.tools.definitions import DEFINITIONS
@@ -78,29 +78,50 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tools(home: Path, clock: ManualClock, artifacts: ArtifactsInMemory, pages: PagesInMemory) -> BuiltinTools:
-    made = BuiltinTools(
-        clock=clock, workspaces=Workspaces(home), fetcher=pages, artifacts=artifacts, questions=PersonInMemory()
-    )
-    made.confine(walls_of("any", machine_findings()))
-    return made
+def make_tools(
+    home: Path, clock: ManualClock, artifacts: ArtifactsInMemory, pages: PagesInMemory
+) -> Callable[[Confinement], BuiltinTools]:
+    def make(walls: Confinement) -> BuiltinTools:
+        return BuiltinTools(
+            clock=clock,
+            workspaces=Workspaces(home),
+            fetcher=pages,
+            artifacts=artifacts,
+            questions=PersonInMemory(),
+            walls=walls,
+        )
+
+    return make
 
 
 @pytest.fixture
-def call(tools: BuiltinTools) -> Call:
+def tools(make_tools: Callable[[Confinement], BuiltinTools]) -> BuiltinTools:
+    return make_tools(choose_confinement("any", machine_findings()))
+
+
+@pytest.fixture
+def make_call() -> Callable[[BuiltinTools], Call]:
     """Calls a tool as the executor would, once it has allowed it."""
 
-    async def call(name: str, /, *, run_id: str = "run_1", within_s: float = 60.0, **arguments: object) -> Returned:
-        order = Order(
-            call_id="call_1",
-            capability=DEFINITIONS[name],
-            arguments=arguments,  # pyright: ignore[reportArgumentType]
-            context=CallContext(run_id=run_id, workspace="default", agent_id="a"),
-            timeout_s=within_s,
-        )
-        return await tools.adapter.invoke(order)
+    def make(tools: BuiltinTools) -> Call:
+        async def call(name: str, /, *, run_id: str = "run_1", within_s: float = 60.0, **arguments: object) -> Returned:
+            order = Order(
+                call_id="call_1",
+                capability=DEFINITIONS[name],
+                arguments=arguments,  # pyright: ignore[reportArgumentType]
+                context=CallContext(run_id=run_id, workspace="default", agent_id="a"),
+                timeout_s=within_s,
+            )
+            return await tools.adapter.invoke(order)
 
-    return call
+        return call
+
+    return make
+
+
+@pytest.fixture
+def call(make_call: Callable[[BuiltinTools], Call], tools: BuiltinTools) -> Call:
+    return make_call(tools)
 
 
 @pytest.fixture

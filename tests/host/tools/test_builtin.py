@@ -10,15 +10,15 @@ import pytest
 
 from bollard.confine.folder import Folder
 from bollard.confine.limits import FOLDER_BYTES
-from bollard.confine.probing import Findings, Walls, machine_findings, probe, walls_of
-from bollard.confine.wildcard import Wildcard
+from bollard.confine.paths import Wildcard
+from bollard.confine.probe import Confinement, Findings, choose_confinement, machine_findings, probe
 from bollard.host.capabilities.capability import Flow
 from bollard.host.capabilities.sources import CallContext, Order
 from bollard.host.clock import ManualClock
-from bollard.host.egress.places import EgressResponse
+from bollard.host.egress.destination import EgressResponse
 from bollard.host.errors import NotFound, SandboxUnavailable, ToolFailed
 from bollard.host.limits import FOUND_LINES, WORKSPACE_KEPT_S
-from bollard.host.tools.builtin import BuiltinTools
+from bollard.host.tools.builtin import BuiltinTools, probe_walls
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import found_lines
 from bollard.host.tools.programs import ProgramTools
@@ -42,7 +42,7 @@ LEAVING = [
 
 
 @pytest.fixture
-def confined(tools: BuiltinTools) -> Walls:
+def confined(tools: BuiltinTools) -> Confinement:
     """The level here. Where there is none, the refusal is what is tested, and said."""
     walls = tools.walls
     if walls.level is None:
@@ -87,14 +87,15 @@ def test_what_the_host_has_no_part_for_is_absent_with_a_reason(tmp_path: Path):
     assert {each.id for each in bare.capabilities("default")} == {each.id for each in DEFINITIONS.values()} - set(
         absent
     )
-    before = bare.revision
-    bare.confine(walls_of("off", Findings()))
-    assert bare.revision > before
-    assert "off" in bare.absent("default")["tool:builtin/exec"]
+    off = BuiltinTools(
+        clock=ManualClock(), workspaces=Workspaces(tmp_path), walls=choose_confinement("off", Findings())
+    )
+    assert "off" in off.absent("default")["tool:builtin/exec"]
 
 
-async def test_exec_is_refused_where_the_demanded_level_is_missing(tools: BuiltinTools, call, home: Path):
-    tools.confine(walls_of("bubblewrap", probe(wrapper=("/bin/false",))))
+async def test_exec_is_refused_where_the_demanded_level_is_missing(make_tools, make_call, home: Path):
+    tools = make_tools(choose_confinement("bubblewrap", probe(wrapper=("/bin/false",))))
+    call = make_call(tools)
     assert "tool:builtin/exec" not in {each.id for each in tools.capabilities("default")}
     with pytest.raises(SandboxUnavailable) as refused:
         await call("exec", command="echo > ran")
@@ -212,7 +213,7 @@ def test_a_search_that_nobody_waits_for_ends_with_the_file_it_is_in(tmp_path: Pa
 
 
 async def test_a_program_that_finds_no_place_in_time_was_surely_not_started(
-    tools: BuiltinTools, home: Path, confined: Walls
+    tools: BuiltinTools, home: Path, confined: Confinement
 ):
     programs = ProgramTools(Workspaces(home), lambda: confined, at_once=1)
 
@@ -283,7 +284,7 @@ async def test_a_person_is_asked(say):
     assert await say("ask_user", question="Why?") == "you asked Why?"
 
 
-async def test_a_command_runs_in_the_folder_of_its_run(say, call, confined: Walls):
+async def test_a_command_runs_in_the_folder_of_its_run(say, call, confined: Confinement):
     await say("write", path="in.txt", content="given\n")
     said = await say("exec", command="cat in.txt; cat; echo $HOME | tail -c 6; echo made > out.txt", stdin="typed\n")
     assert said == "exit code 0\n--- stdout\ngiven\ntyped\nfiles"
@@ -294,14 +295,14 @@ async def test_a_command_runs_in_the_folder_of_its_run(say, call, confined: Wall
     assert "python" in await say("exec", command="t=$(mktemp) && python3 -c 'print(\"python\")' > $t; cat $t || true")
 
 
-async def test_a_command_that_takes_too_long_tells_what_it_printed(call, confined: Walls):
+async def test_a_command_that_takes_too_long_tells_what_it_printed(call, confined: Confinement):
     returned = await call("exec", command="echo begun; sleep 600", within_s=5.0)
     assert returned.is_error
     assert returned.structured["stopped"] == "timeout"
     assert "stopped after 3 s" in str(returned.content)
 
 
-async def test_a_folder_that_is_full_takes_no_more_and_stops_its_program(call, say, confined: Walls, home: Path):
+async def test_a_folder_that_is_full_takes_no_more_and_stops_its_program(call, say, confined: Confinement, home: Path):
     filling = "for n in 1 2 3 4; do fallocate -l 100M big$n || exit 9; done; sleep 600"
     returned = await call("exec", command=filling)
     assert returned.structured["stopped"] == "room", returned
@@ -329,14 +330,13 @@ async def test_files_of_a_run_go_when_they_were_not_used_for_long(say, tools: Bu
 def test_a_host_whose_data_programs_could_read_runs_none(tmp_path: Path):
     """What is beneath the system's programs is readable to all of them, keys too."""
     for root, there in ((Path("/usr/share/bollard/workspaces"), False), (tmp_path, machine_walls().level is not None)):
-        tools = BuiltinTools(clock=ManualClock(), workspaces=Workspaces(root))
-        tools.look_around("any")
+        tools = BuiltinTools(clock=ManualClock(), workspaces=Workspaces(root), walls=probe_walls("any", root))
         assert (tools.walls.level is not None) == there
         assert ("tool:builtin/exec" in tools.absent("default")) != there
 
 
-def machine_walls() -> Walls:
-    return walls_of("any", machine_findings())
+def machine_walls() -> Confinement:
+    return choose_confinement("any", machine_findings())
 
 
 def test_the_machine_is_probed_once():

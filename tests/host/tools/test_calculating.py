@@ -7,11 +7,12 @@ from decimal import Decimal, localcontext
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tables import for_each
 
-from bollard.host.tools.calculating import CalculationRefused, calculate
+from bollard.host.tools.calculator import CalculationRefused, calculate
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("expression", "value"),
     [
         ("1 + 2 * 3", "7"),
@@ -52,7 +53,7 @@ def test_an_expression_has_the_value_that_people_expect(expression: str, value: 
         assert calculate(expression) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "expression",
     [
         "",

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from bollard.host.clock import ManualClock
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.workers.boundary import PluginSource
 from bollard.host.workers.pool import PluginPool
-from bollard.host.workers.slot import WorkerSlot
+from bollard.host.workers.process_slot import WorkerSlot
 from bollard.protocol import JsonObject
 from bollard.wire import Delta, RunCall, RunEnd, RunnerCatalogue, Strike, WorkerResult
 
@@ -29,6 +29,7 @@ PARROT = """
         if text == "hang":
             await asyncio.Event().wait()
         if text == "block":
+            os.write(2, b"blocking\\n")
             time.sleep(600)
         if text == "spawn":
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

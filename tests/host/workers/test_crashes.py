@@ -3,7 +3,7 @@
 import pytest
 
 from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES
-from bollard.host.workers.crashes import CrashBook
+from bollard.host.workers.pool import CrashBook
 
 
 def test_each_crash_doubles_the_wait_until_the_plugin_is_quarantined() -> None:

@@ -14,7 +14,10 @@ import structlog
 from bollard.host.errors import WorkerUnavailable
 from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES
 from bollard.host.workers.pool import PluginPool
-from bollard.wire.limits import HEARTBEAT_S
+from bollard.wire.limits import HEARTBEAT_SILENT_S, HEARTBEAT_TIMEOUT_S
+
+pytestmark = pytest.mark.full
+
 
 READY_S = 60.0
 
@@ -43,7 +46,7 @@ async def test_a_crash_ends_its_runs_at_once_and_another_worker_comes(pools: Any
     started = time.monotonic()
     pools.run(one, "die")
     end = await hanging.over()
-    assert time.monotonic() - started < HEARTBEAT_S, "nobody had to ask whether it is there"
+    assert time.monotonic() - started < HEARTBEAT_SILENT_S, "nobody had to ask whether it is there"
     assert end.how == "lost"
     assert not other.end.done()
     gone(pid)
@@ -63,6 +66,59 @@ async def second(pool: PluginPool, but: Any) -> Any:
             await pool._ready.wait()
 
 
+@pytest.mark.requirement("P11-53")
+async def test_a_stopped_worker_is_killed_as_soon_as_it_is_silent_and_says_what_it_never_read(
+    pools: Any, gone: Any
+) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    begun = pools.run(slot, "spawn")
+    await begun.spoke()
+    started = time.monotonic()
+    os.kill(slot.pid, signal.SIGSTOP)
+    unread = [pools.run(slot, "hello") for _ in range(50)]
+    fresh = await second(pool, slot)
+    assert time.monotonic() - started < HEARTBEAT_TIMEOUT_S, "nobody waited for a process that cannot answer"
+    gone(slot.pid)
+    assert [(end.how, end.unread) for end in (await begun.over(),)] == [("lost", None)]
+    assert {(end.how, end.unread) for end in [await sink.over() for sink in unread]} == {("lost", "certain")}
+    assert pool.last_failure == "the worker's process is stopped"
+    assert (pool.crashes, pool.recent_crashes) == (1, 1)
+    assert (await pools.run(fresh, "again").spoke()) == "again"
+
+
+async def test_a_silent_worker_gets_no_new_runs_until_it_answers(pools: Any) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    slot.fall_silent()
+    assert (pool.pick(), pool.status, [view.status for view in pool.views]) == (None, "restarting", ["silent"])
+    assert await pool.wait_ready(0) is slot, "a worker that is silent is waited for"
+    assert (pool.pick(), pool.status, [view.status for view in pool.views]) == (slot, "ready", ["ready"])
+    assert pool.crashes == 0
+
+
+@pytest.mark.full
+@pytest.mark.requirement("P11-53")
+async def test_a_blocked_worker_is_killed_after_twenty_seconds_with_the_run_that_blocks_it_and_no_unread_one(
+    pools: Any, gone: Any
+) -> None:
+    pool = pools.open()
+    slot = await pool.wait_ready(READY_S)
+    blocking = pools.run(slot, "block")  # before it has said a word
+    async with asyncio.timeout(READY_S):
+        while "blocking" not in slot.stderr_tail:  # noqa: ASYNC110 -- another process
+            await asyncio.sleep(0.01)
+    unread = [pools.run(slot, "hello") for _ in range(50)]
+    started = time.monotonic()
+    fresh = await second(pool, slot)
+    assert time.monotonic() - started >= HEARTBEAT_TIMEOUT_S - HEARTBEAT_SILENT_S
+    gone(slot.pid)
+    assert (await blocking.over()).unread is None, "it was read, and must not block the next worker too"
+    assert {(await sink.over()).unread for sink in unread} == {"certain"}
+    assert "blocked" in (pool.last_failure or "")
+    assert (await pools.run(fresh, "again").spoke()) == "again"
+
+
 async def test_runs_are_spread_over_the_workers(pools: Any) -> None:
     pool = pools.open(workers=2)
     one = await pool.wait_ready(READY_S)
@@ -74,6 +130,7 @@ async def test_runs_are_spread_over_the_workers(pools: Any) -> None:
     assert len(pool.pids) == 2
 
 
+@pytest.mark.smoke
 async def test_five_crashes_quarantine_a_plugin_until_it_is_pardoned(pools: Any) -> None:
     pool = pools.open()
     for _ in range(WORKER_CRASHES):
@@ -155,6 +212,7 @@ async def test_a_plugin_that_cannot_be_imported_is_quarantined_with_its_error(po
     assert pools.catalogues == []
 
 
+@pytest.mark.smoke
 async def test_a_key_that_a_plugin_prints_is_shown_to_nobody(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in why it cannot start, which everybody is told who asks for the plugin, nor in the host's own log."""
     monkeypatch.setenv("PARROT_KEY", "sk-very-secret")

@@ -4,6 +4,7 @@ By reservation: what a call may cost at most is set aside before it begins, and 
 ended, so that many at once cannot spend the same rest. What is of a day outlives the process (`kept_budgets`).
 """
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -17,10 +18,12 @@ from bollard.host.agents.rates import Rates
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.clock import Clock
-from bollard.host.errors import BudgetExceeded, Overloaded
+from bollard.host.errors import BudgetExceeded, HostError, Overloaded
 from bollard.host.limits import BUDGET_ACCOUNTS, SOURCE_CALLS_BURST, SOURCE_CALLS_PER_MINUTE
-
-__all__ = ["DAY_MS", "Amount", "Budgets", "Reservation", "day_budgets", "no_workspace_limit"]
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.store.rows import KeptChange, KeptRow, PutKept
+from bollard.host.store.store import Store
 
 DAY_MS: Final = 24 * 3600 * 1000
 Whose = Literal["run", "agent", "actor", "workspace"]
@@ -221,3 +224,52 @@ def _check(whose: Whose, would_be: Amount, limit: Spending) -> None:
                 budget=whose,
                 of=name,
             )
+
+
+# What was spent today, kept beside the log so that a restart gives nobody a new day.
+#
+# Written about once a second where something changed: a crash forgets at most what was spent in that second.
+
+
+_KIND: Final = "budget"
+_AT_ONCE: Final = 500
+"""Accounts in one entry of the journal."""
+_ROW_BYTES: Final = 256
+"""About what one of them takes."""
+
+
+class KeptBudgets:
+    """One per host."""
+
+    def __init__(self, budgets: Budgets, journal: Journal, clock: Clock) -> None:
+        self.budgets = budgets
+        self._journal = journal
+        self._clock = clock
+
+    async def load(self, store: Store) -> None:
+        """What earlier processes spent, of the days that count."""
+        for row in await asyncio.to_thread(store.all_kept, _KIND, None, self._clock.now_ms()):
+            key = msgspec.json.decode(row.id, type=tuple[str, ...])
+            self.budgets.restore(key, msgspec.json.decode(row.body, type=Amount))
+
+    def save(self) -> None:
+        """What changed since. Nobody waits for it; where the journal takes nothing now, it is tried again."""
+        changed = self.budgets.changed(_AT_ONCE)
+        if not changed:
+            return
+        keeps: list[KeptChange] = [PutKept(self._row(key, amount)) for key, amount in changed.items()]
+        try:
+            self._journal.append(Entry(keeps=keeps, size=len(keeps) * _ROW_BYTES, urgent=False))
+        except HostError:
+            self.budgets.unsaved(changed)
+
+    def _row(self, key: tuple[str, ...], amount: Amount) -> KeptRow:
+        now_ms = self._clock.now_ms()
+        return KeptRow(
+            kind=_KIND,
+            workspace=key[2],
+            id=msgspec.json.encode(key).decode(),
+            body=msgspec.json.encode(amount),
+            expires_ms=(now_ms // DAY_MS + 2) * DAY_MS,
+            updated_ms=now_ms,
+        )

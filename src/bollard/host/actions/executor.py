@@ -6,27 +6,24 @@ Resolve, validate, gate, record, route, bound, record. It knows no transport (`a
 
 from dataclasses import dataclass
 
-from bollard.host.actions.approving import reasons_to_ask
-from bollard.host.actions.book import Book
+from bollard.host.actions.argument_validation import Validators
 from bollard.host.actions.budgets import Amount, Budgets, Reservation
-from bollard.host.actions.call import Call, Outcome, refused_outcome
-from bollard.host.actions.flow import flow_of_call, judge_flow, refused_words
-from bollard.host.actions.operations import operation_of
+from bollard.host.actions.call import Book, Call, Outcome, operation_of, refused_outcome
+from bollard.host.actions.call_policy import flow_of_call, judge_flow, reasons_to_ask, refused_words
+from bollard.host.actions.call_records import CallEntry, DetachedLedger, Recorder
 from bollard.host.actions.ports import Adapters, Approver, Artifacts, Ledger, NobodyToAsk, NoSecrets, Redactor
-from bollard.host.actions.recorder import Entry, Recorder
-from bollard.host.actions.validation import Validators
 from bollard.host.actions.wrappers import Again, Bounded, Keeping, Redacting, clean_error
-from bollard.host.approvals.proposal import Permission, Proposal, Why
-from bollard.host.capabilities.capability import Capability
+from bollard.host.approvals.approval import Approval, Permission, Proposal, Why
+from bollard.host.approvals.detached_calls import Carried
+from bollard.host.capabilities.capability import Capability, Flow
 from bollard.host.capabilities.sources import Adapter, Order, Progress
 from bollard.host.clock import Clock
 from bollard.host.errors import CapabilityDenied, HostError, ToolFailed
 from bollard.host.grants.session import RunSession
-from bollard.host.store.boundary import Store
+from bollard.host.log.journal import Journal
+from bollard.host.store.store import Store
 from bollard.host.telemetry.counts import RunCounts
 from bollard.trust import canonical_sha256
-
-__all__ = ["Executor"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,7 +108,7 @@ class Executor:
     # --- the seven steps ---
 
     async def _act(self, asked: _Asked) -> Outcome:
-        entry = Entry(
+        entry = CallEntry(
             name=asked.call.name,
             arguments_sha256=asked.arguments_sha256,
             explanation=asked.call.explanation,
@@ -217,10 +214,10 @@ def _time_for(capability: Capability, ledger: Ledger) -> float:
     return min(capability.limits.timeout_s, ledger.left_s)
 
 
-def _with_permission(entry: Entry, permission: Permission | None) -> Entry:
+def _with_permission(entry: CallEntry, permission: Permission | None) -> CallEntry:
     if permission is None:
         return entry
-    return Entry(
+    return CallEntry(
         name=entry.name,
         arguments_sha256=entry.arguments_sha256,
         approval_id=permission.approval_id,
@@ -249,3 +246,43 @@ def _given_up(asked: _Asked) -> Outcome:
         message=f"the call was given up before {'its outcome was known' if asked.begun else 'it was begun'}",
         flow=asked.ledger.flow.bits,
     )
+
+
+# Makes a call that was allowed after its run had ended: through the same executor, written without the run.
+
+
+class DetachedCalls:
+    """One per host. The executor asks for the yes like for any other call; it is there already."""
+
+    def __init__(self, executor: Executor, journal: Journal, clock: Clock) -> None:
+        self._executor = executor
+        self._journal = journal
+        self._clock = clock
+
+    async def carry(self, session: RunSession, approval: Approval) -> Carried:
+        """Exactly what was shown, once: its id is the one that it had in its run."""
+        call = Call(
+            name=approval.capability,
+            arguments=approval.sent_arguments,
+            call_id=approval.call_id,
+            explanation=approval.explanation,
+            target=approval.target,
+        )
+        ledger = DetachedLedger(
+            self._journal,
+            self._clock,
+            workspace=approval.workspace,
+            run_id=approval.run_id,
+            flow=Flow.of_bits(approval.flow),
+        )
+        try:
+            carried = _carried(await self._executor.execute(session, call, ledger))
+            await ledger.written()  # whoever asks next reads it from the store
+            return carried
+        finally:
+            self._executor.forget(approval.run_id)
+
+
+def _carried(outcome: Outcome) -> Carried:
+    result = outcome.result() if outcome.status == "completed" else None
+    return Carried(status=outcome.status, code=outcome.code, error=outcome.message, result=result, flow=outcome.flow)

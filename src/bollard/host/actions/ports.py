@@ -2,15 +2,13 @@
 
 from typing import Protocol
 
-from bollard.host.approvals.proposal import Permission, Proposal
+from bollard.host.approvals.approval import Permission, Proposal
 from bollard.host.capabilities.capability import Capability, Flow
 from bollard.host.capabilities.sources import Adapter
 from bollard.host.errors import ApprovalDenied
 from bollard.host.grants.session import RunSession
-from bollard.host.log.facts import DeliverTo
+from bollard.host.log.records import DeliverTo
 from bollard.protocol import JsonObject, JsonValue
-
-__all__ = ["Adapters", "Approver", "Artifacts", "Ledger", "NoSecrets", "NobodyToAsk", "Redactor"]
 
 
 class Ledger(Protocol):

@@ -8,8 +8,6 @@ import jsonschema_rs
 from bollard.host.limits import PATTERN_BYTES
 from bollard.protocol import JsonObject
 
-__all__ = ["compiled", "problem_of"]
-
 _PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
 
 

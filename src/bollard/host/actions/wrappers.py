@@ -2,6 +2,7 @@
 no secrets, and an artifact for what is too large. Each is an adapter around an adapter."""
 
 import asyncio
+import secrets
 from typing import Final, cast
 
 import msgspec
@@ -13,9 +14,10 @@ from bollard.host.clock import Clock
 from bollard.host.errors import HostError, OutcomeUnknown, ToolFailed
 from bollard.host.grants.session import RunSession
 from bollard.host.limits import ACTION_OUTPUT_BYTES, ACTION_PREVIEW_CHARACTERS, ACTION_RESULT_BYTES
+from bollard.host.runs.results import artifact_id_of
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
+from bollard.host.store.blobs import BlobStore
 from bollard.protocol import JsonObject, JsonValue
-
-__all__ = ["Again", "Bounded", "Keeping", "Redacting", "clean_error"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -142,3 +144,31 @@ def _only_text(returned: Returned) -> str | None:
     if returned.structured is not None or any(part.get("type") != "text" for part in returned.content):
         return None
     return "\n".join(str(part.get("text", "")) for part in returned.content)
+
+
+# Keeps outputs that are too large to be answers as artifacts of their run.
+
+
+class BlobArtifacts:
+    """Contents go to the blobs first: the record that names one is written when it is on disk."""
+
+    def __init__(self, blobs: BlobStore, terms: ArtifactTerms = ANY_TERMS) -> None:
+        self._blobs = blobs
+        self._terms = terms
+
+    async def keep(
+        self, session: RunSession, ledger: Ledger, content: bytes, *, mime_type: str, name: str
+    ) -> JsonObject | None:
+        if self._terms.type_problem(mime_type) is not None:
+            return None
+        sha256 = await asyncio.to_thread(self._blobs.put, content)
+        ref: JsonObject = {
+            "artifact_id": artifact_id_of(session.run_id, f"out_{secrets.token_hex(8)}"),
+            "artifact_type": "tool_output",
+            "mime_type": mime_type,
+            "name": name,
+            "size_bytes": len(content),
+            "sha256": sha256,
+        }
+        ledger.note("artifact.created", {**ref, "flow": ledger.flow.bits})
+        return ref

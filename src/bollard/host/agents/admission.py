@@ -19,8 +19,6 @@ import msgspec
 from bollard.host.agents.policies import ConcurrencyPolicy
 from bollard.protocol.limits import STEERING_QUEUE
 
-__all__ = ["Actor", "Admission", "Interrupt", "LaneRun", "LaneView", "Queue", "Reject", "Start", "Steer", "admit"]
-
 Actor = tuple[str, str]
 """Type and id of who speaks."""
 

@@ -15,8 +15,6 @@ from bollard.host.agents.names import ID_CHARACTERS, Names, own_names
 from bollard.host.agents.policies import BudgetPolicy
 from bollard.host.agents.rates import Rates
 
-__all__ = ["FrontGates", "Passed", "Refused", "Spoken", "utc_day"]
-
 DAY_MS: Final = 24 * 3600 * 1000
 DAYS_KEPT: Final = 2
 """Days whose runs are remembered for an agent: a clock that is set back over midnight finds the old count."""

@@ -20,8 +20,6 @@ from msgspec.structs import replace
 from bollard.host.agents.admission import LaneRun, LaneView
 from bollard.host.errors import Conflict
 
-__all__ = ["LaneKey", "Lanes", "Placed", "lane_of"]
-
 
 class LaneKey(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation of one agent. Threads are conversations of their own."""

@@ -10,18 +10,6 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-__all__ = [
-    "ACTOR_ANY",
-    "ID_CHARACTERS",
-    "ActorPattern",
-    "ActorRef",
-    "ChosenName",
-    "ForeignId",
-    "Names",
-    "own_names",
-    "visible",
-]
-
 ID_CHARACTERS: Final = 256
 """Length of one foreign id."""
 ACTOR_ANY: Final = "*"

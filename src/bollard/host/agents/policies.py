@@ -13,32 +13,8 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from bollard.host.agents.names import ActorPattern, ForeignId
 from bollard.host.agents.refusal import refusal
 from bollard.host.errors import InvalidRequest
+from bollard.host.limits import RUN_OUTPUT_MIB_MAX
 from bollard.protocol import AgentRunnerPermissions, Flag, Int, JsonObject, Number, limits
-
-__all__ = [
-    "APPROVAL_EXPIRES_MAX_S",
-    "LISTED_IDS",
-    "OPERATIONS",
-    "RESOURCE_KINDS",
-    "RULE_ROLES",
-    "AccessPolicy",
-    "AgentPolicy",
-    "ApprovalPolicy",
-    "AudiencePolicy",
-    "AudienceRule",
-    "BudgetPolicy",
-    "ConcurrencyMode",
-    "ConcurrencyPolicy",
-    "DeliveryPolicy",
-    "GatePolicy",
-    "ResourceKind",
-    "ResourceRule",
-    "Spending",
-    "StatePolicy",
-    "StateScope",
-    "policy_from_wire",
-    "policy_to_wire",
-]
 
 APPROVAL_EXPIRES_MAX_S: Final = 7 * 24 * 3600
 """The longest time an approval may wait for its answer."""
@@ -184,6 +160,8 @@ class BudgetPolicy:
     runs_at_once: Count | None = None
     calls_per_run: Count | None = None
     """Of the run API."""
+    run_output_mib: Annotated[Int, Field(ge=1, le=RUN_OUTPUT_MIB_MAX)] | None = None
+    """MiB that one run may record. The setting of this name is the most in any case."""
     per_run: Spending | None = None
     """What the capabilities that a run calls may cost."""
     per_day: Spending | None = None

@@ -10,8 +10,6 @@ from typing import Final, Generic, TypeVar
 
 from bollard.host.errors import InvalidRequest
 
-__all__ = ["RATE_KEYS", "Rates"]
-
 RATE_KEYS: Final = 10_000
 """Buckets that one `Rates` remembers. A newcomer beyond them makes it forget the one that is nearest to full."""
 _SWEPT: Final = 2

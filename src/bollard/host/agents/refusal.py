@@ -8,8 +8,6 @@ from pydantic import ValidationError
 
 from bollard.host.errors import InvalidRequest
 
-__all__ = ["refusal"]
-
 _SAID: Final[Mapping[str, str]] = MappingProxyType(
     {
         "extra_forbidden": "there is no such field",

@@ -4,17 +4,89 @@
 same answer with the reason for every binding, for people who ask what would happen.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Final, Protocol
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
 
 import msgspec
 
-from bollard.host.agents.agent import Agent
-from bollard.host.agents.binding import LEVELS, Binding, Level, RoutedEvent, event_value, filter_value, rank_of
-from bollard.host.agents.words import RoutingKey
+from bollard.host.agents.agent import Agent, AgentBook, RunnerKey
+from bollard.host.agents.binding import (
+    LEVELS,
+    Binding,
+    BindingScope,
+    Level,
+    RoutedEvent,
+    check_new,
+    event_value,
+    filter_value,
+    rank_of,
+)
+from bollard.host.agents.names import Names, own_names
+from bollard.protocol import AgentRunnerDiscovery
 
-__all__ = ["DIRECT", "AgentFinder", "Resolution", "RoutingTable", "Step", "resolve"]
+# What routing says to people, by key and locale. Keys and fields are the same in every language.
+
+
+Locale = Literal["en_US", "zh_Hans"]
+RoutingKey = Literal[
+    "won",
+    "outranked_by_scope",
+    "outranked_by_filters",
+    "outranked_by_priority",
+    "outranked_by_name",
+    "disabled",
+    "scope_differs",
+    "scope_absent",
+    "filter_differs",
+    "filter_absent",
+    "direct",
+    "no_binding",
+    "no_agent",
+]
+
+_EN_US: Final[Mapping[RoutingKey, str]] = MappingProxyType(
+    {
+        "won": "Binding {binding} matches and goes first: agent {agent} gets the event.",
+        "outranked_by_scope": "Binding {binding} matches, but {by} has the more specific scope.",
+        "outranked_by_filters": "Binding {binding} matches, but {by} filters more fields.",
+        "outranked_by_priority": "Binding {binding} matches, but {by} has the higher priority.",
+        "outranked_by_name": "Binding {binding} matches, but {by} matches equally and its name comes first.",
+        "disabled": "Binding {binding} is switched off.",
+        "scope_differs": "Binding {binding} is for {level} {wanted}; the event has {actual}.",
+        "scope_absent": "Binding {binding} is for {level} {wanted}; the event has none.",
+        "filter_differs": "Binding {binding} wants {field} to be one of {wanted}; the event has {actual}.",
+        "filter_absent": "Binding {binding} wants {field} to be one of {wanted}; the event has no such text.",
+        "direct": "The event names agent {agent} itself.",
+        "no_binding": "No binding matches the event.",
+        "no_agent": "Agent {agent} is not there, and no other agent gets the event instead.",
+    }
+)
+_ZH_HANS: Final[Mapping[RoutingKey, str]] = MappingProxyType(
+    {
+        "won": "绑定 {binding} 匹配且排在最前：事件交给智能体 {agent}。",
+        "outranked_by_scope": "绑定 {binding} 匹配，但 {by} 的范围更具体。",
+        "outranked_by_filters": "绑定 {binding} 匹配，但 {by} 筛选的字段更多。",
+        "outranked_by_priority": "绑定 {binding} 匹配，但 {by} 的优先级更高。",
+        "outranked_by_name": "绑定 {binding} 匹配，但 {by} 同等匹配且名称在前。",
+        "disabled": "绑定 {binding} 已停用。",
+        "scope_differs": "绑定 {binding} 用于 {level} {wanted}；事件的是 {actual}。",
+        "scope_absent": "绑定 {binding} 用于 {level} {wanted}；事件没有这一项。",
+        "filter_differs": "绑定 {binding} 要求 {field} 为 {wanted} 之一；事件的是 {actual}。",
+        "filter_absent": "绑定 {binding} 要求 {field} 为 {wanted} 之一；事件没有这样的文本。",
+        "direct": "事件直接指定了智能体 {agent}。",
+        "no_binding": "没有绑定与事件匹配。",
+        "no_agent": "智能体 {agent} 不存在，事件也不会交给其他智能体。",
+    }
+)
+WORDS: Final[Mapping[Locale, Mapping[RoutingKey, str]]] = MappingProxyType({"en_US": _EN_US, "zh_Hans": _ZH_HANS})
+
+
+def sentence(key: RoutingKey, fields: Mapping[str, str], locale: Locale = "en_US") -> str:
+    """The sentence of a key with its fields filled in. What is filled in is never itself read as a template."""
+    return WORDS[locale][key].format_map(fields)
+
 
 DIRECT: Final = "direct:"
 """Begins the binding id of an event that names its agent. No saved binding has a colon in its id."""
@@ -158,3 +230,70 @@ def _outranked(binding: Binding, winner: Binding) -> Step:
 
 def _step(key: RoutingKey, binding: Binding, **fields: str) -> Step:
     return Step(key=key, fields={"binding": binding.binding_id, **fields})
+
+
+# The bindings this host knows, of every workspace, and the table that each workspace routes with.
+
+
+class BindingBook:
+    """Filled by the store at start, changed when people save. Never holds two bindings that match equally."""
+
+    def __init__(self) -> None:
+        self._bindings: dict[str, dict[str, Binding]] = {}
+        # Only equal scopes can clash, so a new binding is held against those alone.
+        self._scopes: dict[tuple[str, BindingScope], dict[str, Binding]] = {}
+        self._tables: dict[str, RoutingTable] = {}
+
+    def check(self, binding: Binding) -> None:
+        """Refuse a binding that `put` would refuse; for whoever writes it down first."""
+        check_new(binding, self._scopes.get((binding.workspace, binding.scope), {}).values())
+
+    def put(self, binding: Binding) -> None:
+        """Take a binding, or a new version of one; raises `Conflict` and changes nothing when it clashes."""
+        self.check(binding)
+        self.remove(binding.binding_id, binding.workspace)
+        self._bindings.setdefault(binding.workspace, {})[binding.binding_id] = binding
+        self._scopes.setdefault((binding.workspace, binding.scope), {})[binding.binding_id] = binding
+
+    def remove(self, binding_id: str, workspace: str = "default") -> bool:
+        """Forget a binding; whether there was one."""
+        self._tables.pop(workspace, None)
+        binding = self._bindings.get(workspace, {}).pop(binding_id, None)
+        if binding is None:
+            return False
+        beside = self._scopes[workspace, binding.scope]
+        del beside[binding_id]
+        if not beside:
+            del self._scopes[workspace, binding.scope]
+        return True
+
+    def get(self, binding_id: str, workspace: str = "default") -> Binding | None:
+        return self._bindings.get(workspace, {}).get(binding_id)
+
+    def all(self, workspace: str = "default") -> list[Binding]:
+        """By id."""
+        return sorted(self._bindings.get(workspace, {}).values(), key=lambda binding: binding.binding_id)
+
+    def table(self, workspace: str = "default") -> RoutingTable:
+        """The table of the bindings as they are now; the same one until something changes."""
+        found = self._tables.get(workspace)
+        if found is None:
+            found = RoutingTable(self._bindings.get(workspace, {}).values())
+            if workspace in self._bindings:  # nothing is kept for a workspace that somebody only asked about
+                self._tables[workspace] = found
+        return found
+
+
+Runners = dict[RunnerKey, AgentRunnerDiscovery]
+
+
+class AgentDirectory(msgspec.Struct, frozen=True, kw_only=True):
+    """The agents of a host, the bindings that lead to them, and the runners that execute them."""
+
+    agents: AgentBook
+    bindings: BindingBook
+    runners: Runners = msgspec.field(default_factory=Runners)
+    starting: Callable[[], bool] = lambda: False
+    """Whether plugins are still starting, so that agents may be missing."""
+    names: Names = own_names
+    """Under which names an actor is known."""

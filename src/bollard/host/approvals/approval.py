@@ -1,16 +1,77 @@
 """One question to people as it is kept: everything that was asked, and until when. Frozen, read back strictly."""
 
-from typing import Final, cast
+from typing import Final, Literal, cast, get_args
 
 import msgspec
 
-from bollard.host.approvals.proposal import Proposal, Why, requester_of
-from bollard.host.capabilities.capability import Effects, Risk
-from bollard.host.errors import InvalidRequest
+from bollard.host.agents.policies import ApprovalPolicy
+from bollard.host.capabilities.capability import NO_FLOW, Capability, Effects, Flow, Risk
+from bollard.host.capabilities.sources import CallContext
+from bollard.host.errors import ApprovalDenied, ApprovalExpired, Conflict, InvalidRequest, NotFound
 from bollard.host.store.action_rows import ApprovalRow
-from bollard.protocol import JsonObject
+from bollard.protocol import JsonObject, JsonValue
+from bollard.trust import canonical_sha256
 
-__all__ = ["Approval", "Requester", "Said", "approval_of", "asked", "said_of"]
+# What a person is asked to allow: one call of one run, byte for byte, and the digest that stands for it. Pure.
+
+
+Decision = Literal["allow_once", "allow_run", "deny", "deny_stop"]
+DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
+Why = Literal["risk", "always", "flow"]
+"""Why somebody must be asked: the capability's risk, a policy that always asks, or what would flow together."""
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """One call that was resolved and checked and may be done only if somebody says yes."""
+
+    call_id: str
+    capability: Capability
+    name: str
+    """What the model called it."""
+    arguments: JsonObject
+    context: CallContext
+    grant_sha256: str
+    policy: ApprovalPolicy
+    why: tuple[Why, ...]
+    flow: Flow = NO_FLOW
+    """What the run has touched, with this call."""
+    target: str | None = None
+    """Where it acts, where the arguments do not say it all: the conversation of a message, a server's address."""
+    explanation: str | None = None
+    """The agent's own words. Shown apart, and no part of what is allowed."""
+
+    @property
+    def digest(self) -> str:
+        """One byte changed, and it is another question."""
+        return canonical_sha256(
+            {
+                "run": self.context.run_id,
+                "call_id": self.call_id,
+                "capability": self.capability.id,
+                "definition_sha256": self.capability.definition_sha256,
+                "arguments": self.arguments,
+                "target": self.target,
+                "grant_sha256": self.grant_sha256,
+                "requester": requester_of(self.context),
+            }
+        )
+
+
+def requester_of(context: CallContext) -> JsonValue:
+    """For whom the run acts; nobody for what no actor caused."""
+    if context.actor_type is None:
+        return None
+    return {"type": context.actor_type, "id": context.actor_id}
+
+
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
+    """A yes to one call. Whoever holds it makes that call once."""
+
+    approval_id: str
+    decision: Literal["allow_once", "allow_run"]
+    by: str
+    """Who said yes: the name of the caller."""
+    digest: str
 
 
 class Requester(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,3 +177,52 @@ _read_said: Final = msgspec.json.Decoder(Said).decode
 
 def said_of(row: ApprovalRow) -> Said:
     return Said() if row.decision is None else _read_said(row.decision)
+
+
+# What is said to whoever waits for an answer, and to whoever answers what is not open any more.
+
+
+def denied(approval: Approval, by: str) -> ApprovalDenied:
+    return ApprovalDenied(
+        f"somebody said no to {approval.name}",
+        hint="do something else, or ask what would be allowed",
+        approval_id=approval.approval_id,
+        by=by,
+    )
+
+
+def expired(approval: Approval) -> ApprovalExpired:
+    return ApprovalExpired(
+        f"nobody allowed {approval.name} in time",
+        hint="ask again when somebody is there, or let policy.approval.expires_s of the agent be longer",
+        approval_id=approval.approval_id,
+    )
+
+
+def gone(approval: Approval) -> ApprovalDenied:
+    return ApprovalDenied(
+        f"the run that wanted {approval.name} is over",
+        hint="start another run",
+        approval_id=approval.approval_id,
+    )
+
+
+def no_approval() -> NotFound:
+    """What is said of every approval that is not there, or not for the caller: the same bytes."""
+    return NotFound("there is no such approval", hint="`bollard approvals` lists those that wait for an answer")
+
+
+def stale(status: str | None) -> Conflict:
+    """A click that comes too late decides nothing, and says so."""
+    words = {
+        "granted": "it was allowed already",
+        "used": "it was allowed already, and done",
+        "denied": "it was denied already",
+        "expired": "it has expired, or its run does not wait for it any more",
+        "requested": "somebody is deciding it right now",
+    }
+    return Conflict(
+        f"this decides nothing: {words.get(status or '', 'somebody is deciding it right now')}",
+        hint="read the approval again: it says what became of it",
+        status=status or "requested",
+    )

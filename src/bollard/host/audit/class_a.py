@@ -15,8 +15,6 @@ from bollard.host.log.records import NewRecord, encode_data
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
-__all__ = ["write_first"]
-
 
 async def write_first(journal: Journal, clock: Clock, workspace: str, kind: str, data: JsonObject) -> None:
     """A record of the workspace, on disk when this returns. Raises `AuditUnavailable` when it takes too long, and what

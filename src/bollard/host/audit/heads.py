@@ -7,12 +7,10 @@ from typing import Final
 
 import msgspec
 
-from bollard.host.log.chaining import signed_head
+from bollard.host.log.chain import signed_head
 from bollard.host.store.rows import HeadRow
 from bollard.trust import BadSignature, SignedHead, verify_head
 from bollard.trust.keys import VerifyKey
-
-__all__ = ["HeadLine", "UnreadableHead", "head_line", "is_signed", "read_heads_of"]
 
 _HASH_CHARACTERS: Final = 64
 _encode: Final = msgspec.json.Encoder().encode
@@ -79,12 +77,12 @@ def head_line(row: HeadRow, *, closed: bool = False) -> bytes:
 
 
 def read_heads_of(lines: Iterable[bytes]) -> Iterator[HeadLine]:
-    """The heads of a witness. A last line without its end was never confirmed, and is left out. Raises
+    """The heads of a witness. A line that was cut off while it was written was never confirmed, and is left out. Raises
     `UnreadableHead`."""
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             return
-        if not line.strip():
+        if not line.strip() or (line.startswith(b"{") and not line.endswith(b"}\n")):
             continue
         try:
             head = _decode(line)

@@ -7,18 +7,17 @@ others, without their data: a link of the chain covers each of them. Making it b
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from bollard.host.audit.heads import HeadLine
+from bollard.host.audit.heads import HeadLine, is_signed
 from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.limits import PROOF_RECORDS, REPLAY_PAGE
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import HeadRow, RecordRow, RunRow
-from bollard.trust import genesis
-
-__all__ = ["KIND", "Proof", "ProvedGraph", "ProvedRecord", "Section", "prove", "write_proof"]
+from bollard.host.store.store import Store
+from bollard.trust import ChainedRecord, Header, genesis, sha256_of, verify_chain
+from bollard.trust.keys import VerifyKey
 
 KIND: Final = "bollard-proof-1"
 
@@ -182,3 +181,187 @@ def _graph_of(store: Store, workspace: str, points: Sequence[RecordRow]) -> Prov
     sha256 = msgspec.json.decode(grant.data, type=_Granted).graph_sha256
     kept = None if sha256 is None else store.kept("graph", workspace, sha256)
     return None if sha256 is None or kept is None else ProvedGraph(sha256=sha256, json=kept.body.decode())
+
+
+# Checks a proof of a run: with the file and a public key, and nothing of the host that made it. Pure.
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+PROOF_BYTES: Final = 1 << 30
+"""The largest file that is looked at."""
+
+
+class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a proof shows."""
+
+    run_id: str
+    workspace: str
+    records: int
+    """Records of the run, and its event."""
+    without_data: int
+    """Those of them whose data is not there: it was dropped, or withheld."""
+    unsigned: int
+    """Those of them that no signed head vouches for."""
+    ended: bool
+    key_ids: tuple[str, ...]
+    """The keys that signed."""
+    problems: tuple[str, ...]
+
+    @property
+    def proved(self) -> bool:
+        return not self.problems and not self.unsigned
+
+
+class _Created(msgspec.Struct, frozen=True):
+    run_id: str
+    event_id: str
+    grant_sha256: str
+
+
+class _Event(msgspec.Struct, frozen=True):
+    event_id: str
+
+
+def read_proof(text: bytes) -> Proof:
+    """Raises `ValueError` with what is wrong with it."""
+    if len(text) > PROOF_BYTES:
+        raise ValueError(f"it has more than {PROOF_BYTES} bytes")
+    try:
+        proof = msgspec.json.decode(text, type=Proof)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"it is no proof: {error}") from error
+    if proof.kind != KIND:
+        raise ValueError(f"it is a {proof.kind!r}, and this version knows {KIND}")
+    return proof
+
+
+def check_proof(proof: Proof, keys: Mapping[str, VerifyKey]) -> ProofReport:
+    """`keys` are the public keys that are believed, by id."""
+    problems: list[str] = []
+    own: list[ProvedRecord] = []
+    unsigned = 0
+    for section in proof.sections:
+        problems.extend(_section_problems(proof.workspace, section, keys))
+        found = [record for record in section.records if _is_own(record, proof)]
+        own += found
+        unsigned += len(found) if section.head is None else 0
+    problems.extend(_story_problems(proof, own))
+    problems.extend(_hole_problems(proof))
+    return ProofReport(
+        run_id=proof.run_id,
+        workspace=proof.workspace,
+        records=len(own),
+        without_data=sum(record.data is None for record in own),
+        unsigned=unsigned,
+        ended=any(record.type == "run.ended" for record in own),
+        key_ids=tuple(sorted({each.head.key_id for each in proof.sections if each.head is not None})),
+        problems=tuple(problems),
+    )
+
+
+def _is_own(record: ProvedRecord, proof: Proof) -> bool:
+    if record.run_id is not None:
+        return record.run_id == proof.run_id
+    return record.type == "event.received" and record.data is not None
+
+
+def _section_problems(workspace: str, section: Section, keys: Mapping[str, VerifyKey]) -> Iterator[str]:
+    if not section.records:
+        yield f"a section of chain {section.chain} holds no records"
+        return
+    head, first = section.head, section.records[0].position
+    report = verify_chain(
+        workspace,
+        section.chain,
+        (_chained(workspace, section.chain, record) for record in section.records),
+        after_position=first - 1,
+        after_hash=section.after_hash,
+        heads={} if head is None else {head.position: head.hash},
+    )
+    if report.fault is not None:
+        yield f"chain {section.chain}, record {report.fault.position}: {report.fault.detail}"
+    if head is None:
+        return
+    if (head.workspace, head.chain, head.position) != (workspace, section.chain, section.records[-1].position):
+        yield f"chain {section.chain}: its head is of another place"
+    try:
+        known = is_signed(head.row(), keys)
+    except ValueError:
+        known = False
+    if not known:
+        known_id = "which is not the one you trust" if head.key_id not in keys else "and the signature does not fit"
+        yield f"chain {section.chain}: its head at {head.position} names key {head.key_id}, {known_id}"
+
+
+def _chained(workspace: str, chain: str, record: ProvedRecord) -> ChainedRecord:
+    header = Header(
+        workspace,
+        chain,
+        record.position,
+        record.run_id,
+        record.seq,
+        record.epoch,
+        record.source_seq,
+        record.type,
+        record.observed,
+        record.created_ms,
+        record.data_sha256,
+    )
+    return ChainedRecord(header, None if record.data is None else record.data.encode(), record.hash)
+
+
+def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[str]:
+    """Whether what is proved is what the file says it is about."""
+    by_type = {record.type: record for record in reversed(own)}
+    created, granted = by_type.get("run.created"), by_type.get("grant.issued")
+    if created is None or granted is None:
+        yield "the records in which the run was created and granted are not there"
+        return
+    numbers = [record.seq for record in own if record.seq is not None]
+    if numbers != sorted(set(numbers)):
+        yield "the records of the run are not in order"
+    # Retention never takes this one: whoever left it out wants something else to be believed.
+    facts = None if created.data is None else _read(created.data, _Created)
+    if facts is None or (facts.run_id, facts.event_id) != (proof.run_id, proof.event_id):
+        yield "the run was created for another event, or is another run, or nothing says for which"
+    elif granted.data_sha256 != facts.grant_sha256 or proof.grant_sha256 != facts.grant_sha256:
+        yield "the grant is not the one that the run was created with"
+    event = by_type.get("event.received")
+    if event is not None and event.data is not None:
+        told = _read(event.data, _Event)
+        if told is None or told.event_id != proof.event_id:
+            yield "the event is not the one that the run is for"
+    yield from _graph_problems(proof, granted)
+
+
+def _graph_problems(proof: Proof, granted: ProvedRecord) -> Iterator[str]:
+    quoted = None if granted.data is None else _read(granted.data, _Granted)
+    if proof.graph is None:
+        return
+    digest = sha256_of(proof.graph.json.encode())
+    if quoted is None:
+        yield "the grant has no data, so that nothing says whether the graph is the one that it quotes"
+    elif digest != proof.graph.sha256 or quoted.graph_sha256 != digest:
+        yield "the graph is not the one that the grant quotes"
+
+
+def _hole_problems(proof: Proof) -> Iterator[str]:
+    """Records of one chain with others between them that are not here must have following numbers: else some of the
+    run's own may have been left out. Between two chains nobody can say."""
+    before: tuple[Section, int] | None = None
+    for section in proof.sections:
+        numbers = [record.seq for record in section.records if record.run_id == proof.run_id and record.seq is not None]
+        if not numbers:
+            continue
+        if before is not None and before[0].chain == section.chain:
+            follows = section.records[0].position == before[0].records[-1].position + 1
+            if not follows and numbers[0] != before[1] + 1:
+                yield f"chain {section.chain}: what is between the numbers {before[1]} and {numbers[0]} was left out"
+        before = (section, numbers[-1])
+
+
+def _read(data: str, shape: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.MsgspecError:
+        return None

@@ -6,10 +6,9 @@ import msgspec
 
 from bollard.host.audit.severity import Severity, types_of
 from bollard.host.limits import AUDIT_EXPORT_PAGE, AUDIT_WINDOW, AUDIT_WINDOWS
-from bollard.host.store.boundary import RecordQuery, Store
+from bollard.host.store.queries import RecordQuery
 from bollard.host.store.rows import RecordRow
-
-__all__ = ["AuditFilter", "AuditPage", "all_of", "page_of_log"]
+from bollard.host.store.store import Store
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-__all__ = ["SEVERITIES", "Severity", "TypeChoice", "severity_of", "types_of"]
-
 Severity = Literal["debug", "info", "warning", "error", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """From the least to the most."""

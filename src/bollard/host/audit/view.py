@@ -16,8 +16,6 @@ from bollard.host.store.rows import RecordRow
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject, JsonValue
 
-__all__ = ["RunContext", "actor_of", "audited"]
-
 _ACTORS: Final = ("by", "user_id", "made_by", "actor", "requested_by")
 """Under which names records say who did it, the surest first."""
 _SUBJECTS: Final = (

@@ -5,7 +5,9 @@ of each chain is held meanwhile, because it vouches for everything before it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,10 +20,9 @@ from bollard.host.limits import WITNESS_CATCH_UP, WITNESS_CLOSE_S, WITNESS_HANGS
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import EVER_MS, Store
+from bollard.host.store.queries import EVER_MS
 from bollard.host.store.rows import HeadRow
-
-__all__ = ["Sink", "Witness", "WitnessNumbers"]
+from bollard.host.store.store import Store
 
 _log = structlog.get_logger("bollard.host.audit")
 _Chain = tuple[str, str]
@@ -196,3 +197,54 @@ class Witness:
             return  # it stays down until the log says so
         numbers.down, numbers.problem, self._replaced = False, "", 0
         _log.info("the witness of the log is back", place=self._place)
+
+
+# Writes to a witness in a thread of its own. A witness may hang as long as it likes: nobody waits for the thread
+# without a limit.
+
+
+Written = Callable[[OSError | None], None]
+"""Called in the thread with what became of the lines."""
+
+
+class WitnessPlace(Protocol):
+    """Where a witness is. Both calls block, and raise `OSError`."""
+
+    def append(self, lines: bytes) -> None:
+        """Add lines; durable when it returns."""
+        ...
+
+    def lines(self, newest_bytes: int | None = None) -> Iterator[bytes]:
+        """Every line in order, or those of about the last bytes."""
+        ...
+
+
+class WitnessThread:
+    """One thread, one write at a time."""
+
+    def __init__(self, place: WitnessPlace) -> None:
+        self._place = place
+        self._queue: queue.SimpleQueue[tuple[bytes, Written] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def put(self, lines: bytes, written: Written) -> None:
+        """Append these lines. A caller that puts more before `written` was called makes a queue that it must bound."""
+        if self._thread is None:
+            # A daemon: a thread that hangs in a write must not keep the host from ending.
+            self._thread = threading.Thread(target=self._work, name="bollard-witness", daemon=True)
+            self._thread.start()
+        self._queue.put((lines, written))
+
+    def close(self) -> None:
+        """The thread ends when it has nothing left to write."""
+        self._queue.put(None)
+
+    def _work(self) -> None:
+        while (work := self._queue.get()) is not None:
+            lines, written = work
+            try:
+                self._place.append(lines)
+            except Exception as error:  # noqa: BLE001 -- a thread that is gone would look like a witness that hangs
+                written(error if isinstance(error, OSError) else OSError(repr(error)))
+            else:
+                written(None)

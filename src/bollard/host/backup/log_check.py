@@ -1,7 +1,6 @@
 """Verifies the log of a store where it lies, beside a host that runs or without one: records, signed heads, witnesses
 and archived segments. Reads one moment, and writes nothing."""
 
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -12,15 +11,16 @@ import msgspec
 from bollard.host.archive.manifest import Table
 from bollard.host.audit.heads import UnreadableHead, is_signed, read_heads_of
 from bollard.host.audit.segments import BadSegment, Segment, SegmentHeader, find_segments, read_segment
-from bollard.host.audit.verifying import RECORD_COLUMNS, LogReport, LogWalk, Problem
-from bollard.host.backup.boundary import Snapshot
-from bollard.host.backup.verifying import Progress, untold
+from bollard.host.audit.verification import RECORD_COLUMNS, LogReport, LogWalk, Problem
+from bollard.host.audit.witness import WitnessPlace
+from bollard.host.backup.archive_verification import Progress, untold
+from bollard.host.backup.tables import Snapshot
 from bollard.host.errors import InvalidRequest, StorageUnavailable
-from bollard.host.store.row_reading import read_heads
-from bollard.host.store.rows import HeadRow
+from bollard.host.limits import TAIL_RECORDS
+from bollard.host.log.tail import chain_fault
+from bollard.host.store.row_reading import build_rows
+from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.trust.keys import VerifyKey
-
-__all__ = ["CheckedLog", "check_log"]
 
 _TOLD_EVERY: Final = 10_000
 
@@ -35,32 +35,43 @@ class CheckedLog(msgspec.Struct, frozen=True, kw_only=True):
     """Archived segments that were read."""
 
 
+class WitnessedHeads(msgspec.Struct, frozen=True):
+    """What witnesses hold, read before the log: a host that runs tells them of heads that are on disk already."""
+
+    walk: LogWalk
+    keys: Mapping[str, VerifyKey]
+    witnesses: int = 0
+
+
+def read_witnesses(keys: Mapping[str, VerifyKey], witnesses: Sequence[WitnessPlace] = ()) -> WitnessedHeads:
+    """`keys` are the public keys that are believed, by id. Raises `StorageUnavailable` for a witness that cannot be
+    read."""
+    walk = LogWalk(keys)
+    for witness in witnesses:
+        _read_witness(walk, witness)
+    return WitnessedHeads(walk, keys, len(witnesses))
+
+
 def check_log(
-    snapshot: Snapshot,
-    keys: Mapping[str, VerifyKey],
-    *,
-    witnesses: Sequence[Path] = (),
-    archive: Path | None = None,
-    progress: Progress = untold,
+    snapshot: Snapshot, witnessed: WitnessedHeads, *, archive: Path | None = None, progress: Progress = untold
 ) -> CheckedLog:
-    """Raises `StorageUnavailable` and `InvalidRequest` for what cannot be read at all."""
+    """Verify the log of a moment that came after the witnesses were read. Raises `StorageUnavailable` and
+    `InvalidRequest` for what cannot be read at all."""
     tables = {table.name: table for table in snapshot.tables()}
     if "records" not in tables:
         raise InvalidRequest("the database holds no log", hint="name the data directory or database of a host")
-    walk, records = LogWalk(keys), tables["records"]
-    for path in witnesses:
-        _hear_witness(walk, path)
-    segments = 0 if archive is None else _check_archive(walk, archive, keys)
+    walk, records = witnessed.walk, tables["records"]
+    segments = 0 if archive is None else _check_archive(walk, archive, witnessed.keys)
     for head in _heads(snapshot, tables["heads"]):
         walk.add_head(head)
     total = snapshot.count(records)
     walk.feed(_told(_in_order(snapshot.stored(records), records), total, progress))
-    return CheckedLog(report=walk.finish(), witnesses=len(witnesses), segments=segments)
+    return CheckedLog(report=walk.finish(), witnesses=witnessed.witnesses, segments=segments)
 
 
 def _heads(snapshot: Snapshot, table: Table) -> Iterator[HeadRow]:
     for row in snapshot.rows(table):
-        yield from read_heads([tuple(row)])
+        yield from build_rows(HeadRow, [tuple(row)])
 
 
 def _in_order(rows: Iterator[tuple[Any, ...]], table: Table) -> Iterator[tuple[Any, ...]]:
@@ -82,18 +93,15 @@ def _counted(rows: Iterator[tuple[Any, ...]], total: int, progress: Progress) ->
         yield row
 
 
-def _hear_witness(walk: LogWalk, path: Path) -> None:
+def _read_witness(walk: LogWalk, witness: WitnessPlace) -> None:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InvalidRequest(f"{path} is no file", hint="name a file that holds what the witness was told")
-        with path.open("rb") as file:
-            for line in read_heads_of(file):
-                walk.add_witnessed(line)
+        for line in read_heads_of(witness.lines()):
+            walk.add_witnessed(line)
     except OSError as error:
-        message = f"the witness {path} cannot be read: {error.strerror}"
-        raise StorageUnavailable(message, hint="name it with --witness, or leave it out and know less") from error
+        message = f"the witness {witness} cannot be read: {error.strerror or error}"
+        raise StorageUnavailable(message, hint="name it with --witness") from error
     except UnreadableHead as error:
-        detail = f"line {error.line} of {path}: {error.problem}"
+        detail = f"line {error.line} of {witness}: {error.problem}"
         walk.add_problem(Problem(kind="witness", workspace="", chain="", position=error.line, detail=detail))
 
 
@@ -109,7 +117,7 @@ def _check_archive(walk: LogWalk, archive: Path, keys: Mapping[str, VerifyKey]) 
             except BadSegment as error:
                 walk.add_problem(_of_archive(archive, segment, error))
                 break
-            walk.add_witnessed(header.head)
+            walk.add_archived(header.head)
             before = header
     return count
 
@@ -133,3 +141,38 @@ def _of_archive(archive: Path, segment: Segment, error: BadSegment) -> Problem:
     workspace, chain = segment.path.relative_to(archive).parts[:2]
     detail = f"{segment.path.name}: {error.problem}"
     return Problem(kind="archive", workspace=workspace, chain=chain, position=error.position, detail=detail)
+
+
+# The end of a log, looked at without reading the rest: when it was written last, and whether its newest links hold.
+
+
+class Tail(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest records of the newest chain."""
+
+    records: int
+    newest_ms: int | None
+    """When the newest record was made; nothing where there is none."""
+    fault: str | None
+    """The first thing that is wrong with them."""
+
+
+def look_at_tail(snapshot: Snapshot, keys: dict[str, str]) -> Tail:
+    """`keys` are public keys by id, in hex: a head that one of them signed is checked against it."""
+    tables = {table.name: table for table in snapshot.tables()}
+    rows = build_rows(RecordRow, [tuple(row) for row in snapshot.newest(tables["records"], TAIL_RECORDS)])
+    if not rows:
+        return Tail(records=0, newest_ms=None, fault=None)
+    last = rows[-1]
+    chain = [row for row in rows if (row.workspace, row.chain) == (last.workspace, last.chain)]
+    heads = [
+        head
+        for head in build_rows(HeadRow, [tuple(row) for row in snapshot.rows(tables["heads"], last.workspace)])
+        if head.chain == last.chain and chain[0].position <= head.position
+    ]
+    newest_ms = max(row.created_ms for row in rows)
+    try:
+        found = chain_fault(chain, heads, {name: VerifyKey(bytes.fromhex(key)) for name, key in keys.items()})
+        fault = None if found is None else f"record {found.position} of chain {last.chain}: {found.detail}"
+    except (TypeError, ValueError) as error:  # a value of another type than any host writes
+        fault = f"a row of chain {last.chain} cannot be read: {error}"
+    return Tail(records=len(chain), newest_ms=newest_ms, fault=fault)

@@ -10,14 +10,11 @@ from psycopg.errors import DiskFull, IntegrityError
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from bollard.host.archive.manifest import Column, ColumnKind, Table
-from bollard.host.backup.boundary import Row, condition_of
+from bollard.host.backup.tables import Row, condition_of
 from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.postgres import CONNECT_WAIT_S, LOCK_WAIT_S, PostgresDatabase
-from bollard.host.store.postgres_guard import hold_shared
-from bollard.host.store.postgres_search import vector_of
-
-__all__ = ["PostgresFilling", "PostgresSnapshot"]
+from bollard.host.store.postgres_session import hold_shared, vector_of
 
 _Connection = psycopg.Connection[tuple[Any, ...]]
 _KINDS: Final[dict[str, ColumnKind]] = {

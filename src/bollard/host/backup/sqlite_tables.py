@@ -11,12 +11,10 @@ from typing import Final, cast
 from msgspec.structs import replace
 
 from bollard.host.archive.manifest import Column, ColumnKind, Table
-from bollard.host.backup.boundary import Row, condition_of
+from bollard.host.backup.tables import Row, condition_of
 from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.sqlite import BUSY_WAIT_S, SqliteDatabase
-
-__all__ = ["SqliteFilling", "SqliteSnapshot"]
 
 _DERIVED: Final = ("sqlite_", "transcript_search", "alembic_version")
 _KINDS: Final[dict[str, ColumnKind]] = {"TEXT": "text", "BLOB": "bytes", "BOOLEAN": "boolean"}
@@ -83,6 +81,10 @@ class SqliteSnapshot:
         with _errors(self._name):
             rows = self._connection.execute(statement, (limit,)).fetchall()
         return [_with_booleans(row, flags) for row in reversed(rows)]
+
+    def key_of(self, table: Table) -> list[str]:
+        """The columns of the primary key."""
+        return _order(self._connection, table.name).split(", ")
 
     def close(self) -> None:
         self._connection.close()

@@ -9,20 +9,6 @@ import msgspec
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_json, sha256_of
 
-__all__ = [
-    "ALL_FLOW",
-    "KINDS",
-    "NO_FLOW",
-    "RISKS",
-    "Approval",
-    "Capability",
-    "CapabilityLimits",
-    "Effects",
-    "Flow",
-    "Kind",
-    "Risk",
-]
-
 Kind = Literal["tool", "mcp", "skill", "outpost", "agent", "channel", "model", "knowledge"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Risk = Literal["low", "medium", "high", "critical"]

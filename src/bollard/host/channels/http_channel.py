@@ -9,17 +9,14 @@ from typing import Final
 
 import msgspec
 
-from bollard.host.channels.boundary import Abilities, Delivered, Failed, Outgoing, SendOutcome, Unknown
-from bollard.host.channels.saving import ChannelConfig
+from bollard.host.channels.channel import Abilities, ChannelConfig, Delivered, Failed, Outgoing, SendOutcome, Unknown
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
-from bollard.host.egress.places import EgressRequest, EgressResponse
-from bollard.host.errors import EgressDenied, OutcomeUnknown, ToolFailed
+from bollard.host.egress.destination import EgressRequest, EgressResponse
+from bollard.host.errors import EgressDenied, OutcomeUnknown, ToolFailed, UnknownName
 from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S
 from bollard.protocol import JsonObject
-
-__all__ = ["HttpChannel"]
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
 _ID_CHARACTERS: Final = 256
@@ -56,7 +53,7 @@ class HttpChannel:
         try:
             reply = await self._egress.fetch(request)
         except EgressDenied as error:
-            return Failed(f"{error.message}; {error.hint}", retryable=False)
+            return Failed(f"{error.message}; {error.hint}", retryable=isinstance(error, UnknownName))
         except ToolFailed as error:
             return Failed(error.message, retryable=True)
         except OutcomeUnknown as error:

@@ -16,8 +16,6 @@ import msgspec
 
 from bollard.host.limits import WEBHOOK_SKEW_S
 
-__all__ = ["ID_HEADER", "SECRET_PREFIX", "Seal", "new_secret", "read_seal", "secret_bytes", "sign"]
-
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 -- what every such secret begins with
 ID_HEADER: Final = "webhook-id"
 _TIME_HEADER: Final = "webhook-timestamp"

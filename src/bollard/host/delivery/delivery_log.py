@@ -9,13 +9,10 @@ import structlog
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.log.entries import Entry
-from bollard.host.log.facts import DeliverTo, RunFacts
 from bollard.host.log.journal import Journal
-from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.records import DeliverTo, NewRecord, RunFacts, encode_data
 from bollard.host.store.rows import OutboxRow
 from bollard.protocol import JsonObject
-
-__all__ = ["DeliveryLog"]
 
 _log = structlog.get_logger("bollard.delivery")
 _RETRY_S: Final = 1.0

@@ -12,19 +12,16 @@ from typing import Final
 import msgspec
 import structlog
 
-from bollard.host.channels.book import Channels
-from bollard.host.channels.boundary import Channel, Delivered, Failed, Outgoing, Unknown
+from bollard.host.channels.channel import Channel, Delivered, Failed, Outgoing, Unknown
+from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
 from bollard.host.delivery.delivery_log import DeliveryLog
-from bollard.host.delivery.previews import Preview, Previews
-from bollard.host.delivery.splitting import split
+from bollard.host.delivery.previews import Preview, Previews, split
 from bollard.host.errors import HostError
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S, DELIVERY_WAIT_S
 from bollard.host.log.kill_points import kill_point
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import OutboxRow
-
-__all__ = ["Counts", "Sender", "Waiting"]
+from bollard.host.store.store import Store
 
 _log = structlog.get_logger("bollard.delivery")
 _decode: Final = msgspec.json.Decoder().decode

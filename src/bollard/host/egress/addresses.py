@@ -1,7 +1,7 @@
 """Which addresses outside may be reached. Pure: every decision from plain values.
 
-Only what is globally routable is outside. An address that carries another one (IPv4 in IPv6, 6to4, Teredo, NAT64) is
-judged by that one too, so that no spelling leads inside.
+Only what is globally routable is outside. An IPv6 address that carries an IPv4 address is judged by that one too, so
+that no spelling leads inside.
 """
 
 import ipaddress
@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Address", "AllowList", "address_problem", "host_problem", "literal", "parse_allow"]
+from bollard.host.egress.destination import Address
+from bollard.wire.addresses import carried_address
 
-Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 _INSIDE_V4: Final = tuple(
@@ -41,13 +41,12 @@ _INSIDE_V4: Final = tuple(
         "240.0.0.0/4",
     )
 )
-_OUTSIDE_V6: Final = IPv6Network("2000::/3")
-"""Everything else of IPv6 is reserved, local or a translation."""
+_OUTSIDE_V6: Final = (IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96"))
+"""Global unicast, and NAT64 where it stands for an address outside. Everything else of IPv6 is reserved or local."""
 _INSIDE_V6: Final = tuple(
     IPv6Network(text)
     for text in ("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20", "5f00::/16", "2002::/16")
 )
-_NAT64: Final = IPv6Network("64:ff9b::/96")
 _NUMERIC: Final = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]*))*", re.IGNORECASE)
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.IGNORECASE)
 _NAME_CHARACTERS: Final = 253
@@ -59,11 +58,12 @@ def address_problem(address: Address) -> str | None:
         return f"{address} is not globally routable" if any(address in inside for inside in _INSIDE_V4) else None
     if address.scope_id is not None:
         return f"{address} is of one link only"
-    if address in _NAT64:
-        carried = IPv4Address(int(address) & 0xFFFF_FFFF)
-        return None if address_problem(carried) is None else f"{address} stands for {carried}, which is inside"
-    # 6to4 and Teredo carry an address too and are in no use any more: refused as a whole, with all that is reserved.
-    if address not in _OUTSIDE_V6 or any(address in inside for inside in _INSIDE_V6):
+    carried = carried_address(address)
+    if carried is not None and address_problem(carried) is not None:
+        return f"{address} stands for {carried}, which is inside"
+    # 6to4 and Teredo are in no use any more: refused as a whole, with all that is reserved.
+    is_global = any(address in outside for outside in _OUTSIDE_V6)
+    if not is_global or any(address in inside for inside in _INSIDE_V6):
         return f"{address} is not globally routable"
     return None
 
@@ -103,6 +103,7 @@ class AllowList(msgspec.Struct, frozen=True, kw_only=True):
 
     def has(self, address: Address, port: int) -> bool:
         """Whether an address is open."""
+        # The system connects a mapped address as IPv4. The other forms lead elsewhere, and are open only as written.
         mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
         found = mapped or address
         return any(found in network and wanted in (None, port) for network, wanted in self.networks)

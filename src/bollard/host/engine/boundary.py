@@ -11,8 +11,6 @@ import msgspec
 
 from bollard.host.log.records import NewRecord
 
-__all__ = ["Cancel", "Engine", "HostPresence", "Offered", "Signal", "Signalled"]
-
 
 class Cancel(msgspec.Struct, frozen=True):
     """Stop the run for a reason that is a failure code."""

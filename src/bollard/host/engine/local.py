@@ -1,5 +1,6 @@
 """The engine of one host: the store is the queue, and every signal stays in the process."""
 
+import asyncio
 from collections.abc import Sequence
 
 from bollard.host.clock import Clock
@@ -8,9 +9,8 @@ from bollard.host.limits import LEASE_S
 from bollard.host.log.entries import Committed, Entry, Renewed
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord
-from bollard.host.store.boundary import Lease, Store
-
-__all__ = ["LocalEngine"]
+from bollard.host.store.queries import Lease
+from bollard.host.store.store import Store
 
 
 class LocalEngine:
@@ -24,6 +24,8 @@ class LocalEngine:
         self._offered: Offered | None = None
         self._signalled: Signalled | None = None
         self._owned = 0
+        self._reading: asyncio.Task[int] | None = None
+        """The store's clock, being read."""
 
     @property
     def incarnation(self) -> str:
@@ -38,7 +40,7 @@ class LocalEngine:
             self._offered(run_id)
 
     async def claim(self, run_id: str, epoch: int, records: Sequence[NewRecord]) -> bool:
-        lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=self._until_ms())
+        lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=await self._until_ms())
         size = sum(len(record.data) for record in records)
         outcome = await self._journal.commit(Entry(records=list(records), lease=(run_id, lease), size=size))
         return isinstance(outcome, Committed)
@@ -47,7 +49,8 @@ class LocalEngine:
         self._owned = len(run_ids)
         if not run_ids:
             return set()
-        outcome = await self._journal.commit(Entry(renew=(self._incarnation, tuple(run_ids), self._until_ms())))
+        renewed = (self._incarnation, tuple(run_ids), await self._until_ms())
+        outcome = await self._journal.commit(Entry(renew=renewed))
         kept = outcome.run_ids if isinstance(outcome, Renewed) else frozenset[str]()
         return set(run_ids) - kept
 
@@ -57,5 +60,9 @@ class LocalEngine:
     def presence(self) -> list[HostPresence]:
         return [HostPresence(incarnation=self._incarnation, runs=self._owned, seen_ms=self._clock.now_ms())]
 
-    def _until_ms(self) -> int:
-        return self._store.now_ms() + round(LEASE_S * 1000)
+    async def _until_ms(self) -> int:
+        """Read in a thread: a database server that does not answer must not hold up the loop. Those who wait for the
+        same reading go on in the order in which they came, so that claims keep theirs."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(asyncio.to_thread(self._store.now_ms))
+        return await asyncio.shield(self._reading) + round(LEASE_S * 1000)

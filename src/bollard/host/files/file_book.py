@@ -13,16 +13,14 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, NotFound, StorageFull
 from bollard.host.limits import FILES_OF_WORKSPACE, REPLAY_PAGE
-from bollard.host.log.artifact_removal import remove_artifact
-from bollard.host.log.entries import Committed, Entry, Outcome, Told
+from bollard.host.log.entries import CommitResult, Committed, Entry, Told
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import Store
+from bollard.host.log.removal import remove_artifact
 from bollard.host.store.rows import ArtifactRow
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
-
-__all__ = ["FileBook", "NewFile", "WorkspaceFile", "no_such_file"]
 
 _PREFIX: Final = "file_"
 """Begins every id, and no id of another artifact: so the key of the table finds them all."""
@@ -144,7 +142,7 @@ class FileBook:
 def _once_on_disk(settled: Callable[[], None]) -> Told:
     """On disk first, then in the book."""
 
-    def told(outcome: Outcome | HostError) -> None:
+    def told(outcome: CommitResult | HostError) -> None:
         if isinstance(outcome, Committed):
             settled()
 

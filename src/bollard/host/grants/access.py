@@ -4,7 +4,7 @@ Compiled from the agent and the workspace's offer, and cached until one of them 
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
@@ -13,25 +13,69 @@ import msgspec
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import OPERATIONS
-from bollard.host.capabilities.naming import short_names
-from bollard.host.capabilities.registry import why_absent
+from bollard.host.capabilities.graph import short_names
+from bollard.host.capabilities.sources import why_absent
 from bollard.host.grants.offer import KINDS, NAMED, Kind, Offer, about, documents_of, operations_that_fit
-from bollard.host.grants.selection import Asked, asked_for
 from bollard.host.limits import GRAPH_BYTES
-from bollard.protocol import JsonObject, JsonValue, StateScope
+from bollard.protocol import NOTHING_SELECTED, JsonObject, JsonValue, StateScope
 from bollard.trust import canonical_json, sha256_of
 
-__all__ = [
-    "ABLE_TO",
-    "ACCESS_CACHE_ENTRIES",
-    "Access",
-    "AccessCache",
-    "Held",
-    "Rights",
-    "Withheld",
-    "compile_access",
-    "seal",
-]
+# What an agent asks for by name: the selector fields of its configuration, and what its policy adds.
+#
+# A configuration holds no value of a field that its form hides, so nothing hidden asks for anything.
+
+
+_KIND_OF: Final[dict[str, Kind]] = {
+    "llm-model-selector": "models",
+    "model-fallback-selector": "models",
+    "rerank-model-selector": "models",
+    "embedding-model-selector": "models",
+    "knowledge-base-multi-selector": "knowledge_bases",
+    "tool-multi-selector": "tools",
+    "file": "files",
+    "array[file]": "files",
+}
+"""The selector types by what they select. `outpost-selector` selects a machine, which is no resource of a grant."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Who asks for one thing: fields of the configuration, the policy, or both."""
+
+    fields: tuple[str, ...] = ()
+    added: bool = False
+
+
+def asked_for(agent: Agent) -> dict[Kind, dict[str, Asked]]:
+    """By kind and id, whether or not it exists."""
+    asked: dict[Kind, dict[str, Asked]] = {kind: {} for kind in KINDS}
+    for item in agent.form:
+        kind = _KIND_OF.get(item.type)
+        if kind is None:
+            continue
+        for name in dict.fromkeys(_chosen(agent.config.get(item.name))):
+            before = asked[kind].get(name, Asked())
+            asked[kind][name] = Asked((*before.fields, item.name))
+    for kind, rule in agent.policy.access.resources.items():
+        for name in rule.add:
+            asked[kind][name] = Asked(asked[kind].get(name, Asked()).fields, added=True)
+    return asked
+
+
+def _chosen(value: JsonValue) -> Iterator[str]:
+    """The ids in a selector's value. A value of any other shape selects nothing."""
+    if isinstance(value, str):
+        if value not in NOTHING_SELECTED:
+            yield value
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, str):
+                yield from _chosen(item)
+    elif isinstance(value, dict):
+        yield from _chosen(value.get("primary"))
+        fallbacks = value.get("fallbacks")
+        if isinstance(fallbacks, list):
+            yield from _chosen(fallbacks)
+
 
 ACCESS_CACHE_ENTRIES: Final = 1024
 """Compiled accesses that are kept: one for each agent in use."""

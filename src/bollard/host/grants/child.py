@@ -12,8 +12,6 @@ from bollard.host.grants.offer import base_of
 from bollard.host.grants.revocation import AGENT_TOOL, Revocation
 from bollard.protocol import limits
 
-__all__ = ["issue_child_grant", "narrow", "narrow_limits"]
-
 
 def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocation) -> Access:
     """The part of the child agent's access that its parent holds, less what was revoked from the parent."""
@@ -111,15 +109,20 @@ def _held(
 
 def narrow_limits(child: GrantLimits, parent: GrantLimits) -> GrantLimits:
     """The smaller of each."""
-    budgets = [each for each in (child.calls_per_run, parent.calls_per_run) if each is not None]
     return GrantLimits(
         deadline_s=min(child.deadline_s, parent.deadline_s),
         idle_s=min(child.idle_s, parent.idle_s),
         calls_per_s=min(child.calls_per_s, parent.calls_per_s),
         calls_in_flight=min(child.calls_in_flight, parent.calls_in_flight),
-        calls_per_run=min(budgets, default=None),
+        calls_per_run=_smaller(child.calls_per_run, parent.calls_per_run),
+        run_output_mib=_smaller(child.run_output_mib, parent.run_output_mib),
         payload_bytes=min(child.payload_bytes, parent.payload_bytes),
     )
+
+
+def _smaller(*limits: int | None) -> int | None:
+    """`None` is no limit."""
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def issue_child_grant(

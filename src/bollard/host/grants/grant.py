@@ -10,12 +10,9 @@ import msgspec
 from bollard.host.agents.agent import Agent
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import Access, Rights, seal
-from bollard.host.log.facts import RunFacts, scope_key
-from bollard.protocol import StateScope, limits
+from bollard.host.log.records import RunFacts, scope_key
+from bollard.protocol import JsonObject, StateScope, limits
 from bollard.trust import NotCanonical, canonical_json, sha256_of
-
-__all__ = ["Grant", "GrantLimits", "GrantParent", "GrantScope", "issue_grant", "limits_of"]
-
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -52,6 +49,8 @@ class GrantLimits(msgspec.Struct, frozen=True, kw_only=True):
     calls_in_flight: int = limits.CALLS_IN_FLIGHT
     calls_per_run: int | None = None
     """`None` is no limit of the agent's own."""
+    run_output_mib: int | None = None
+    """MiB that the run may record; `None` is no limit of the agent's own."""
     payload_bytes: int = limits.CALL_BYTES
 
 
@@ -125,7 +124,10 @@ class Grant:
 def limits_of(agent: Agent) -> GrantLimits:
     """The limits that an agent's own settings make."""
     return GrantLimits(
-        deadline_s=agent.deadline_s, idle_s=agent.idle_s, calls_per_run=agent.policy.budget.calls_per_run
+        deadline_s=agent.deadline_s,
+        idle_s=agent.idle_s,
+        calls_per_run=agent.policy.budget.calls_per_run,
+        run_output_mib=agent.policy.budget.run_output_mib,
     )
 
 
@@ -187,3 +189,33 @@ def _state_keys(rights: Rights, run_id: str, scope: GrantScope) -> dict[StateSco
         subject_id=scope.subject_id,
     )
     return {each: scope_key(facts, each) for each in sorted(rights.state_scopes) if scope.has(each)}
+
+
+# What the runner sees of its grant. Made from the grant that the host checks with, so the two cannot differ.
+
+
+def resources_of(grant: Grant) -> JsonObject:
+    """`ctx.resources`. Shared by every run of the agent: it is sent, never changed."""
+    return grant.access.resources
+
+
+def available_apis_of(grant: Grant) -> JsonObject:
+    """`ctx.context.available_apis`: which calls can be answered at all for this event."""
+    operations = grant.access.rights.operations
+    none: frozenset[str] = frozenset()
+    history = operations.get("history", none)
+    events = operations.get("events", none)
+    artifacts = operations.get("artifacts", none)
+    here = grant.scope.has("conversation")
+    return {
+        "history_page": "page" in history and (here or bool(grant.access.rights.conversations)),
+        "history_search": "search" in history and here,
+        "event_get": "get" in events,
+        "event_page": "page" in events,
+        "artifact_metadata": "metadata" in artifacts,
+        "artifact_read": "read" in artifacts,
+        "artifact_write": "write" in artifacts,
+        "state": bool(grant.state_keys),
+        "storage": "storage" in operations,
+        "steering_pull": grant.steerable,
+    }

@@ -9,10 +9,8 @@ from bollard.host.capabilities.graph import EMPTY_GRAPH, CapabilityGraph, Node, 
 from bollard.host.grants.access import Access, Held, Rights
 from bollard.host.grants.offer import Offer
 from bollard.host.limits import GRAPH_CACHE_ENTRIES
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import KeptRow, PutKept
-
-__all__ = ["GRAPH", "Graphs", "graph_of", "load_graph"]
+from bollard.host.store.store import Store
 
 GRAPH = "graph"
 """The kind of the rows that hold graphs."""

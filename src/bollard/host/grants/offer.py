@@ -7,28 +7,13 @@ from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
 
+from bollard.host.agents.agent import AgentBook
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.capabilities.capability import Capability
+from bollard.host.capabilities.sources import Sources
+from bollard.host.files.file_book import FileBook
 from bollard.protocol import JsonObject
 from bollard.trust import canonical_json, sha256_of
-
-__all__ = [
-    "KINDS",
-    "Kind",
-    "Offer",
-    "OfferedAction",
-    "OfferedAgent",
-    "OfferedFile",
-    "OfferedKnowledgeBase",
-    "OfferedModel",
-    "OfferedSkill",
-    "OfferedThing",
-    "OfferedTool",
-    "base_of",
-    "documents_of",
-    "file_as_listed",
-    "operations_that_fit",
-]
 
 Kind = Literal["models", "tools", "knowledge_bases", "files", "agents", "skills", "platform"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -251,3 +236,38 @@ def _special(capability: Capability) -> OfferedThing | None:
 
 def _text(value: str | int | bool | None) -> str | None:
     return value if isinstance(value, str) else None
+
+
+# What each workspace offers now: its agents and files, and what its sources have. Made anew only when one of them
+# changes.
+
+
+class Offers:
+    """One per host."""
+
+    def __init__(self, agents: AgentBook, sources: Sources, files: FileBook) -> None:
+        self._agents = agents
+        self._sources = sources
+        self._files = files
+        self._made: dict[str, tuple[tuple[int, int, int], Offer]] = {}
+
+    def of(self, workspace: str) -> Offer:
+        now = (self._agents.changes, self._sources.revision, self._files.revision)
+        made = self._made.get(workspace)
+        if made is None or made[0] != now:
+            agents = [
+                OfferedAgent(agent_id=agent.agent_id, name=agent.label.get("en_US"))
+                for agent in self._agents.of(workspace)
+            ]
+            files = [
+                OfferedFile(file_id=file.file_id, source="config", file_name=file.name, mime_type=file.mime_type)
+                for file in self._files.all(workspace)
+            ]
+            offer = Offer.of(
+                *agents,
+                *files,
+                capabilities=self._sources.capabilities(workspace),
+                absent=self._sources.absent(workspace),
+            )
+            made = self._made[workspace] = (now, offer)
+        return made[1]

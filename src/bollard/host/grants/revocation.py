@@ -9,16 +9,6 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.grants.grant import Grant
 from bollard.protocol import JsonObject
 
-__all__ = [
-    "AGENT_TOOL",
-    "NOTHING_REVOKED",
-    "Revocation",
-    "granted_operations",
-    "granted_things",
-    "handed_down",
-    "revoke",
-]
-
 AGENT_TOOL: Final = "agent:"
 """How the id of a tool begins that is an agent."""
 

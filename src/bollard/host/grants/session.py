@@ -10,8 +10,6 @@ from bollard.host.capabilities.graph import EMPTY_GRAPH, CapabilityGraph
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.grants.grant import Grant
 
-__all__ = ["RunSession", "SessionPolicy", "open_session", "policy_of"]
-
 
 class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What the executor goes by beside the graph."""

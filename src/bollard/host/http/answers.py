@@ -13,8 +13,6 @@ from bollard.protocol import JsonObject
 from bollard.protocol.limits import MIB
 from bollard.wire import FrameError, decode, encode
 
-__all__ = ["STATUS", "JsonAnswer", "error_answer", "error_body", "read_body", "read_bytes"]
-
 BODY_BYTES: Final = 1 * MIB
 STATUS: Final[Mapping[str, int]] = {
     "not_found": 404,
@@ -43,6 +41,7 @@ STATUS: Final[Mapping[str, int]] = {
     "draining": 503,
     "storage_full": 507,
     "storage_unavailable": 503,
+    "storage_stalled": 503,
     "audit_unavailable": 503,
     "worker_unavailable": 503,
     "knowledge_unavailable": 503,

@@ -7,6 +7,7 @@ HostError
 ├── PreconditionFailed  the thing is not at the revision that was named
 ├── RepeatMismatch      an Idempotency-Key came again with another request
 ├── RangeNotSatisfiable no byte of the content is in the range that was asked for
+├── StorageStalled      the journal or the store does not answer, so the outcome is not known yet
 ├── UpgradeRequired     a WebSocket was asked for as a page
 ├── ForbiddenOrigin     a browser asks for a page of another site
 ├── ForbiddenHost       the request was meant for another name than this host's
@@ -19,22 +20,6 @@ HostError
 """
 
 from bollard.host.errors import Conflict, HostError, Overloaded
-
-__all__ = [
-    "ExpectationFailed",
-    "ForbiddenHost",
-    "ForbiddenOrigin",
-    "HeadTooLarge",
-    "InFlight",
-    "MalformedRequest",
-    "PreconditionFailed",
-    "RangeNotSatisfiable",
-    "RepeatMismatch",
-    "RequestTimeout",
-    "TooManyConnections",
-    "UnsupportedMedia",
-    "UpgradeRequired",
-]
 
 
 class UnsupportedMedia(HostError):
@@ -65,6 +50,14 @@ class RangeNotSatisfiable(HostError):
     """No byte of the content is in the range that was asked for."""
 
     code = "range_not_satisfiable"
+
+
+class StorageStalled(HostError):
+    """The journal or the store has not answered in time. The operation goes on: it may still be done or refused.
+    `details.waits_for` names what does not answer."""
+
+    code = "storage_stalled"
+    retryable = True
 
 
 class UpgradeRequired(HostError):

@@ -13,26 +13,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
-from bollard.host.identity.rights import Right
+from bollard.host.identity.caller import Right
 from bollard.protocol import JsonObject, JsonValue, Shape, limits
-
-__all__ = [
-    "CURSOR",
-    "LIMIT",
-    "PAGE",
-    "Answer",
-    "Handler",
-    "HeaderField",
-    "Link",
-    "Operation",
-    "OtherBody",
-    "QueryField",
-    "Repeat",
-    "Resource",
-    "SocketHandler",
-    "leads_to",
-    "page_of",
-]
 
 Handler = Callable[[Any, Request], Awaitable[ASGIApp]]
 """A method of a resource, not bound yet."""

@@ -12,8 +12,6 @@ from bollard.host.http.errors import PreconditionFailed
 from bollard.host.http.queries import whole_number
 from bollard.protocol import JsonObject
 
-__all__ = ["edited_revision", "held_to_match", "revised", "tag_of", "with_revision"]
-
 
 def tag_of(revision: int) -> str:
     return f'"{revision}"'

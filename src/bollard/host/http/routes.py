@@ -1,78 +1,64 @@
 """Every resource of the API, and the parts that they share. What each offers is in its own list of operations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.types import ASGIApp
 
-from bollard.host.agents.agent import AgentBook, RunnerKey
-from bollard.host.agents.binding_book import BindingBook
-from bollard.host.agents.keeping import Keeper
-from bollard.host.channels.book import ChannelBook
-from bollard.host.clock import Clock
-from bollard.host.core import Core
-from bollard.host.http.agents import Agents
-from bollard.host.http.approvals import ApprovalRoutes
-from bollard.host.http.artifacts import Artifacts
-from bollard.host.http.attachments import Attachments
-from bollard.host.http.audit import Audit
-from bollard.host.http.bindings import Bindings
-from bollard.host.http.callers import Authenticator
-from bollard.host.http.capabilities import Capabilities
-from bollard.host.http.channels import Channels
-from bollard.host.http.control import Control
-from bollard.host.http.conversations import Conversations
-from bollard.host.http.description import Description
-from bollard.host.http.draining import DrainControl
-from bollard.host.http.edge_rates import AtOnce
-from bollard.host.http.event_list import EventList
-from bollard.host.http.event_taking import EventTaking
-from bollard.host.http.events import Events
-from bollard.host.http.external import ExternalExecution, run_tokens
-from bollard.host.http.files import Files
-from bollard.host.http.guard import Guard, Rates, Unlimited
-from bollard.host.http.health import Health
-from bollard.host.http.identity import IDENTITY_RESOURCES
-from bollard.host.http.knowledge_documents import KNOWLEDGE_RESOURCES
-from bollard.host.http.mcp_agent_tools import Talking
-from bollard.host.http.mcp_gateway import McpGateway
-from bollard.host.http.mcp_servers import McpServers
-from bollard.host.http.metrics import Metrics
-from bollard.host.http.models import Models
+from bollard.host.agents.agent_repository import Keeper
+from bollard.host.agents.routing import AgentDirectory
+from bollard.host.channels.registry import ChannelBook
+from bollard.host.core import Core, Storage
+from bollard.host.http.auth.callers import Authenticator
+from bollard.host.http.auth.presence import Presence
+from bollard.host.http.auth.tickets import TicketBook
+from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.events.payloads import Payloads
+from bollard.host.http.events.reception import EventTaking
+from bollard.host.http.guard import Guard, Traffic
+from bollard.host.http.idempotency import Repeats
+from bollard.host.http.mcp.agent_tools import Talking
+from bollard.host.http.mcp.gateway import McpGateway
+from bollard.host.http.openapi.document import Description
 from bollard.host.http.operations import Operation, Resource
-from bollard.host.http.pages import Pages
-from bollard.host.http.payloads import Payloads
-from bollard.host.http.plugin_dev import PluginDev
-from bollard.host.http.plugin_logs import PluginLogs
-from bollard.host.http.plugins import Plugins
-from bollard.host.http.presence import Presence
-from bollard.host.http.questions import Questions
-from bollard.host.http.repeats import Repeats
+from bollard.host.http.queries import Pages
+from bollard.host.http.resources.agents import Agents
+from bollard.host.http.resources.approvals import ApprovalRoutes
+from bollard.host.http.resources.artifacts import Artifacts
+from bollard.host.http.resources.audit import Audit
+from bollard.host.http.resources.bindings import Bindings
+from bollard.host.http.resources.capabilities import Capabilities
+from bollard.host.http.resources.channels import Channels
+from bollard.host.http.resources.conversations import Conversations
+from bollard.host.http.resources.event_list import EventList
+from bollard.host.http.resources.events import Events
+from bollard.host.http.resources.external_runs import ExternalExecution, run_tokens
+from bollard.host.http.resources.files import Files
+from bollard.host.http.resources.health import DrainControl, Health
+from bollard.host.http.resources.knowledge_documents import KNOWLEDGE_RESOURCES
+from bollard.host.http.resources.mcp_servers import McpServers
+from bollard.host.http.resources.metrics import Metrics
+from bollard.host.http.resources.models import Models
+from bollard.host.http.resources.plugin_development import PluginDev, PluginLogs
+from bollard.host.http.resources.plugins import Plugins
+from bollard.host.http.resources.questions import Questions
+from bollard.host.http.resources.run_calls import RunCalls
+from bollard.host.http.resources.run_control import Control
+from bollard.host.http.resources.run_rows import RunRows
+from bollard.host.http.resources.runs import Runs
+from bollard.host.http.resources.runtimes import RUNTIME_RESOURCES
+from bollard.host.http.resources.secrets import Secrets
+from bollard.host.http.resources.skills import Skills
+from bollard.host.http.resources.state import StateControl
+from bollard.host.http.resources.tickets import Tickets
+from bollard.host.http.resources.workspaces import IDENTITY_RESOURCES
 from bollard.host.http.router import Router
-from bollard.host.http.run_calls import RunCalls
-from bollard.host.http.run_rows import RunRows
-from bollard.host.http.run_socket import RunSocket
-from bollard.host.http.runs import Runs
-from bollard.host.http.runtimes import RUNTIME_RESOURCES
-from bollard.host.http.secrets import Secrets
-from bollard.host.http.skills import Skills
-from bollard.host.http.state import StateControl
-from bollard.host.http.ticket_routes import Tickets
-from bollard.host.http.tickets import TicketBook
-from bollard.host.http.watching import RequestWatch
+from bollard.host.http.streams.run_socket import RunSocket
 from bollard.host.identity.audience import Audience
-from bollard.host.limits import EVENT_BYTES
-from bollard.host.log.journal import Journal
-from bollard.host.log.state_removal import StatePurger
-from bollard.host.runapi.reach import ArtifactReach
+from bollard.host.log.removal import StatePurger
+from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.external import ExternalRuns
-from bollard.host.secrets.redactor import Scrubber
-from bollard.host.store.blobs import BlobStore
-from bollard.host.store.boundary import Store
-from bollard.protocol import AgentRunnerDiscovery
-
-__all__ = ["RESOURCES", "Api", "operations"]
 
 RESOURCES: Final[tuple[type[Resource], ...]] = (
     Runs,
@@ -119,36 +105,28 @@ def operations() -> list[Operation]:
 
 
 class Api:
-    """What the resources need, and the application that serves them."""
+    """Builds the resources and the application that serves them."""
 
     def __init__(
         self,
         *,
         core: Core,
-        store: Store,
-        blobs: BlobStore,
-        journal: Journal,
-        clock: Clock,
-        agents: AgentBook,
-        bindings: BindingBook,
+        storage: Storage,
+        directory: AgentDirectory,
         keeper: Keeper,
-        runners: Mapping[RunnerKey, AgentRunnerDiscovery],
         channels: ChannelBook,
         authenticator: Authenticator,
         audience: Audience,
         cursor_secret: bytes,
-        event_bytes: int = EVENT_BYTES,
-        rates: Rates | None = None,
-        strangers: Rates | None = None,
-        at_once: AtOnce | None = None,
-        watch: RequestWatch | None = None,
-        hidden: Scrubber | None = None,
+        traffic: Traffic,
         others: Sequence[Resource] = (),
     ) -> None:
-        """`others` are the resources whose parts are not named here: the composition root has them."""
+        """`others` are the resources that the composition root builds."""
+        journal, store, blobs, clock = storage.journal, storage.store, storage.blobs, storage.clock
+        agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
         rows, live = RunRows(store, audience, clock), core.dispatcher.live
         pages, tickets = Pages(cursor_secret), TicketBook(clock)
-        payloads = Payloads(blobs, event_bytes)
+        payloads = Payloads(blobs, traffic.event_bytes)
         taking = EventTaking(core.intake, payloads, store, clock, core.terms)
         outside = ExternalRuns(cursor_secret, clock, live)
         external = ExternalExecution(runs=outside, live=live, store=store, rows=rows, hidden=hidden)
@@ -161,26 +139,22 @@ class Api:
             tickets=tickets,
             repeats=Repeats(journal=journal, store=store, clock=clock, secret=cursor_secret),
             run_tokens=run_tokens(outside),
-            rates=rates,
-            strangers=strangers,
-            at_once=at_once,
-            watch=watch,
             presence=presence,
-            hidden=hidden,
+            traffic=traffic,
         )
         self._resources: tuple[Resource, ...] = (
             Runs(core=core, store=store, rows=rows, external=external, pages=pages, attachments=attachments),
             RunCalls(store, rows, pages),
             Questions(core.questions, rows, pages),
             control,
-            RunSocket(reader=core.reader, rows=rows, control=control, rates=rates or Unlimited(), presence=presence),
+            RunSocket(reader=core.reader, rows=rows, control=control, rates=rates, presence=presence),
             external,
             Events(intake=core.intake, taking=taking, payloads=payloads, channels=channels, rows=rows),
             # Strangers send to channels too: what they send takes no place from those who have a token.
             Channels(
                 book=channels,
                 taking=taking,
-                payloads=Payloads(blobs, event_bytes),
+                payloads=Payloads(blobs, traffic.event_bytes),
                 store=store,
                 pages=pages,
                 clock=clock,
@@ -189,9 +163,9 @@ class Api:
                 strangers=strangers,
             ),
             EventList(store, pages, audience),
-            Agents(agents, keeper, runners, pages),
+            Agents(agents, keeper, directory.runners, pages),
             Capabilities(core=core, agents=agents, pages=pages),
-            Bindings(bindings, keeper, pages),
+            Bindings(directory.bindings, keeper, pages),
             Conversations(store, pages, audience),
             Artifacts(store, blobs, clock, audience, journal),
             StateControl(StatePurger(store, journal, clock)),

@@ -13,15 +13,12 @@ import msgspec
 from bollard.host.agents.agent import Agent, AgentBook
 from bollard.host.agents.policies import AudienceRule
 from bollard.host.identity.caller import Caller
-from bollard.host.identity.callers import CallerBook
-from bollard.host.identity.links import ActorLinks
-from bollard.host.identity.users import Users, names_of_user
+from bollard.host.identity.tokens import CallerBook
+from bollard.host.identity.users import ActorLinks, Users, names_of_user
 from bollard.host.limits import PARTICIPANT_EVENTS
-from bollard.host.log.facts import RunFacts
-from bollard.host.store.boundary import Store
+from bollard.host.log.records import RunFacts
 from bollard.host.store.rows import RunRow
-
-__all__ = ["Audience", "Place"]
+from bollard.host.store.store import Store
 
 Deed = Literal["steer", "see", "approve"]
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
@@ -30,7 +27,7 @@ _OF_NOBODY: Final = AudienceRule(who="participants")
 _EVERYONE: Final = AudienceRule(who="everyone")
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class RunPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation, or one of its threads."""
 
     bot: str | None
@@ -94,13 +91,13 @@ class Audience:
         row = await asyncio.to_thread(self._store.run, run_id)
         return row is not None and row.workspace == caller.workspace and await self.may(caller, "see", row)
 
-    async def sees_place(self, caller: Caller, place: Place) -> bool:
+    async def sees_place(self, caller: Caller, place: RunPlace) -> bool:
         """A conversation is for who may see the newest runs in it."""
         if self.is_free(caller):
             return True
         return all([await self.may(caller, "see", row) for row in await self._newest(caller.workspace, place)])
 
-    async def may_enter(self, caller: Caller, place: Place) -> bool:
+    async def may_enter(self, caller: Caller, place: RunPlace) -> bool:
         """Whether the caller may speak in a conversation. Who speaks in it takes part and has its history, so that
         nobody lets themselves in to what they may not see. Who speaks for others may speak everywhere."""
         if self.is_free(caller) or caller.may("actors.assume"):
@@ -110,7 +107,7 @@ class Audience:
                 return False
         return True
 
-    async def _newest(self, workspace: str, place: Place) -> list[RunRow]:
+    async def _newest(self, workspace: str, place: RunPlace) -> list[RunRow]:
         """The newest run of each agent in a conversation."""
         return await asyncio.to_thread(self._store.newest_runs, workspace, place.bot, place.conversation, place.thread)
 

@@ -7,22 +7,17 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
-from bollard.host.identity.callers import CallerBook
-from bollard.host.identity.key_uses import KeyUses
-from bollard.host.identity.keys import Keys
-from bollard.host.identity.links import ActorLinks
+from bollard.host.identity.entities import User
+from bollard.host.identity.keys import Keys, KeyUses
 from bollard.host.identity.passwords import Passwords
 from bollard.host.identity.sessions import Fingerprint, Sessions, digest_of, wrong
-from bollard.host.identity.things import User
-from bollard.host.identity.users import Users
+from bollard.host.identity.tokens import CallerBook
+from bollard.host.identity.users import ActorLinks, Users
 from bollard.host.identity.workspaces import Workspaces
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Along, Saved
-from bollard.host.store.boundary import Store
+from bollard.host.log.saved_resources import Along, Saved, SavedChanges
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
-
-__all__ = ["IdentityBook", "open_identity"]
 
 
 class IdentityBook(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,25 +6,62 @@ what a key made ends when the key would have.
 
 import asyncio
 import secrets
+from typing import Final
 
 import msgspec
+import structlog
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound, Overloaded
-from bollard.host.identity.caller import Caller
-from bollard.host.identity.callers import CallerBook, Credential
-from bollard.host.identity.key_uses import KEY_USE, KeyUses
-from bollard.host.identity.rights import RIGHTS, Right
+from bollard.host.errors import Conflict, Forbidden, HostError, InvalidRequest, NotFound, Overloaded
+from bollard.host.identity.caller import RIGHTS, Caller, Right
+from bollard.host.identity.entities import ApiKey, read
 from bollard.host.identity.sessions import digest_of
-from bollard.host.identity.things import ApiKey, read
-from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S, KEYS_OF_WORKSPACE
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Along, Saved, Shelf
-from bollard.host.store.boundary import Store
-from bollard.host.store.rows import DropKept
+from bollard.host.identity.tokens import CallerBook, Credential
+from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S, KEY_USE_S, KEYS_OF_WORKSPACE
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.saved_resources import Along, Saved, SavedChanges, Shelf
+from bollard.host.store.rows import DropKept, KeptRow, PutKept
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-__all__ = ["Keys", "MadeKey", "WantedKey"]
+# When each key was last used: kept beside the log, written at most once a minute for each key.
+
+
+_log = structlog.get_logger("bollard.host.identity")
+KEY_USE: Final = "key_use"
+
+
+class KeyUses:
+    """One per host."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._last: dict[tuple[str, str], int] = {}
+
+    async def load(self, store: Store) -> None:
+        for row in await asyncio.to_thread(store.all_kept, KEY_USE):
+            self._last[row.workspace, row.id] = row.updated_ms
+
+    def last(self, workspace: str, key_id: str) -> int | None:
+        """In milliseconds; up to a minute late."""
+        return self._last.get((workspace, key_id))
+
+    def forget(self, workspace: str, key_id: str) -> None:
+        """The key is gone."""
+        self._last.pop((workspace, key_id), None)
+
+    def note(self, workspace: str, key_id: str, now_ms: int) -> None:
+        """Called for every request with a key: most of them cost one look."""
+        before = self._last.get((workspace, key_id))
+        if before is not None and 0 <= now_ms - before < KEY_USE_S * 1000:
+            return
+        self._last[workspace, key_id] = now_ms
+        row = KeptRow(kind=KEY_USE, workspace=workspace, id=key_id, body=b"", expires_ms=None, updated_ms=now_ms)
+        try:
+            self._journal.append(Entry(keeps=[PutKept(row)], urgent=False))
+        except HostError as error:
+            _log.warning("the use of a key could not be noted", key=key_id, problem=error.message)
 
 
 class WantedKey(msgspec.Struct, frozen=True, kw_only=True):

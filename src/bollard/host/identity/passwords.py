@@ -14,8 +14,6 @@ from bollard.host.limits import PASSWORD_CHARACTERS, PASSWORD_LEAST_CHARACTERS, 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-__all__ = ["Passwords", "check_new_password"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -13,7 +13,7 @@ from bollard.host.agents.rates import Rates
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Overloaded, Unauthenticated
 from bollard.host.exposure import client_network
-from bollard.host.identity.callers import CallerBook, Credential
+from bollard.host.identity.tokens import CallerBook, Credential
 from bollard.host.identity.users import Users
 from bollard.host.limits import (
     LOGINS_OF_ADDRESS_PER_MINUTE,
@@ -22,14 +22,12 @@ from bollard.host.limits import (
     SESSION_S,
     SESSIONS_OF_USER,
 )
-from bollard.host.log.entries import Committed, Entry, Outcome
+from bollard.host.log.entries import CommitResult, Committed, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import Store
 from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
-
-__all__ = ["SESSION", "Fingerprint", "Session", "Sessions", "digest_of"]
 
 SESSION: Final = "session"
 Fingerprint = Callable[[str, str], Awaitable[str]]
@@ -114,7 +112,7 @@ class Sessions:
         held = list(self._of_user.get((workspace, user_id), ()))
         dropped = held[: max(0, len(held) - SESSIONS_OF_USER + 1)]
 
-        def told(outcome: Outcome | HostError) -> None:
+        def told(outcome: CommitResult | HostError) -> None:
             if isinstance(outcome, Committed):
                 self._forget(workspace, user_id, dropped)
                 self._take(workspace, user_id, digest, now_ms, expires_ms)

@@ -9,14 +9,11 @@ from collections.abc import Callable
 
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
-from bollard.host.identity.things import Workspace, read
+from bollard.host.identity.entities import Workspace, read
 from bollard.host.limits import WORKSPACES
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Saved, Shelf
-from bollard.host.store.boundary import Store
+from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
-
-__all__ = ["Workspaces", "no_workspace"]
 
 Told = Callable[[str], None]
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import importlib.util
 import itertools
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -16,12 +17,14 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.errors import HostError, InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge
 from bollard.host.knowledge.boundary import BaseSpec, Document, NewDocument, Question
-from bollard.host.knowledge.process_link import AGAIN, KnowledgeLink
 from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
+from bollard.wire import worker_environment
 from bollard.wire.knowledge_frames import (
     DOCUMENT_BYTES,
+    FRAME_BYTES,
     QUESTION_BYTES,
     TOP_K,
     UNFINISHED,
@@ -30,7 +33,9 @@ from bollard.wire.knowledge_frames import (
     AskDocuments,
     Begin,
     Body,
+    Busy,
     Chunk,
+    Close,
     DocumentRow,
     Done,
     DropBase,
@@ -38,14 +43,17 @@ from bollard.wire.knowledge_frames import (
     Failed,
     Found,
     FromHost,
+    FromKnowledge,
     Listed,
     OpenBase,
+    Opened,
     PutDocument,
+    Refused,
     Retrieve,
     Shown,
+    decode_from_knowledge,
+    encode_frame,
 )
-
-__all__ = ["ProcessEngine"]
 
 START_S: Final = 60.0
 """Time that the process has to open its tables: a machine may be slow, and an earlier process may have to go first."""
@@ -61,9 +69,16 @@ BACK_OFF_S: Final = 0.25
 """Time before a process that died is started again; it doubles with each that ends before it answered."""
 BACK_OFF_MOST_S: Final = 30.0
 """The longest such time."""
+STOP_S: Final = 15.0
+"""Time that the process has to end in good order."""
+_AGAIN: Final = "ask again; it is started anew"
+_MODULE: Final = "bollard.knowledge"
+_OPENING: Final = 0
+"""The first request. Calls are numbered from 1."""
 _NEEDED: Final = ("numpy", "wordllama", "pypdf")
 
 _log = structlog.get_logger("bollard.host.knowledge")
+_Helper = HelperProcess[FromKnowledge]
 _A = TypeVar("_A", Done, Shown, Listed, Body, Found)
 _ERRORS: Final[dict[str, type[HostError]]] = {
     "not_found": NotFound,
@@ -80,7 +95,10 @@ class ProcessEngine:
         self._begin = Begin(database=database, data=str(data))
         self._idle_s = idle_s
         self._back_off_s = back_off_s
-        self._link: KnowledgeLink | None = None
+        self._helper: _Helper | None = None
+        self._last: _Helper | None = None
+        """The newest process, also while it starts or ends: the next one starts when it has gone."""
+        self._busy = False
         self._changing = asyncio.Lock()
         self._numbers = itertools.count(1)
         self._calls = asyncio.Semaphore(CALLS)
@@ -96,12 +114,12 @@ class ProcessEngine:
     @property
     def pid(self) -> int | None:
         """Of the process, while there is one."""
-        return None if self._link is None else self._link.pid
+        return None if self._helper is None else self._helper.pid
 
     @property
     def busy(self) -> bool:
         """Whether something is being indexed or cleared away."""
-        return self._link is not None and self._link.busy
+        return self._helper is not None and self._busy
 
     async def resume(self) -> None:
         """Start the process when an earlier one has left something undone."""
@@ -204,9 +222,9 @@ class ProcessEngine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         async with self._changing:
-            link, self._link = self._link, None
-            if link is not None:
-                await link.stop()
+            helper, self._helper = self._helper, None
+            if helper is not None:
+                await helper.stop(STOP_S, encode_frame(Close()))
 
     # --- asking ---
 
@@ -214,32 +232,34 @@ class ProcessEngine:
         """One call. Raises what the process says, or `KnowledgeUnavailable`."""
         async with self._calls:
             self._cancel_idle()
-            link = await self._started()
+            helper = await self._started()
             call = next(self._numbers)
             try:
                 async with asyncio.timeout(CALL_S):
-                    answer = await link.ask(call, order(call))
+                    answer = await helper.request(call, encode_frame(order(call)))
+            except HelperEnded:
+                raise _gone() from None
             except TimeoutError:
-                link.kill()
-                raise KnowledgeUnavailable("the knowledge process did not answer in time", hint=AGAIN) from None
+                helper.kill()
+                raise KnowledgeUnavailable("the knowledge process did not answer in time", hint=_AGAIN) from None
             finally:
                 self._watch_idle()
             self._deaths = 0
         if isinstance(answer, Failed):
             raise _ERRORS.get(answer.code, KnowledgeUnavailable)(answer.message, hint=answer.hint)
         if not isinstance(answer, kind):
-            link.kill()
-            raise KnowledgeUnavailable("the knowledge process answered something else", hint=AGAIN)
+            helper.kill()
+            raise KnowledgeUnavailable("the knowledge process answered something else", hint=_AGAIN)
         return answer
 
     # --- the process ---
 
-    async def _started(self) -> KnowledgeLink:
+    async def _started(self) -> _Helper:
         async with self._changing:
             if self._closed:
                 raise KnowledgeUnavailable("the host stops", hint="ask when it is up again")
-            if self._link is not None:
-                return self._link
+            if self._helper is not None:
+                return self._helper
             left_s = self._rest_until - asyncio.get_running_loop().time()
             if left_s > self._back_off_s:
                 raise KnowledgeUnavailable(self._problem, hint=f"it is started again in {left_s:.0f} s")
@@ -249,34 +269,70 @@ class ProcessEngine:
                     "what knowledge bases need is not installed on the host",
                     hint="pip install 'bollard[knowledge]', and start the host again",
                 )
-            link = await KnowledgeLink.start(self._lost)
+            if self._last is not None:
+                await self._last.end()
+            helper = self._last = self._spawned()
             try:
-                async with asyncio.timeout(START_S):
-                    await link.begin(self._begin)
-            except TimeoutError:
-                await link.end()
-                raise KnowledgeUnavailable("the knowledge process did not start in time", hint=AGAIN) from None
+                vectors = await self._opened(helper)
             except BaseException as error:
-                await link.end()
+                await helper.end()
                 if isinstance(error, KnowledgeUnavailable):
                     self._problem = error.message
                 raise
-            self._link = link
+            self._helper = helper
             self._watch_idle()
-            _log.info("the knowledge process is started", pid=link.pid, vectors_searched_by=link.vectors)
-            return link
+            _log.info("the knowledge process is started", pid=helper.pid, vectors_searched_by=vectors)
+            return helper
 
-    def _lost(self, link: KnowledgeLink, *, orderly: bool) -> None:
-        """It ended, whoever wanted that."""
-        if self._link is link:
-            self._link = None
-        if orderly or self._closed:
+    def _spawned(self) -> _Helper:
+        self._busy = False
+        environment = worker_environment(os.environ, [name for name in os.environ if name.startswith("PG")])
+        try:
+            return HelperProcess(
+                _MODULE,
+                environment={**environment, "OPENBLAS_NUM_THREADS": "1"},
+                decode=decode_from_knowledge,
+                heard=self._heard,
+                lost=self._lost,
+                limits=LinkLimits(frame_bytes=FRAME_BYTES),
+            )
+        except OSError as error:
+            raise KnowledgeUnavailable(f"the knowledge process cannot be started: {error}", hint=_AGAIN) from error
+
+    async def _opened(self, helper: _Helper) -> str:
+        """What searches vectors. Raises `KnowledgeUnavailable`."""
+        try:
+            async with asyncio.timeout(START_S):
+                said = await helper.request(_OPENING, encode_frame(self._begin))
+        except TimeoutError:
+            raise KnowledgeUnavailable("the knowledge process did not start in time", hint=_AGAIN) from None
+        except HelperEnded:
+            raise _gone() from None
+        if isinstance(said, Refused):
+            raise KnowledgeUnavailable(said.message, hint=said.hint)
+        return said.vectors if isinstance(said, Opened) else ""
+
+    def _heard(self, helper: _Helper, said: FromKnowledge) -> None:
+        match said:
+            case Opened() | Refused():
+                helper.settle(_OPENING, said)
+            case Busy():
+                self._busy = said.busy
+            case _:
+                helper.settle(said.call, said)
+
+    def _lost(self, helper: _Helper) -> None:
+        """The process ended, and nobody stopped it."""
+        was_busy, self._busy = self._busy, False
+        if self._helper is helper:
+            self._helper = None
+        if self._closed:
             return
         delay_s = min(BACK_OFF_MOST_S, self._back_off_s * 2**self._deaths)
         self._deaths += 1
         self._rest_until = asyncio.get_running_loop().time() + delay_s
-        _log.error("the knowledge process is lost", pid=link.pid, again_in_s=delay_s, busy=link.busy)
-        if link.busy:
+        _log.error("the knowledge process is lost", pid=helper.pid, again_in_s=delay_s, busy=was_busy)
+        if was_busy:
             self._begin_task(self._resume_after(delay_s))
 
     async def _resume_after(self, delay_s: float) -> None:
@@ -293,7 +349,7 @@ class ProcessEngine:
 
     def _watch_idle(self) -> None:
         self._cancel_idle()
-        if self._link is not None and not self._closed:
+        if self._helper is not None and not self._closed:
             self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._is_idle)
 
     def _cancel_idle(self) -> None:
@@ -302,17 +358,17 @@ class ProcessEngine:
             self._idle = None
 
     def _is_idle(self) -> None:
-        if self._link is not None and (self._link.busy or self._link.waiting):
+        if self._helper is not None and (self._busy or self._helper.has_requests):
             self._watch_idle()
         else:
             self._begin_task(self._end_idle())
 
     async def _end_idle(self) -> None:
         async with self._changing:
-            link = self._link
-            if link is not None and not link.busy and not link.waiting:
-                self._link = None
-                await link.stop()
+            helper = self._helper
+            if helper is not None and not self._busy and not helper.has_requests:
+                self._helper = None
+                await helper.stop(STOP_S, encode_frame(Close()))
 
 
 def _document(row: DocumentRow) -> Document:
@@ -343,3 +399,7 @@ def _chunk(kb_id: str, chunk: Chunk) -> KnowledgeChunk:
         source=source,
         metadata=metadata,
     )
+
+
+def _gone() -> KnowledgeUnavailable:
+    return KnowledgeUnavailable("the knowledge process has ended", hint=_AGAIN, outcome="unknown")

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.knowledge.boundary import NewDocument
+from bollard.host.knowledge.boundary import NewDocument, check_metadata
 from bollard.host.knowledge.limits import (
     DOCUMENT_BYTES,
     DOCUMENT_ID_CHARACTERS,
@@ -19,9 +19,6 @@ from bollard.host.knowledge.limits import (
     MIME_CHARACTERS,
     SOURCE_CHARACTERS,
 )
-from bollard.host.knowledge.retrieving import check_metadata
-
-__all__ = ["FOLDER", "SUFFIX", "Brought", "Incoming", "head_of", "read_head"]
 
 _log = structlog.get_logger("bollard.knowledge")
 

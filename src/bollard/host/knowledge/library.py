@@ -2,26 +2,28 @@
 base is made in it when it is first used, as it was saved last."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import importlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, cast
 
 import structlog
 from msgspec.structs import replace
 
+from bollard.host.capabilities.capability import Capability
+from bollard.host.capabilities.sources import Order, Returned
 from bollard.host.clock import Clock
-from bollard.host.errors import HostError, KnowledgeUnavailable
-from bollard.host.knowledge.bases import KnowledgeBase
-from bollard.host.knowledge.boundary import Document, KnowledgeEngine, NewDocument, Question
+from bollard.host.errors import HostError, KnowledgeUnavailable, ToolFailed
+from bollard.host.knowledge.bases import BaseBook, KnowledgeBase
+from bollard.host.knowledge.boundary import Document, KnowledgeEngine, NewDocument, Question, fitted, reordered
 from bollard.host.knowledge.incoming import Incoming
-from bollard.host.knowledge.keeping import BaseBook
 from bollard.host.knowledge.limits import DOCUMENTS_AT_ONCE, RERANK_CANDIDATES, RERANK_S
-from bollard.host.knowledge.retrieving import fitted, reordered
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.shelf import Saved
+from bollard.host.log.saved_resources import Saved
+from bollard.host.settings import Settings
 from bollard.protocol import JsonObject, KnowledgeChunk, RerankScore
-
-__all__ = ["Library", "OpenEngine", "Rerank"]
+from bollard.wire.knowledge_frames import UNFINISHED
 
 _log = structlog.get_logger("bollard.knowledge")
 
@@ -43,6 +45,7 @@ class Library:
         *,
         undone: Callable[[], bool] = lambda: False,
         incoming: Incoming | None = None,
+        rerank: Rerank | None = None,
     ) -> None:
         """`undone` says, without the engine, whether an earlier one left something to do; `incoming` are documents that
         were brought back or imported and that no engine has yet."""
@@ -53,17 +56,13 @@ class Library:
         self._clock = clock
         self._open_engine = open_engine
         self._engine: KnowledgeEngine | None = None
-        self._rerank: Rerank | None = None
+        self.rerank = rerank
         self._made: dict[tuple[str, str], int] = {}
         """By workspace and id, the revision of a base that the engine has."""
         self._making = asyncio.Lock()
         self._indexing: dict[tuple[str, str], asyncio.Task[None]] = {}
         """Bases that are being indexed anew."""
         self._resuming: asyncio.Task[None] | None = None
-
-    def connect(self, rerank: Rerank) -> None:
-        """Whom to ask for a better order; models are there later than bases."""
-        self._rerank = rerank
 
     def start(self) -> None:
         """What an earlier incarnation left to be erased, indexed or taken in is done now, behind everything else."""
@@ -168,7 +167,7 @@ class Library:
         asks for the better order. Raises `NotFound`, `KnowledgeUnavailable`."""
         saved = self.book.get(workspace, kb_id)
         engine, model = await self._ready(saved), saved.thing.rerank_model
-        rerank = rerank or self._rerank
+        rerank = rerank or self.rerank
         if model is None or rerank is None:
             return fitted(await engine.retrieve(workspace, kb_id, question), question.top_k)
         wider = replace(question, top_k=max(question.top_k, RERANK_CANDIDATES))
@@ -250,3 +249,77 @@ async def _better(
         _log.warning("a rerank model did not answer", workspace=workspace, model=model, problem=str(error))
         return found
     return [*reordered(first, scores), *rest]
+
+
+# The library of a host, put together. The one place that knows which engine there is, and imports it when it is first
+# needed: most hosts have no knowledge base, and none has to pay for one that nobody asks.
+
+
+def open_library(settings: Settings, journal: Journal, clock: Clock, rerank: Rerank) -> Library:
+    """Built, and not filled yet."""
+
+    def engine() -> KnowledgeEngine:
+        module = importlib.import_module("bollard.host.knowledge.engine")
+        return cast("KnowledgeEngine", module.ProcessEngine(data=settings.data, database=settings.database))
+
+    return Library(
+        BaseBook(journal, clock),
+        journal,
+        clock,
+        engine,
+        undone=(settings.data / UNFINISHED).exists,
+        incoming=Incoming(settings.data),
+        rerank=rerank,
+    )
+
+
+# Knowledge bases as capabilities: `kb:ID`. A run asks those that it was granted over the run API; none is a tool.
+
+
+PREFIX: Final = "kb:"
+KB_TYPE: Final = "documents"
+
+
+class KnowledgeSource:
+    """Implements `Source` and `Adapter`. One per host."""
+
+    def __init__(self, book: BaseBook, is_open: Callable[[str], bool] = lambda _: True) -> None:
+        """`is_open` says whether a workspace is there."""
+        self._book = book
+        self._is_open = is_open
+
+    @property
+    def adapter(self) -> "KnowledgeSource":
+        return self
+
+    @property
+    def revision(self) -> int:
+        return self._book.revision
+
+    def capabilities(self, workspace: str) -> Sequence[Capability]:
+        if not self._is_open(workspace):
+            return []
+        return [_capability(saved.thing) for saved in self._book.all(workspace)]
+
+    def absent(self, workspace: str) -> Mapping[str, str]:
+        del workspace
+        return {}
+
+    async def invoke(self, order: Order) -> Returned:
+        """Nothing leads here: a base is no tool."""
+        raise ToolFailed(f"{order.capability.id} is no tool", hint="ask it with knowledge.retrieve")
+
+
+def _capability(base: KnowledgeBase) -> Capability:
+    return Capability(
+        id=f"{PREFIX}{base.kb_id}",
+        name=base.kb_id,
+        kind="knowledge",
+        description=base.description,
+        input_schema={"type": "object"},
+        risk="low",
+        flow=base.brings,
+        effects="none",
+        source="workspace",
+        about={"kb_name": base.name or base.kb_id, "kb_type": KB_TYPE},
+    )

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from bollard.host.log.entries import (
     Chore,
+    CommitResult,
     Committed,
     Counted,
     Duplicate,
@@ -14,15 +15,12 @@ from bollard.host.log.entries import (
     FencedOff,
     Judgement,
     Missed,
-    Outcome,
     Renewed,
     StateExpectation,
 )
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import encode_data, with_version
-from bollard.host.store.boundary import WriteTransaction
-
-__all__ = ["Admission"]
+from bollard.host.store.transaction import WriteTransaction
 
 _COMMITTED = Committed()
 
@@ -38,7 +36,7 @@ class Admission:
         deliveries = [entry.dedupe for entry in batch if entry.dedupe is not None]
         self._known = transaction.find_events(deliveries) if deliveries else {}
 
-    def admit(self, entry: Entry, first_id: int) -> Outcome:
+    def admit(self, entry: Entry, first_id: int) -> CommitResult:
         """Whether the entry may be written; its records have ids from `first_id` on where it expects anything."""
         transaction = self._transaction
         if entry.fence is not None and self._epochs.get(entry.fence[0]) != entry.fence[1]:

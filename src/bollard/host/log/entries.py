@@ -1,29 +1,16 @@
 """What is given to the journal, and what becomes of it. Values only: they cross to the writer's process as they are."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from bollard.host.errors import HostError
+from bollard.host.limits import JOURNAL_BATCH_BYTES, JOURNAL_BATCH_RECORDS
 from bollard.host.log.records import NewRecord
-from bollard.host.store.boundary import Lease
+from bollard.host.store.queries import Lease
 from bollard.host.store.rows import DeltaRow, EventRow, KeptChange
-
-__all__ = [
-    "Chore",
-    "Committed",
-    "Counted",
-    "Duplicate",
-    "Entry",
-    "FencedOff",
-    "Judgement",
-    "Missed",
-    "Outcome",
-    "Renewed",
-    "StateExpectation",
-    "Told",
-]
 
 
 class Judgement(msgspec.Struct, frozen=True, array_like=True):
@@ -68,8 +55,8 @@ class Counted(msgspec.Struct, frozen=True, tag=True, array_like=True):
     rows: int
 
 
-Outcome = Committed | Duplicate | FencedOff | Renewed | Missed | Counted
-Told = Callable[[Outcome | HostError], None]
+CommitResult = Committed | Duplicate | FencedOff | Renewed | Missed | Counted
+Told = Callable[[CommitResult | HostError], None]
 
 
 class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -126,8 +113,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     renew: tuple[str, tuple[str, ...], int] | None = None
     """An owner, the runs whose leases it extends, and until when."""
     chore: Chore | None = None
-    merge: str | None = None
-    """The run that has ended, whose delta rows become few."""
+    merge: list[tuple[str, int, int]] = []
+    """Delta rows that become one, with this entry's own: the run, and the first seqs of the first and the last row."""
     size: int = 0
     urgent: bool = True
     """Whether somebody waits. A batch that nobody waits for may linger."""
@@ -136,3 +123,45 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     def key(self) -> tuple[str, ...] | None:
         """What no second entry of one commit may be about: it must find the first one on disk."""
         return self.dedupe or self.adopt
+
+
+# Entries that wait for their commit, on the writer's side. Decides what shares one commit; knows no thread.
+
+
+class EntryQueue:
+    """First in, first out."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque()
+        self._urgent = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def patient(self) -> bool:
+        """Whether something waits and nobody waits for it."""
+        return bool(self._entries) and not self._urgent
+
+    def put(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._urgent += entry.urgent
+
+    def collect(self) -> list[Entry]:
+        """As many entries as fit one commit."""
+        entries, batch = self._entries, list[Entry]()
+        keys: set[tuple[str, ...]] = set()
+        records = size = 0
+        while entries:
+            entry = entries[0]
+            count, key = len(entry.records) + len(entry.deltas), entry.key
+            full = records + count > JOURNAL_BATCH_RECORDS or size + entry.size > JOURNAL_BATCH_BYTES
+            if batch and (full or key in keys):
+                break
+            if key is not None:
+                keys.add(key)
+            entries.popleft()
+            self._urgent -= entry.urgent
+            records, size = records + count, size + entry.size
+            batch.append(entry)
+        return batch

@@ -9,22 +9,33 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
+
 from bollard.host.errors import HostError, Overloaded, StorageUnavailable
 from bollard.host.limits import JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES, REFUSED_TRIES
-from bollard.host.log.entries import Chore, Counted, Entry, Outcome, Told
-from bollard.host.log.facts import RunFacts
-from bollard.host.log.numbers import Numbers
-from bollard.host.log.records import NewRecord
+from bollard.host.log.entries import Chore, CommitResult, Counted, Entry, Told
+from bollard.host.log.records import NewRecord, RunFacts
 from bollard.host.store.rows import HeadRow
 
-__all__ = ["Desk", "Journal", "Tell", "passes"]
+# What the journal did, for metrics and for deciding whether anything new may be taken.
+
+
+class Numbers(msgspec.Struct, array_like=True):
+    commits: int = 0
+    records: int = 0
+    entries: int = 0
+    retries: int = 0
+    failures: int = 0
+    last_commit_s: float = 0.0
+    full: bool = False
+    """Whether the disk was found full: what runs may end, nothing new is taken until there is space again."""
 
 
 class Tell(Protocol):
     """How a desk reports, on the loop: the fates of the oldest entries it holds, its numbers, and signed heads."""
 
     def __call__(
-        self, fates: Sequence[Outcome | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()
+        self, fates: Sequence[CommitResult | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()
     ) -> None: ...
 
 
@@ -61,15 +72,15 @@ def passes(error: HostError, tries: int) -> bool:
 class Journal:
     """Takes entries, bounded in number and bytes."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, committed: Callable[[int, float], None] | None = None) -> None:
+        """`committed` is called with each commit: how many entries shared it, and how long it took in seconds."""
         self._desk = desk
         self._loop = asyncio.get_running_loop()
         self._open: deque[tuple[Told | None, int]] = deque()
         self._bytes = 0
         self._closing = False
         self.numbers = Numbers()
-        self.watch: Callable[[int, float], None] | None = None
-        """Told of each commit: how many entries shared it, and how long it took in seconds."""
+        self._committed = committed
         self.signed: Callable[[Sequence[HeadRow]], None] | None = None
         """Told of heads that were signed, once they are on disk."""
 
@@ -105,18 +116,18 @@ class Journal:
         """Somebody began to wait for what is queued: do not linger."""
         self._desk.hurry()
 
-    async def commit(self, entry: Entry, then: Told | None = None) -> Outcome:
+    async def commit(self, entry: Entry, then: Told | None = None) -> CommitResult:
         """Queue an entry and wait until it is on disk. Raises what kept it from that.
 
         `then` is told in any case, and once: also when whoever waits here was cancelled meanwhile.
         """
         return await self.submit(entry, then)
 
-    def submit(self, entry: Entry, then: Told | None = None) -> asyncio.Future[Outcome]:
+    def submit(self, entry: Entry, then: Told | None = None) -> asyncio.Future[CommitResult]:
         """The same for who can use the time: the disk is at work when this returns."""
-        fate: asyncio.Future[Outcome] = self._loop.create_future()
+        fate: asyncio.Future[CommitResult] = self._loop.create_future()
 
-        def told(outcome: Outcome | HostError) -> None:
+        def told(outcome: CommitResult | HostError) -> None:
             if then is not None:
                 then(outcome)
             if fate.done():
@@ -134,7 +145,7 @@ class Journal:
             raise
         return fate
 
-    async def commit_through(self, entry: Entry, then: Told | None = None) -> Outcome:
+    async def commit_through(self, entry: Entry, then: Told | None = None) -> CommitResult:
         """The same for who holds a lock: cancelled meanwhile, it leaves when the fate is known, and not before."""
         fate = asyncio.ensure_future(self.commit(entry, then))
         try:
@@ -155,12 +166,12 @@ class Journal:
         self._closing = True
         await self._desk.close()
 
-    def _tell(self, fates: Sequence[Outcome | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()) -> None:
+    def _tell(self, fates: Sequence[CommitResult | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()) -> None:
         before, self.numbers = self.numbers, numbers
         if heads and self.signed is not None:
             self.signed(heads)
-        if fates and self.watch is not None and numbers.commits > before.commits:
-            self.watch(len(fates), numbers.last_commit_s)
+        if fates and self._committed is not None and numbers.commits > before.commits:
+            self._committed(len(fates), numbers.last_commit_s)
         for fate in fates:
             told, size = self._open.popleft()
             self._bytes -= size

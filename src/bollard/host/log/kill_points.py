@@ -5,10 +5,8 @@ import signal
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["HOST_PID_VARIABLE", "kill_point"]
+from bollard.helper.host_link import HOST_PID_VARIABLE
 
-HOST_PID_VARIABLE: Final = "BOLLARD_HOST_PID"
-"""Tells the journal process whose it is."""
 _VARIABLE: Final = "BOLLARD_KILL_POINT"
 
 

@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from bollard.host.limits import LEASE_S
-from bollard.host.log.actions import ACTIONS
-from bollard.host.log.areas import area_key
-from bollard.host.log.artifacts import ARTIFACTS, raw_artifact, uploaded
-from bollard.host.log.deliveries import DELIVERIES, queued_failure, queued_message
-from bollard.host.log.facts import RunFacts, owned_scope_key, scope_key
-from bollard.host.log.flow_bits import flow_in
-from bollard.host.log.steering import STEERING
+from bollard.host.log.item_projections import (
+    ACTIONS,
+    ARTIFACTS,
+    DELIVERIES,
+    STEERING,
+    queued_failure,
+    queued_message,
+    raw_artifact,
+    uploaded,
+)
+from bollard.host.log.records import RunFacts, flow_in, owned_scope_key, scope_key
+from bollard.host.store.keys import area_key
 from bollard.host.store.rows import (
     ArtifactRow,
     Change,
@@ -49,7 +54,8 @@ from bollard.segments import segment
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject, JsonValue, StateScope, StorageArea
 
-__all__ = ["Projector"]
+UNPROJECTABLE: Final = (KeyError, TypeError, ValueError, msgspec.MsgspecError)
+"""What a projector raises for data that no host wrote."""
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -231,6 +237,7 @@ class Projector:
             finished_ms=row.created_ms,
             epoch=row.epoch,
             owner=row.chain,
+            lease_until_ms=None,
         )
         facts = self._runs.get(row.run_id or "")
         if facts is not None and data.get("redispatch") is True:  # its event waits for another run

@@ -11,14 +11,91 @@ import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import SettingsError
-from bollard.host.log.actions import ACTIONS
 from bollard.host.log.entries import Chore
+from bollard.host.log.item_projections import ACTIONS
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
-from bollard.host.log.kinds import KINDS
 from bollard.host.log.records import NewRecord
+from bollard.protocol import HOST_RECORD_TYPES, RESULT_TYPES
 
-__all__ = ["STANDING", "Retention", "purge", "retention_of"]
+# Every kind of record that a host writes. A test holds the list against the code that writes them.
+
+
+KINDS: Final = frozenset(
+    {
+        *RESULT_TYPES,
+        *HOST_RECORD_TYPES,
+        "action.completed",
+        "action.failed",
+        "action.rejected",
+        "action.started",
+        "action.unknown",
+        "api.called",
+        "api.denied",
+        "approval.denied",
+        "approval.expired",
+        "approval.granted",
+        "approval.requested",
+        "approval.used",
+        "artifact.deleted",
+        "audit.exported",
+        "audit.gap",
+        "delivery.deferred",
+        "delivery.failed",
+        "delivery.sent",
+        "delivery.shown",
+        "delivery.started",
+        "delivery.unknown",
+        "event.dropped",
+        "event.received",
+        "grant.issued",
+        "grant.revoked",
+        "knowledge.changed",
+        "log.archived",
+        "login.ended",
+        "login.failed",
+        "login.succeeded",
+        "model.called",
+        "plugin.consented",
+        "plugin.developed",
+        "plugin.installed",
+        "plugin.quarantined",
+        "plugin.removed",
+        "plugin.undeveloped",
+        "plugin.updated",
+        "policy.changed",
+        "question.answered",
+        "question.asked",
+        "question.expired",
+        "retention.purged",
+        "run.cancelled",
+        "run.claimed",
+        "run.created",
+        "run.resumed",
+        "run.started",
+        "run.waiting",
+        "runtime.connected",
+        "runtime.consented",
+        "runtime.enrolled",
+        "runtime.invited",
+        "runtime.lost",
+        "runtime.refused",
+        "runtime.revoked",
+        "secret.used",
+        "state.deleted",
+        "state.refused",
+        "steering.acknowledged",
+        "steering.dropped",
+        "steering.injected",
+        "steering.queued",
+        "storage.deleted",
+        "storage.updated",
+        "store.restored",
+        "token.issued",
+        "workspace.imported",
+    }
+)
+
 
 STANDING: Final = frozenset(
     {

@@ -9,14 +9,13 @@ import msgspec
 
 from bollard.host.errors import LogBroken
 from bollard.host.limits import TAIL_BYTES, TAIL_CHAINS, TAIL_PAGE, TAIL_RECORDS
-from bollard.host.log.chaining import chained, signed_head
+from bollard.host.log.chain import chained, signed_head
 from bollard.host.log.entries import Entry
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.store.boundary import EVER_MS, Store
+from bollard.host.store.queries import EVER_MS
 from bollard.host.store.rows import HeadRow, RecordRow
+from bollard.host.store.store import Store
 from bollard.trust import BadSignature, Fault, HeadSigner, HeadVerifier, sha256_of, verify_chain, verify_head
-
-__all__ = ["BrokenTail", "broken_tail", "chain_fault", "go_on_behind"]
 
 
 class BrokenTail(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ It blocks, and knows neither loop nor thread: the journal's thread, its process 
 """
 
 import time
+from typing import Protocol
 
 import msgspec
 
@@ -18,24 +19,54 @@ from bollard.host.limits import (
     REPLAY_PAGE,
 )
 from bollard.host.log.admission import Admission
-from bollard.host.log.chaining import Chains, Grown
-from bollard.host.log.ends import sign_ends
-from bollard.host.log.entries import Committed, Counted, Entry, Outcome
-from bollard.host.log.facts import RunFacts
+from bollard.host.log.chain import Chains, Grown, sign_ends
+from bollard.host.log.entries import CommitResult, Committed, Counted, Entry
+from bollard.host.log.journal import Numbers
 from bollard.host.log.kill_points import kill_point
-from bollard.host.log.numbers import Numbers
 from bollard.host.log.projection import Projector
-from bollard.host.log.records import NewRecord
-from bollard.host.log.sinks import BlobSink, NoReserve, Reserve
+from bollard.host.log.records import NewRecord, RunFacts
 from bollard.host.log.tail import go_on_behind
-from bollard.host.store.boundary import Store, WriteTransaction
 from bollard.host.store.rows import Change, DeltaRow, HeadRow, RecordRow
+from bollard.host.store.store import Store
+from bollard.host.store.transaction import WriteTransaction
 from bollard.trust import HeadSigner
 
-__all__ = ["Fate", "Writer"]
+# Where else the journal writes: contents before the records that name them, and the space kept for a full disk.
 
-Fate = Outcome | HostError
-_Filled = tuple[list[Outcome], list[str], list[HeadRow]]
+
+class BlobSink(Protocol):
+    """Where contents go before the record that names them."""
+
+    def put(self, content: bytes) -> str:
+        """On disk when it returns its digest; the same content again changes nothing."""
+        ...
+
+
+class Reserve(Protocol):
+    """Space that is kept for the day the disk is full."""
+
+    @property
+    def held(self) -> bool: ...
+
+    def hold(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+class NoReserve:
+    """Where there is no disk to fill."""
+
+    held = False
+
+    def hold(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        """Nothing to give."""
+
+
+Fate = CommitResult | HostError
+_Filled = tuple[list[CommitResult], list[str], list[HeadRow]]
 """Fates, the runs that ended, and the heads that were signed."""
 
 
@@ -177,7 +208,7 @@ class Writer:
                 kill_point("journal.after_blobs")
 
     def _committed(
-        self, batch: list[Entry], chains: Chains, outcomes: list[Outcome], ended: list[str], heads: list[HeadRow]
+        self, batch: list[Entry], chains: Chains, outcomes: list[CommitResult], ended: list[str], heads: list[HeadRow]
     ) -> list[Fate]:
         self._failing = False
         self._chains.adopt(chains)
@@ -244,7 +275,7 @@ class Writer:
         transaction.expect_records(sum(len(entry.records) for entry in batch))
         admission = Admission(transaction, batch)
         sheet = _Sheet(transaction, chains, self._projector)
-        outcomes: list[Outcome] = []
+        outcomes: list[CommitResult] = []
         for entry in batch:
             first_id = 0
             if entry.expects:
@@ -308,5 +339,5 @@ class _Sheet:
         for entry in entries:
             if entry.keeps:
                 transaction.keep(entry.keeps)
-            if entry.merge is not None:
-                transaction.merge_deltas(entry.merge)
+            for piece in entry.merge:
+                transaction.merge_deltas(*piece)

@@ -1,40 +1,15 @@
-"""What the host and its journal process say to each other: length-prefixed MessagePack on a socket pair."""
+"""The messages between the host and its journal process, in MessagePack."""
 
-import struct
 from typing import Any, Final
 
 import msgspec
 
 from bollard.host import errors
 from bollard.host.errors import HostError, StorageUnavailable
-from bollard.host.log.entries import Entry, Outcome
-from bollard.host.log.facts import RunFacts
-from bollard.host.log.numbers import Numbers
+from bollard.host.log.entries import CommitResult, Entry
+from bollard.host.log.journal import Numbers
+from bollard.host.log.records import RunFacts
 from bollard.host.store.rows import HeadRow
-
-__all__ = [
-    "Begin",
-    "Close",
-    "Closed",
-    "Failure",
-    "Frames",
-    "FromHost",
-    "FromWriter",
-    "Opened",
-    "Recall",
-    "Refused",
-    "Sign",
-    "Signature",
-    "Work",
-    "Written",
-    "decode_from_host",
-    "decode_from_writer",
-    "failure_of",
-    "framed",
-]
-
-_LENGTH: Final = struct.Struct(">I")
-_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Begin(msgspec.Struct, tag=True, array_like=True):
@@ -97,7 +72,7 @@ class Refused(msgspec.Struct, tag=True, array_like=True):
 class Written(msgspec.Struct, tag=True, array_like=True):
     """The fates of the oldest entries, in order, and the heads that were signed with them or since."""
 
-    fates: list[Outcome | Failure]
+    fates: list[CommitResult | Failure]
     numbers: Numbers
     heads: list[HeadRow] = []
 
@@ -115,35 +90,10 @@ class Closed(msgspec.Struct, tag=True, array_like=True):
 FromHost = Begin | Work | Recall | Signature | Close
 FromWriter = Opened | Refused | Written | Sign | Closed
 
+encode_frame: Final = msgspec.msgpack.Encoder().encode
 decode_from_host: Final = msgspec.msgpack.Decoder(FromHost).decode
 decode_from_writer: Final = msgspec.msgpack.Decoder(FromWriter).decode
 
 
 def failure_of(error: HostError) -> Failure:
     return Failure(type(error).__name__, error.message, error.hint, dict(error.details))
-
-
-def framed(message: FromHost | FromWriter) -> bytes:
-    body = _encode(message)
-    return _LENGTH.pack(len(body)) + body
-
-
-class Frames:
-    """Cuts what arrives into whole messages."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        buffer = self._rest + data if self._rest else data
-        found: list[bytes] = []
-        start, end = 0, len(buffer)
-        while end - start >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(buffer, start)
-            if end - start - _LENGTH.size < size:
-                break
-            start += _LENGTH.size
-            found.append(buffer[start : start + size])
-            start += size
-        self._rest = buffer[start:]
-        return found

@@ -7,18 +7,17 @@ import importlib.util
 import itertools
 import os
 import signal
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, cast
 
 import structlog
 
+from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.capabilities.sources import Progress
 from bollard.host.errors import OutcomeUnknown, SettingsError, ToolFailed
 from bollard.host.mcp.limits import BRIDGE_ANSWER_S, BRIDGE_PING_S, CALL_GRACE_S
 from bollard.protocol import JsonObject
-from bollard.wire import WorkerProcess, spawn_worker, worker_environment
+from bollard.wire import worker_environment
 from bollard.wire.bridge_frames import (
     BRIDGE_FRAME_BYTES,
     BeginLogin,
@@ -27,6 +26,7 @@ from bollard.wire.bridge_frames import (
     Closed,
     Connected,
     DropLogin,
+    Ended,
     FinishLogin,
     Logged,
     Login,
@@ -50,12 +50,14 @@ from bollard.wire.bridge_frames import (
     encode_frame,
     to_host,
 )
-from bollard.wire.errors import FrameError
-
-__all__ = ["LinkListener", "McpBridge"]
+from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_STALL_S
 
 _log = structlog.get_logger("bollard.host.mcp")
-_LOST = "the bridge process that speaks MCP has ended"
+_Helper = HelperProcess[ToHost]
+_MODULE: Final = "bollard.mcp_bridge"
+_LOST: Final = "the bridge process that speaks MCP has ended"
+_END_S: Final = 6.0
+"""Time that the bridge has to end its servers: they are asked, then told, then killed."""
 
 
 class LinkListener(Protocol):
@@ -72,48 +74,33 @@ class LinkListener(Protocol):
         ...
 
     def link_closed(self, problem: str, hint: str, *, needs_login: bool) -> None:
-        """Called once; nothing follows."""
+        """The connection is lost: no call can be made. Called once."""
+        ...
+
+    def link_ended(self) -> None:
+        """Nothing is left of the connection. Called once, after `link_closed`; nothing follows."""
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class _Pending:
-    answer: "asyncio.Future[Returned | Undone]"
-    progress: Progress | None
-
-
-@dataclass(slots=True, kw_only=True)
-class _LoginWait:
-    asked: "asyncio.Future[LoginAsked | LoginEnded]"
-    ended: "asyncio.Future[LoginEnded]"
-
-    def settle(self, said: LoginAsked | LoginEnded) -> None:
-        if not self.asked.done():
-            self.asked.set_result(said)
-        if isinstance(said, LoginEnded) and not self.ended.done():
-            self.ended.set_result(said)
-
-
 class McpBridge:
-    """One per host."""
+    """Starts the bridge process when it is needed, and speaks to it for all connections and logins. One per host."""
 
     def __init__(self, sdk: str = "mcp") -> None:
         """`sdk` is the module without which the process cannot work; it is an extra."""
         self._sdk = sdk
-        self._process: WorkerProcess | None = None
-        self._watch: asyncio.Task[None] | asyncio.Task[int] | None = None
+        self._helper: _Helper | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         self._numbers = itertools.count(1)
         self._links: dict[int, LinkListener] = {}
         self._groups: dict[int, int] = {}
-        self._calls: dict[int, _Pending] = {}
-        self._logins: dict[int, _LoginWait] = {}
-        self._pong = asyncio.Event()
+        self._progress: dict[int, Progress] = {}
+        self._logins: dict[int, asyncio.Future[LoginEnded]] = {}
 
     @property
     def pid(self) -> int | None:
         """Of the process, while there is one."""
-        return None if self._process is None else self._process.pid
+        return None if self._helper is None else self._helper.pid
 
     @property
     def groups(self) -> list[int]:
@@ -128,8 +115,7 @@ class McpBridge:
         """Begin a connection; the listener hears what comes of it. Raises `OSError` or `SettingsError` when no process
         can be started."""
         async with self._changing:
-            if self._process is None:
-                await self._start()
+            self._started()
             self._links[order.link] = listener
             self._send(order)
 
@@ -152,19 +138,19 @@ class McpBridge:
         progress: Progress | None = None,
     ) -> Returned:
         """Raises `ToolFailed` and `OutcomeUnknown`. A task that is cancelled tells the server."""
-        if link not in self._links or self._process is None:
+        if link not in self._links or self._helper is None:
             raise ToolFailed("the MCP server is not connected", hint="`bollard mcp show NAME` says why")
         number = next(self._numbers)
-        answer: asyncio.Future[Returned | Undone] = asyncio.get_running_loop().create_future()
-        self._calls[number] = _Pending(answer=answer, progress=progress)
+        if progress is not None:
+            self._progress[number] = progress
         made = MakeCall(
             link=link, call=number, tool=tool, arguments=arguments, timeout_s=timeout_s, traceparent=traceparent
         )
         try:
-            self._send(made)
-            self._process.transport.flush()
             async with asyncio.timeout(timeout_s + CALL_GRACE_S):
-                said = await answer
+                said = cast("Returned | Undone", await self._helper.request(number, encode_frame(made)))
+        except HelperEnded:
+            said = Undone(call=number, problem=_LOST, sent=True)
         except TimeoutError:
             self._send(CancelCall(call=number))
             said = Undone(call=number, problem="the bridge did not answer in time", sent=True)
@@ -172,7 +158,7 @@ class McpBridge:
             self._send(CancelCall(call=number))
             raise
         finally:
-            self._calls.pop(number, None)
+            self._progress.pop(number, None)
         if isinstance(said, Returned):
             return said
         if said.sent:
@@ -186,15 +172,14 @@ class McpBridge:
 
     async def begin_login(self, order: BeginLogin, limit_s: float) -> LoginAsked | LoginEnded:
         """Where a person goes. Raises `OSError` or `SettingsError` when no process can be started."""
-        loop = asyncio.get_running_loop()
         async with self._changing:
-            if self._process is None:
-                await self._start()
-            wait = self._logins[order.login] = _LoginWait(asked=loop.create_future(), ended=loop.create_future())
-            self._send(order)
+            helper = self._started()
+            self._logins[order.login] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(limit_s):
-                said = await wait.asked
+                said = cast("LoginAsked | LoginEnded", await helper.request(order.login, encode_frame(order)))
+        except HelperEnded:
+            said = LoginEnded(login=order.login, problem=_LOST)
         except TimeoutError:
             said = LoginEnded(login=order.login, problem="nobody could be asked in time where to log in")
         except asyncio.CancelledError:
@@ -206,13 +191,13 @@ class McpBridge:
 
     async def finish_login(self, order: FinishLogin, limit_s: float) -> LoginEnded:
         """What came of it."""
-        wait = self._logins.get(order.login)
-        if wait is None:
+        ended = self._logins.get(order.login)
+        if ended is None:
             return LoginEnded(login=order.login, problem=_LOST)
         self._send(order)
         try:
             async with asyncio.timeout(limit_s):
-                return await wait.ended
+                return await ended
         except TimeoutError:
             return LoginEnded(login=order.login, problem="the authorization server did not answer in time")
         finally:
@@ -225,107 +210,105 @@ class McpBridge:
     async def rest(self) -> None:
         """Nobody needs the process for now: it goes, unless somebody came meanwhile."""
         async with self._changing:
-            if self._process is not None and not self._links and not self._logins:
+            if not self._links and not self._logins:
                 await self._stop()
 
     async def stop(self) -> None:
         """With everything that it started."""
         async with self._changing:
-            if self._process is not None:
-                await self._stop()
+            await self._stop()
 
     # --- the process ---
 
-    async def _start(self) -> None:
+    def _started(self) -> _Helper:
+        """The process, started if there is none. Raises `OSError` and `SettingsError`."""
+        if self._helper is not None:
+            return self._helper
         if importlib.util.find_spec(self._sdk) is None:
             raise SettingsError(
                 "the SDK for MCP is not installed on the host",
                 hint="pip install 'bollard[mcp]', and start the host again",
             )
-        self._process = await spawn_worker(
-            (sys.executable, "-P", "-m", "bollard.mcp_bridge"),
+        helper = self._helper = HelperProcess(
+            _MODULE,
             environment=worker_environment(os.environ),
+            decode=to_host,
+            heard=self._heard,
+            lost=self._lost,
+            limits=LinkLimits(
+                frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
+            ),
             output=_printed,
-            frame_bytes=BRIDGE_FRAME_BYTES,
         )
-        self._process.transport.start(self)
-        self._watch = asyncio.create_task(self._watch_heart(self._process))
-        _log.info("the MCP bridge is started", pid=self._process.pid)
+        self._watch = asyncio.create_task(self._watch_heart(helper))
+        _log.info("the MCP bridge is started", pid=helper.pid)
+        return helper
 
     async def _stop(self) -> None:
-        process, self._process = self._process, None
-        if self._watch is not None:
-            self._watch.cancel()
-        if process is not None:
-            # It ends its servers itself, which takes as long as they may take; what is left of them is killed below.
-            await process.stop(grace_s=_END_S)
-        self._lost(_LOST)
+        helper, self._helper = self._helper, None
+        if helper is None:
+            return
+        # It ends its servers itself, which takes as long as they may take; what is left of them is killed below.
+        await helper.stop(_END_S)
+        self._clear()
 
-    async def _watch_heart(self, process: WorkerProcess) -> None:
-        with contextlib.suppress(TimeoutError):
-            for number in itertools.count():
-                self._pong.clear()
-                self._send(Ping(number=number))
+    async def _watch_heart(self, helper: _Helper) -> None:
+        try:
+            while True:
+                number = next(self._numbers)
                 async with asyncio.timeout(BRIDGE_ANSWER_S):
-                    await self._pong.wait()
+                    await helper.request(number, encode_frame(Ping(number=number)))
                 await asyncio.sleep(BRIDGE_PING_S)
-        _log.error("the MCP bridge does not answer, so it is killed", pid=process.pid)
-        await process.kill()
+        except TimeoutError:
+            _log.error("the MCP bridge does not answer, so it is killed", pid=helper.pid)
+            helper.kill()
+        except HelperEnded:
+            pass
 
-    # --- what the channel calls ---
+    def _lost(self, helper: _Helper) -> None:
+        _log.error("the MCP bridge is lost", pid=helper.pid)
+        self._helper = None
+        self._clear()
 
-    def frames_received(self, frames: list[bytes | FrameError]) -> None:
-        for frame in frames:
-            if not isinstance(frame, FrameError):  # half a frame: it died while it wrote
-                self._heard(to_host(frame))
-
-    def connection_lost(self, reason: str) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return  # it was stopped
-        _log.error("the MCP bridge is lost", reason=reason, pid=process.pid)
+    def _clear(self) -> None:
+        """End what the process left: its servers are killed, and connections and logins are told of their end."""
         if self._watch is not None:
             self._watch.cancel()
-        self._watch = asyncio.create_task(process.kill())
-        self._lost(_LOST)
-
-    def _lost(self, problem: str) -> None:
-        """Whoever waited hears of it, and what the process started goes with it."""
         for group in self._groups.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
         self._groups.clear()
-        for number, pending in self._calls.items():
-            _settle(pending, Undone(call=number, problem=problem, sent=True))
-        for number, wait in self._logins.items():
-            wait.settle(LoginEnded(login=number, problem=problem))
+        for number, ended in self._logins.items():
+            _settle(ended, LoginEnded(login=number, problem=_LOST))
         self._logins.clear()
         links, self._links = self._links, {}
         for listener in links.values():
-            listener.link_closed(problem, "it is started again by itself", needs_login=False)
+            listener.link_closed(_LOST, "it is started again by itself", needs_login=False)
+            listener.link_ended()
 
-    def _heard(self, said: ToHost) -> None:
+    # --- hearing ---
+
+    def _heard(self, helper: _Helper, said: ToHost) -> None:
         match said:
             case Returned() | Undone():
-                if (pending := self._calls.get(said.call)) is not None:
-                    _settle(pending, said)
+                helper.settle(said.call, said)
             case Progressed():
-                pending = self._calls.get(said.call)
-                if pending is not None and pending.progress is not None:
-                    _tell_progress(pending.progress, said)
+                if (progress := self._progress.get(said.call)) is not None:
+                    _tell_progress(progress, said)
             case Pong():
-                self._pong.set()
+                helper.settle(said.number, said)
             case Started():
                 self._groups.pop(said.link, None)
                 if said.group is not None:
                     self._groups[said.link] = said.group
             case LoginAsked() | LoginEnded():
-                if (wait := self._logins.get(said.login)) is not None:
-                    wait.settle(said)
+                helper.settle(said.login, said)
+                if isinstance(said, LoginEnded) and (ended := self._logins.get(said.login)) is not None:
+                    _settle(ended, said)
             case _:
                 self._tell(said)
 
-    def _tell(self, said: Connected | Tools | Logged | LoginChanged | Closed) -> None:
+    def _tell(self, said: Connected | Tools | Logged | LoginChanged | Closed | Ended) -> None:
         listener = self._links.get(said.link)
         if listener is None:
             return  # it was closed, and what was on its way came late
@@ -339,16 +322,14 @@ class McpBridge:
             case LoginChanged():
                 listener.link_login(said.login)
             case Closed():
-                del self._links[said.link]
                 listener.link_closed(said.problem, said.hint, needs_login=said.needs_login)
+            case Ended():
+                del self._links[said.link]
+                listener.link_ended()
 
     def _send(self, order: ToBridge) -> None:
-        if self._process is not None:
-            self._process.transport.send(encode_frame(order))
-
-
-_END_S = 6.0
-"""Time that the bridge has to end its servers: they are asked, then told, then killed."""
+        if self._helper is not None:
+            self._helper.send(encode_frame(order))
 
 
 def _tell_progress(progress: Progress, said: Progressed) -> None:
@@ -358,9 +339,9 @@ def _tell_progress(progress: Progress, said: Progressed) -> None:
         _log.exception("progress of an MCP call could not be told")
 
 
-def _settle(pending: _Pending, said: Returned | Undone) -> None:
-    if not pending.answer.done():
-        pending.answer.set_result(said)
+def _settle(ended: "asyncio.Future[LoginEnded]", said: LoginEnded) -> None:
+    if not ended.done():
+        ended.set_result(said)
 
 
 def _printed(name: str, line: str) -> None:

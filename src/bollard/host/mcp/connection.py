@@ -2,10 +2,13 @@
 slow or lying costs nobody but those who call it."""
 
 import asyncio
+import os
+import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
+from urllib.parse import quote
 
 import structlog
 from msgspec.structs import replace
@@ -14,14 +17,67 @@ from bollard.host.capabilities.sources import Order
 from bollard.host.errors import HostError, ToolFailed
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.consent import Agreed, JudgedTool, judge
-from bollard.host.mcp.endpoints import opening
-from bollard.host.mcp.keeping import KeptServer
-from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, STEADY_S
-from bollard.host.mcp.login_keeping import LoginKeeper, Secrets
+from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, START_S, STEADY_S
+from bollard.host.mcp.logins import LoginKeeper, Secrets
+from bollard.host.mcp.server_repository import KeptServer
 from bollard.host.mcp.servers import McpServer
-from bollard.wire.bridge_frames import Connected, Login, Returned, ToolSeen
+from bollard.wire import worker_environment
+from bollard.wire.bridge_frames import Connected, Login, OpenHttp, OpenStdio, Returned, ToolSeen
 
-__all__ = ["McpConnection", "Status"]
+# How a connection is opened: the secrets of a server are put in at the last moment, and the folder of a command is
+# made.
+
+
+_REFERENCE: Final = re.compile(r"(^|\s)secret:([A-Za-z0-9][A-Za-z0-9._-]{0,63})$")
+_IN_URL: Final = re.compile(r"(?<==)secret:([A-Za-z0-9][A-Za-z0-9._-]{0,63})(?=&|$)")
+_PRIVATE: Final = 0o700
+
+
+class _Secrets(Protocol):
+    async def use_all(self, workspace: str, names: Iterable[str], *, purpose: str, by: str) -> Mapping[str, str]: ...
+
+
+async def place(server: McpServer, workspace: str, url: str, secrets: _Secrets) -> tuple[str, dict[str, str]]:
+    """The address of a server and its headers, filled. Raises `HostError` where a secret cannot be had."""
+    known = await _known(server, workspace, [*server.headers.values()], _IN_URL.findall(url), secrets)
+    filled = _IN_URL.sub(lambda found: quote(known[found[1]], safe=""), url)
+    return filled, {name: _filled(value, known) for name, value in server.headers.items()}
+
+
+async def opening(
+    server: McpServer, workspace: str, *, link: int, secrets: _Secrets, home: Path, login: Login | None = None
+) -> OpenStdio | OpenHttp:
+    """What the bridge is told. Raises `HostError` where a secret cannot be had, and `OSError`."""
+    if server.url is not None:
+        url, headers = await place(server, workspace, server.url, secrets)
+        return OpenHttp(link=link, url=url, headers=headers, protocol=server.protocol, start_s=START_S, login=login)
+    known = await _known(server, workspace, [*server.env.values()], [], secrets)
+    values = {name: _filled(value, known) for name, value in server.env.items()}
+    folder = home / workspace / server.name
+    await asyncio.to_thread(folder.mkdir, _PRIVATE, parents=True, exist_ok=True)
+    return OpenStdio(
+        link=link,
+        command=server.command or "",
+        args=list(server.args),
+        env={**worker_environment(os.environ), **values},
+        cwd=str(folder.resolve()),
+        protocol=server.protocol,
+        start_s=START_S,
+    )
+
+
+async def _known(
+    server: McpServer, workspace: str, given: list[str], more: list[str], secrets: _Secrets
+) -> Mapping[str, str]:
+    names = [found[2] for found in map(_REFERENCE.search, given) if found is not None] + more
+    if not names:
+        return {}
+    return await secrets.use_all(workspace, names, purpose=f"mcp:{server.name}", by="host")
+
+
+def _filled(value: str, known: Mapping[str, str]) -> str:
+    return _REFERENCE.sub(lambda found: found[1] + known[found[2]], value)
+
 
 _log = structlog.get_logger("bollard.host.mcp")
 Status = Literal["disabled", "connecting", "connected", "waiting", "needs_login"]
@@ -62,7 +118,7 @@ class McpConnection:
         self._seen: Sequence[ToolSeen] | None = None
         self._judged: list[JudgedTool] | None = None
         self._link: int | None = None
-        self._closed: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] | None = None
         self._retry = asyncio.Event()
         self._listed = asyncio.Event()
         self._places = asyncio.Semaphore(CALLS_AT_ONCE)
@@ -177,7 +233,7 @@ class McpConnection:
                 home=self._home,
                 login=login,
             )
-            self._closed = asyncio.get_running_loop().create_future()
+            self._ended = asyncio.get_running_loop().create_future()
             self._link = order.link
             await self._bridge.open(order, self)
         except HostError as error:
@@ -186,7 +242,7 @@ class McpConnection:
         except OSError as error:
             self._lose(f"it cannot be started: {error}", "look at the data directory and at the limits of the system")
             return
-        await self._closed
+        await self._ended
 
     # --- what the bridge tells ---
 
@@ -224,8 +280,10 @@ class McpConnection:
             self._lose(said, self._login_hint, "needs_login")
         else:
             self._lose(said, hint)
-        if self._closed is not None and not self._closed.done():
-            self._closed.set_result(None)
+
+    def link_ended(self) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
 
     @property
     def _login_hint(self) -> str:

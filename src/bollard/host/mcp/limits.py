@@ -2,34 +2,6 @@
 
 from typing import Final
 
-__all__ = [
-    "ARGUMENTS",
-    "ARGUMENT_CHARACTERS",
-    "BRIDGE_ANSWER_S",
-    "BRIDGE_PING_S",
-    "CALLS_AT_ONCE",
-    "CALL_DEFAULT_S",
-    "CALL_GRACE_S",
-    "CALL_MAX_S",
-    "CONSENT_BYTES",
-    "CONSENT_TOOLS",
-    "DIFF_LINES",
-    "LOGIN_CHARACTERS",
-    "LOGIN_S",
-    "LOGIN_STEP_S",
-    "LOG_LINES",
-    "NAMED_VALUES",
-    "RECONNECT_MAX_S",
-    "RECONNECT_S",
-    "REFRESH_S",
-    "SCOPES",
-    "SERVERS_OF_WORKSPACE",
-    "START_S",
-    "STEADY_S",
-    "TOOLS_ALLOWED",
-    "URL_CHARACTERS",
-]
-
 SERVERS_OF_WORKSPACE: Final = 50
 """MCP servers that one workspace may have."""
 URL_CHARACTERS: Final = 2048

@@ -27,17 +27,7 @@ from bollard.host.mcp.limits import (
 )
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict
 from bollard.trust import canonical_sha256
-from bollard.wire.bridge_addresses import address_problem
-
-__all__ = [
-    "EVERY_TOOL",
-    "McpServer",
-    "OAuthClient",
-    "SavedMcpServer",
-    "looks_secret",
-    "server_from_wire",
-    "server_to_wire",
-]
+from bollard.wire.addresses import address_problem
 
 EVERY_TOOL: Final = "*"
 Protocol = Literal["auto", "legacy"]

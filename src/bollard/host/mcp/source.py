@@ -10,21 +10,15 @@ from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Order, Returned
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, NotFound, ToolFailed
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Saved
-from bollard.host.mcp.agreements import ConsentMcpTools, terms_of
+from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.mcp.bridge import McpBridge
-from bollard.host.mcp.connection import McpConnection
-from bollard.host.mcp.consent import Agreed, JudgedTool, Terms, definition_of
-from bollard.host.mcp.endpoints import place
-from bollard.host.mcp.keeping import KeptServer, McpKeeper
+from bollard.host.mcp.connection import McpConnection, place
+from bollard.host.mcp.consent import Agreed, ConsentMcpTools, JudgedTool, Terms, definition_of, terms_of
 from bollard.host.mcp.limits import RECONNECT_S, REFRESH_S
-from bollard.host.mcp.login_keeping import LoginKeeper, Secrets
-from bollard.host.mcp.logins import BegunLogin, CompleteMcpLogin, McpLogins, check_redirect
-from bollard.host.store.boundary import Store
+from bollard.host.mcp.logins import BegunLogin, CompleteMcpLogin, LoginKeeper, McpLogins, Secrets, check_redirect
+from bollard.host.mcp.server_repository import KeptServer, McpKeeper
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
-
-__all__ = ["McpSource"]
 
 _PREFIX: Final = "mcp:"
 

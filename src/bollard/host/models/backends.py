@@ -4,19 +4,153 @@ The one place that knows all styles. Each is loaded by name when the first model
 none of them.
 """
 
+import asyncio
+import contextlib
 import importlib
-from typing import Any, Final
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
-from bollard.host.egress.places import Place
-from bollard.host.errors import InvalidRequest
-from bollard.host.models.arguments import check_arguments
-from bollard.host.models.boundary import ModelBackend, ModelSpec, Style
-from bollard.host.models.connection import Connections
+from bollard.host.egress.connections import Connections, HttpAnswer, Judge
+from bollard.host.egress.destination import Destination
+from bollard.host.egress.sse import SseDecoder, SseEvent
+from bollard.host.errors import InvalidRequest, ModelFailed
+from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Style, Vectors
 from bollard.host.models.endpoint import Endpoint
-from bollard.host.models.retrying import Retrying
-from bollard.host.models.talking import Talker
+from bollard.host.models.failures import after_emitting
+from bollard.host.models.formats import TalkFormat, Unable, check_arguments, chunks_of
+from bollard.host.models.limits import EVENT_BYTES, RETRY_MAX_S, RETRY_S, WHOLE_IDLES
+from bollard.protocol import Message, MessageChunk, RerankScore
 
-__all__ = ["open_backend"]
+# Talking to a model in any format: one request, and its answer as it comes. The formats say what is in both.
+
+
+class Talker(Unable):
+    """A model that talks. A `ModelBackend`."""
+
+    def __init__(self, endpoint: Endpoint, wanted: TalkFormat) -> None:
+        self._endpoint = endpoint
+        self._format = wanted
+
+    async def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:
+        wanted = self._format
+        body = wanted.body(call, stream=True)
+        headers = (*wanted.headers(key), ("accept", "text/event-stream"))
+        async with self._endpoint.asked(wanted.path, body, headers, key) as answer:
+            kind = answer.header("content-type") or ""
+            if not kind.lower().startswith("text/event-stream"):  # some servers answer whole, whatever they are asked
+                for chunk in chunks_of(wanted.whole(await answer.whole())):
+                    yield chunk
+                return
+            reader = wanted.reader()
+            async with contextlib.aclosing(_events(answer)) as events:
+                async for event in events:
+                    for chunk in reader.take(event):
+                        answer.begun()
+                        yield chunk
+                    if reader.finished:
+                        break
+            yield reader.end()
+            await answer.settle()
+
+    async def invoke(self, call: ModelCall, key: str | None) -> Message:
+        wanted = self._format
+        body = wanted.body(call, stream=False)
+        headers = (*wanted.headers(key), ("accept", "application/json"))
+        async with self._endpoint.asked(wanted.path, body, headers, key, WHOLE_IDLES) as answer:
+            return wanted.whole(await answer.whole())
+
+    async def close(self) -> None:
+        await self._endpoint.close()
+
+
+async def _events(answer: HttpAnswer) -> AsyncGenerator[SseEvent]:
+    decoder = SseDecoder(EVENT_BYTES)
+    while piece := await answer.read():
+        for event in decoder.feed(piece):
+            yield event
+    for event in decoder.end():
+        yield event
+
+
+# Asking a provider again, while nothing of its answer was handed on. Wraps any backend.
+
+
+Result = TypeVar("Result")
+Sleep = Callable[[float], Awaitable[None]]
+_chance = random.Random().random  # noqa: S311 -- spreads tries, hides nothing
+
+
+def pause_s(error: ModelFailed, tried: int, tries: int, chance: float) -> float | None:
+    """How long to wait before another try; `None` where there is none. `chance` is between 0 and 1."""
+    if not error.retryable or tried >= tries:
+        return None
+    spread = min(RETRY_MAX_S, RETRY_S * 2.0 ** (tried - 1)) * (0.5 + chance / 2)
+    wanted = error.details.get("retry_after_s")
+    if not isinstance(wanted, int | float):
+        return spread
+    # Longer than anybody would wait here is the caller's to decide; a little later than asked for is never too soon.
+    return None if wanted > RETRY_MAX_S else wanted + RETRY_S * chance
+
+
+class Retrying:
+    """A backend that does not give up at once. A `ModelBackend`."""
+
+    def __init__(
+        self, inner: ModelBackend, tries: int, sleep: Sleep = asyncio.sleep, chance: Callable[[], float] = _chance
+    ) -> None:
+        self._inner = inner
+        self._tries = tries
+        self._sleep = sleep
+        self._chance = chance
+
+    async def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:
+        tried = 0
+        while True:
+            tried += 1
+            emitted = False
+            try:
+                async with contextlib.aclosing(self._inner.stream(call, key)) as chunks:
+                    async for chunk in chunks:
+                        emitted = True
+                        yield chunk
+            except ModelFailed as error:
+                if emitted:
+                    raise after_emitting(error) from error
+                await self._pause(error, tried)
+            else:
+                return
+
+    async def invoke(self, call: ModelCall, key: str | None) -> Message:
+        return await self._again(lambda: self._inner.invoke(call, key))
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], top_k: int | None, key: str | None
+    ) -> tuple[RerankScore, ...]:
+        return await self._again(lambda: self._inner.rerank(query, documents, top_k, key))
+
+    async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:
+        return await self._again(lambda: self._inner.embed(texts, key))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def _again(self, ask: Callable[[], Awaitable[Result]]) -> Result:
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                return await ask()
+            except ModelFailed as error:
+                await self._pause(error, tried)
+
+    async def _pause(self, error: ModelFailed, tried: int) -> None:
+        """Wait, or raise it."""
+        pause = pause_s(error, tried, self._tries, self._chance())
+        if pause is None:
+            raise error
+        await self._sleep(pause)
+
 
 _FORMATS: Final[dict[Style, tuple[str, str]]] = {
     "openai-chat": ("openai_chat", "OpenAiChat"),
@@ -29,18 +163,19 @@ _OTHERS: Final[dict[Style, tuple[str, str]]] = {
 }
 
 
-def open_backend(spec: ModelSpec) -> ModelBackend:
-    """Nothing is connected yet. Raises `InvalidRequest` for a description that no call could keep to."""
+def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
+    """Nothing is connected yet; `judge` says where it may be. Raises `InvalidRequest` for a description that no call
+    could keep to."""
     if spec.style == "demo":
         return _named("demo", "DemoBackend")(spec)
     check_arguments(spec)
     try:
-        place = Place.of(spec.base_url)
+        place = Destination.of(spec.base_url)
     except ValueError as error:
         raise InvalidRequest(
             f"base_url {error}", hint="use something like https://api.example.org/v1", field="base_url"
         ) from error
-    endpoint = Endpoint(spec, Connections(place, spec.connect_s))
+    endpoint = Endpoint(spec, Connections(place, spec.connect_s, judge))
     if spec.style in _FORMATS:
         return Retrying(Talker(endpoint, _named(*_FORMATS[spec.style])(spec)), spec.tries)
     return Retrying(_named(*_OTHERS[spec.style])(endpoint, spec), spec.tries)

@@ -11,8 +11,6 @@ import msgspec
 
 from bollard.protocol import FunctionTool, JsonObject, JsonValue, Message, MessageChunk, RerankScore
 
-__all__ = ["ModelBackend", "ModelCall", "ModelSpec", "ModelType", "Price", "Style", "Vectors"]
-
 ModelType = Literal["llm", "rerank", "embedding"]
 Style = Literal["openai-chat", "openai-responses", "anthropic", "openai-embeddings", "rerank", "demo"]
 """The format that an endpoint speaks. `rerank` is what Cohere, Jina and OpenAI-compatible servers share."""

@@ -13,8 +13,6 @@ import msgspec
 from bollard.host.models.failures import failed
 from bollard.protocol import ContentElement, FileBase64Content, ImageBase64Content, Message, TextContent
 
-__all__ = ["Inline", "elements_of", "inline_file", "inline_image", "inline_url", "mention", "readable", "text_of"]
-
 _DATA_URL: Final = re.compile(r"data:([A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64})(?:;[A-Za-z0-9=._-]{1,64})*;base64,")
 _MAGIC: Final = (
     (b"\x89PNG", "image/png"),

@@ -15,8 +15,6 @@ from bollard.segments import segment, terms
 from bollard.wire.errors import FrameError
 from bollard.wire.strict_json import decode
 
-__all__ = ["Ask", "Language", "Source", "ToolAsk", "best_sentence", "language_of", "read_ask", "text_of"]
-
 Language = Literal["en", "zh"]
 Command = Literal["help", "repeat", "think", "json", "fail", "talk"]
 

@@ -1,7 +1,7 @@
 """What went wrong with a provider, as something that a caller can decide on. Pure.
 
-A provider's own words are shown in part and without the key, and nobody decides anything by them but which of the
-reasons it is.
+A provider's own words are kept beside the failure, in part and without the key: not everybody may see them. Nobody
+decides anything by them but which of the reasons it is.
 """
 
 import math
@@ -11,12 +11,10 @@ from email.utils import parsedate_to_datetime
 from typing import Final, Literal, cast
 
 from bollard.host.errors import ModelFailed
-from bollard.host.models.backend_limits import EXCERPT_CHARACTERS, RETRY_AFTER_MAX_S
-from bollard.protocol import JsonValue
+from bollard.host.models.limits import EXCERPT_CHARACTERS, RETRY_AFTER_MAX_S
+from bollard.protocol import JsonObject, JsonValue
 from bollard.wire.errors import FrameError
 from bollard.wire.strict_json import decode
-
-__all__ = ["ProviderSaid", "Reason", "after_emitting", "failed", "reason_of", "refused", "retry_after_s", "said"]
 
 Reason = Literal[
     "rate_limited",
@@ -80,18 +78,51 @@ _BY_WORD: Final[tuple[tuple[tuple[str, ...], Reason], ...]] = (
 
 
 def failed(
-    reason: Reason, message: str, *, hint: str = "", status: int | None = None, retry_after_s: float | None = None
+    reason: Reason,
+    message: str,
+    *,
+    hint: str = "",
+    words: str = "",
+    status: int | None = None,
+    retry_after_s: float | None = None,
 ) -> ModelFailed:
     """Nothing of the answer was handed on, as far as the one who says this knows: see `after_emitting`."""
     known = {"status": status, "retry_after_s": retry_after_s}
     details = {name: value for name, value in known.items() if value is not None}
-    return ModelFailed(message, hint=hint or _HINTS[reason], reason=reason, emitted=False, **details)
+    made = ModelFailed(message, hint=hint or _HINTS[reason], reason=reason, emitted=False, **details)
+    made.provider_words = words
+    return made
 
 
 def after_emitting(error: ModelFailed) -> ModelFailed:
     """The same failure, of an answer of which a part was handed on."""
     details = {**error.details, "emitted": True}
-    return ModelFailed(error.message, hint=error.hint, **cast("dict[str, str | int | float | bool | None]", details))
+    return _copy(error, error.message, details)
+
+
+def with_words(error: ModelFailed) -> ModelFailed:
+    """The same failure with the provider's own words, for those who may see them."""
+    words, status = error.provider_words, error.details.get("status")
+    if not words:
+        return error
+    answered = f"the provider answered HTTP {status}: {words}"
+    return _copy(error, f"the provider broke off: {words}" if status is None else answered, error.details)
+
+
+def without_words(error: ModelFailed) -> ModelFailed:
+    """The same failure, saying where the provider's words are."""
+    status = error.details.get("status")
+    if not error.provider_words:
+        return error
+    answered = f"the provider answered HTTP {status}; the host's log has its words"
+    broke_off = "the provider broke off; the host's log has its words"
+    return _copy(error, broke_off if status is None else answered, error.details)
+
+
+def _copy(error: ModelFailed, message: str, details: JsonObject) -> ModelFailed:
+    made = ModelFailed(message, hint=error.hint, **cast("dict[str, str | int | float | bool | None]", details))
+    made.provider_words = error.provider_words
+    return made
 
 
 class ProviderSaid(Exception):
@@ -118,7 +149,8 @@ def said(error: ProviderSaid, key: str | None) -> ModelFailed:
     """What an error inside an answer means."""
     return failed(
         reason_of(None, error.code, error.kind, error.message),
-        f"the provider broke off: {_excerpt(error.message or error.code or error.kind or 'without a word', key)}",
+        "the provider broke off",
+        words=_excerpt(error.message or error.code or error.kind, key),
     )
 
 
@@ -139,7 +171,8 @@ def refused(
     unpaid = "the account at the provider has no credit left" if _is_unpaid(status, told) else ""
     return failed(
         reason,
-        f"the provider answered HTTP {status}" + (f": {shown}" if (shown := _excerpt(words, key)) else ""),
+        f"the provider answered HTTP {status}",
+        words=_excerpt(words, key),
         hint=unpaid,
         status=status,
         retry_after_s=retry_after_s(headers, now or datetime.now(UTC)),

@@ -3,28 +3,245 @@
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from bollard.host.models.arguments import arguments_of
+import msgspec
+
+from bollard.host.egress.sse import SseEvent
 from bollard.host.models.boundary import ModelCall, ModelSpec
 from bollard.host.models.content import elements_of, inline_file, inline_image, mention, readable, text_of
-from bollard.host.models.openai_chat_answers import ChatReader, read_chat
+from bollard.host.models.failures import ProviderSaid, failed
+from bollard.host.models.formats import DONE, argument_chunk, arguments_of, count, finish_of, parsed, summed, tool_chunk
 from bollard.protocol import (
     ContentElement,
     FileBase64Content,
     FileUrlContent,
+    FunctionCall,
     FunctionTool,
     ImageBase64Content,
     ImageUrlContent,
     JsonObject,
     JsonValue,
     Message,
+    MessageChunk,
     TextContent,
+    ToolCall,
+    Usage,
 )
+from bollard.wire.strict_json import encode
 
-__all__ = ["OpenAiChat", "bearer"]
+# Answers of chat completions, whole and streamed, with what compatible servers do differently. Pure.
+#
+# Servers leave out the index of a tool call, number all of them 0, repeat its name, send arguments as an object, say
+# `finish_reason: ""` all the time, and name what a model thinks in two ways. All of that is read; what has no end is
+# not.
+
+
+_NO_END: Final = "the answer ended without saying why"
+
+
+class _Piece(msgspec.Struct):
+    """An element of content, for servers that send a list."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | list["_Piece"] | None = None
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: Any = None
+
+
+class _Call(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Said(msgspec.Struct):
+    """A delta, or a whole message."""
+
+    content: str | list[_Piece] | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: Any = None
+    tool_calls: list[_Call] | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(piece.text or "" for piece in self.content if piece.type != "thinking")
+        return self.content or self.refusal or ""
+
+    @property
+    def thought(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(map(_thinking, self.content))
+        return self.reasoning_content or (self.reasoning if isinstance(self.reasoning, str) else "")
+
+
+def _thinking(piece: _Piece) -> str:
+    if isinstance(piece.thinking, list):
+        return "".join(each.text or "" for each in piece.thinking)
+    return piece.thinking or ""
+
+
+class _Choice(msgspec.Struct):
+    index: int | None = None
+    delta: _Said | None = None
+    message: _Said | None = None
+    finish_reason: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+def read_chat(answer: bytes) -> Message:
+    """A whole answer."""
+    body = _read(answer, "the answer")
+    choice = next(iter(body.choices or ()), None)
+    if choice is None or choice.message is None:
+        raise failed("broken_answer", "the answer has no choices")
+    said = choice.message
+    usage, metadata = _counted(body.usage)
+    return Message(
+        role="assistant",
+        content=said.text,
+        reasoning=said.thought or None,
+        tool_calls=tuple(_whole_call(call) for call in said.tool_calls or ()) or None,
+        finish_reason=finish_of(choice.finish_reason or "stop"),
+        usage=usage,
+        metadata=metadata,
+    )
+
+
+class ChatReader:
+    """One streamed answer."""
+
+    def __init__(self) -> None:
+        self._finish = ""
+        self._usage: dict[str, JsonValue] | None = None
+        self._calls = _Calls()
+        self.finished = False
+
+    def take(self, event: SseEvent) -> Iterable[MessageChunk]:
+        if event.data.strip() == DONE:
+            self.finished = True
+            return
+        body = _read(event.data, "an event of the answer")
+        self._usage = body.usage or self._usage
+        # Some servers send nothing but the usage, or a list of what they filtered: there are no choices then.
+        for choice in body.choices or ():
+            if choice.index:
+                continue
+            said = choice.delta or choice.message
+            if said is not None:
+                yield from self._said(said)
+            if choice.finish_reason:
+                self._finish = choice.finish_reason
+
+    def end(self) -> MessageChunk:
+        if self._finish in ("", "error"):
+            raise failed("broken_answer", _NO_END)
+        usage, metadata = _counted(self._usage)
+        return MessageChunk(finish_reason=finish_of(self._finish), usage=usage, metadata=metadata)
+
+    def _said(self, said: _Said) -> Iterable[MessageChunk]:
+        if thought := said.thought:
+            yield MessageChunk(reasoning=thought)
+        if text := said.text:
+            yield MessageChunk(content=text)
+        for call in said.tool_calls or ():
+            yield from self._calls.take(call)
+
+
+class _Calls:
+    """Tool calls of one stream, by an index that is the caller's own."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._names: list[str] = []
+        self._places: dict[int, int] = {}
+        """The provider's index to ours."""
+
+    def take(self, call: _Call) -> Iterable[MessageChunk]:
+        function = call.function or _Function()
+        place = self._place(call)
+        arguments = _arguments(function.arguments)
+        if place is None:
+            yield self._begin(call, function.name, arguments)
+            return
+        if function.name and not self._names[place]:
+            self._names[place] = function.name
+            yield tool_chunk(place, call_id=None, name=function.name, arguments=arguments or None)
+        elif arguments:
+            yield argument_chunk(place, arguments)
+
+    def _begin(self, call: _Call, name: str | None, arguments: str) -> MessageChunk:
+        place = len(self._ids)
+        self._ids.append(call.id or call_id())
+        self._names.append(name or "")
+        if call.index is not None:
+            self._places[call.index] = place
+        return tool_chunk(place, call_id=self._ids[place], name=name or None, arguments=arguments or None)
+
+    def _place(self, call: _Call) -> int | None:
+        """Which call this goes on with; `None` for one that begins."""
+        if call.index is None:
+            if call.id:
+                return self._ids.index(call.id) if call.id in self._ids else None
+            # Without an index and an id: what has a name begins, and the rest belongs to the last one.
+            begins = not self._ids or (call.function is not None and bool(call.function.name))
+            return None if begins else len(self._ids) - 1
+        place = self._places.get(call.index)
+        # An id that is another one is another call, also where a server numbers all of them 0.
+        if place is not None and call.id and call.id != self._ids[place]:
+            return self._ids.index(call.id) if call.id in self._ids else None
+        return place
+
+
+def call_id() -> str:
+    """For a server that gives its calls no id: the results have to name them."""
+    return f"call_{secrets.token_hex(8)}"
+
+
+def _whole_call(call: _Call) -> ToolCall:
+    function = call.function or _Function()
+    if not function.name:
+        raise failed("broken_answer", "a tool call in the answer has no name")
+    arguments = _arguments(function.arguments) or "{}"
+    return ToolCall(id=call.id or call_id(), function=FunctionCall(name=function.name, arguments=arguments))
+
+
+def _arguments(value: JsonValue) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return encode(value).decode()
+
+
+def _read(data: bytes, what: str) -> _Answer:
+    body = parsed(data, _Answer, what)
+    if body.error:
+        raise ProviderSaid.read(body.error)
+    return body
+
+
+def _counted(usage: dict[str, JsonValue] | None) -> tuple[Usage | None, JsonObject | None]:
+    """The tokens, and how many of the prompt's came from a cache."""
+    if usage is None:
+        return None, None
+    details = usage.get("prompt_tokens_details")
+    cached = count(details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens"))
+    counted = summed(*(count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion", "total")))
+    return counted, None if cached is None else {"cached_tokens": cached}
+
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every server takes; another one is left out."""

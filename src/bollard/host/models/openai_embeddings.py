@@ -10,16 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from bollard.host.models.arguments import arguments_of
-from bollard.host.models.backend_limits import EMBED_BATCH_CHARACTERS, EMBED_BATCH_TEXTS, EMBED_DIMENSIONS
 from bollard.host.models.boundary import ModelSpec, Vectors
 from bollard.host.models.endpoint import Endpoint
 from bollard.host.models.failures import ProviderSaid, failed
+from bollard.host.models.formats import Unable, arguments_of
+from bollard.host.models.limits import EMBED_BATCH_CHARACTERS, EMBED_BATCH_TEXTS, EMBED_DIMENSIONS
 from bollard.host.models.openai_chat import bearer
-from bollard.host.models.unable import Unable
 from bollard.protocol import JsonObject
-
-__all__ = ["Embedder", "batches_of", "read_vectors"]
 
 _PATH: Final = "/embeddings"
 

@@ -11,8 +11,6 @@ from bollard.host.errors import Overloaded
 from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.limits import WAITING_CALLS
 
-__all__ = ["Bucket", "Pace"]
-
 _MINUTE_S: Final = 60.0
 _LEAST_WAIT_S: Final = 0.001
 

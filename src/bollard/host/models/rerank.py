@@ -5,16 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from bollard.host.models.arguments import arguments_of
 from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.endpoint import Endpoint
 from bollard.host.models.failures import ProviderSaid, failed
-from bollard.host.models.formats import parsed
+from bollard.host.models.formats import Unable, arguments_of, parsed
 from bollard.host.models.openai_chat import bearer
-from bollard.host.models.unable import Unable
 from bollard.protocol import JsonObject, RerankScore, limits
-
-__all__ = ["Reranker", "read_scores"]
 
 _PATH: Final = "/rerank"
 

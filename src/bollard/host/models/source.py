@@ -3,14 +3,22 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import msgspec
+
 from bollard.host.capabilities.capability import NO_FLOW, Capability
 from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.clock import Clock
+from bollard.host.egress.client import EgressClient
 from bollard.host.errors import ToolFailed
-from bollard.host.models.book import KnownModel, ModelBook
+from bollard.host.log.journal import Journal
+from bollard.host.log.saved_resources import SavedChanges
+from bollard.host.models.calls import ModelDesk
+from bollard.host.models.pricing import WorkspaceLedger
+from bollard.host.models.registry import KnownModel, ModelBook, models_of_environment
 from bollard.host.models.specs import model_to_wire, provider_of
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.vault import Vault
 from bollard.trust import canonical_sha256
-
-__all__ = ["ModelSource"]
 
 
 class ModelSource:
@@ -65,3 +73,36 @@ def _capability(known: KnownModel) -> Capability:
         version=canonical_sha256(model_to_wire(spec)),
         about=about,
     )
+
+
+# The models of a host, put together: what is saved, what the environment names, and who asks them.
+
+
+class OpenedModels(msgspec.Struct, frozen=True, kw_only=True):
+    """What has a life of its own among them."""
+
+    book: ModelBook
+    desk: ModelDesk
+    source: ModelSource
+
+
+def open_models(
+    *,
+    journal: Journal,
+    clock: Clock,
+    vault: Vault,
+    redactor: Redactor,
+    egress: EgressClient,
+    environment: Mapping[str, str],
+    default_model: str,
+    workspace: str,
+) -> OpenedModels:
+    """Keys of the environment are kept out of sight, in the log of the host and in its first `workspace`, from here on;
+    in others from their first use. Raises `SettingsError`."""
+    named = models_of_environment(environment)
+    for each in named:
+        if each.key is not None:
+            redactor.hold(workspace, each.key)
+    book = ModelBook(SavedChanges(journal, clock), environment=named, default_model=default_model, egress=egress)
+    desk = ModelDesk(book, vault, redactor, clock, judge=egress.judge, ledger=WorkspaceLedger(journal, clock))
+    return OpenedModels(book=book, desk=desk, source=ModelSource(book))

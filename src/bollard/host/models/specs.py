@@ -26,8 +26,6 @@ from bollard.host.secrets.references import NAME_PATTERN
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict
 from bollard.wire.addresses import AddressKind, url_problem
 
-__all__ = ["SavedModel", "SavedPrice", "check_url", "model_from_wire", "model_to_wire", "provider_of", "type_of_style"]
-
 _HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", max_length=128)]
 _HeaderValue = Annotated[str, Field(max_length=HEADER_CHARACTERS, pattern=r"^[\x20-\x7e]*$")]
 _Seconds = Annotated[Number, Field(gt=0, le=SECONDS_MAX)]
@@ -184,7 +182,7 @@ def provider_of(spec: ModelSpec) -> str:
 
 
 def check_url(url: str) -> None:
-    """Raises `InvalidRequest`. An operator names it, so it may be of the own network: see docs/decisions/0060."""
+    """Raises `InvalidRequest`. Whether the place may be reached is decided elsewhere (docs/decisions/0094)."""
     if (found := url_problem(url, _PROVIDER)) is not None:
         raise _wrong("base_url", *found)
 

@@ -5,18 +5,107 @@ file and do not overlap, names that stay inside the plugin, kinds that are files
 really becomes is counted when it is unpacked (`unpacking`).
 """
 
+import configparser
 import os
 import stat
 import struct
+import unicodedata
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from bollard.host.limits import PLUGIN_BYTES, PLUGIN_DIRECTORY_BYTES, PLUGIN_ENTRIES
-from bollard.host.plugins.archive_names import bad_archive, check_collisions, parts_of
+from bollard.host.errors import InvalidRequest, StorageFull
+from bollard.host.limits import (
+    KIB,
+    PLUGIN_BYTES,
+    PLUGIN_DIRECTORY_BYTES,
+    PLUGIN_ENTRIES,
+    PLUGIN_NAME_BYTES,
+    PLUGIN_RATIO,
+    PLUGIN_RATIO_FREE_BYTES,
+)
+from bollard.wire.manifest_text import MANIFEST_NAME
+from bollard.wire.plugin_files import is_left_out
 
-__all__ = ["ArchiveEntry", "read_archive"]
+# Which names the files of an uploaded plugin may have: those that mean the same on every system, and stay inside.
+
+
+_PART_BYTES: Final = 255
+_DEPTH: Final = 32
+"""Folders within folders."""
+_REFUSED: Final = frozenset('\\:*?"<>|')
+_INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_DEVICES: Final = frozenset(
+    {"con", "prn", "aux", "nul", *(f"com{number}" for number in range(10)), *(f"lpt{number}" for number in range(10))}
+)
+"""What some systems take for a device, whatever its ending."""
+_HINT: Final = "pack the plugin again with plain file names; `bollard plugin install FOLDER` does it for you"
+
+
+def bad_archive(problem: str, *, hint: str = _HINT) -> InvalidRequest:
+    """The one error of an archive that is not taken."""
+    return InvalidRequest(f"the archive is not taken: {problem}", hint=hint, field="body")
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The folders and the file that a name has; the slash at the end of a folder's is not part of it."""
+    shown = ascii(name[:80])
+    if not name or len(name.encode("utf-8", "surrogatepass")) > PLUGIN_NAME_BYTES:
+        raise bad_archive(f"a name is empty or longer than {PLUGIN_NAME_BYTES} bytes: {shown}")
+    if name.startswith("/"):
+        raise bad_archive(f"{shown} is an absolute path")
+    if not unicodedata.is_normalized("NFC", name):
+        raise bad_archive(f"{shown} is not in Unicode form NFC, so an equal looking name would not be equal")
+    parts = tuple(name.removesuffix("/").split("/"))
+    if len(parts) > _DEPTH:
+        raise bad_archive(f"{shown} is more than {_DEPTH} folders deep")
+    for part in parts:
+        if problem := _wrong_with(part):
+            raise bad_archive(f"{shown} {problem}")
+    return parts
+
+
+def _wrong_with(part: str) -> str | None:
+    if part in ("", ".", ".."):
+        return "has an empty part, '.' or '..'"
+    if len(part.encode("utf-8", "surrogatepass")) > _PART_BYTES:
+        return f"has a part longer than {_PART_BYTES} bytes"
+    if part[-1] in ". ":
+        return "has a part that ends with a dot or a blank"
+    if part.partition(".")[0].rstrip().lower() in _DEVICES:
+        return "is the name of a device on some systems"
+    for character in part:
+        if character in _REFUSED or unicodedata.category(character) in _INVISIBLE:
+            return f"has the character U+{ord(character):04X}"
+    return None
+
+
+def check_collisions(entries: Iterable[tuple[tuple[str, ...], bool]]) -> None:
+    """Refuse two entries that would be one on a system that does not tell case apart, and a file that is a folder.
+
+    Each entry is its parts, and whether it is a folder.
+    """
+    files: set[tuple[str, ...]] = set()
+    folders: dict[tuple[str, ...], tuple[str, ...]] = {}
+    named: set[tuple[str, ...]] = set()
+    for parts, is_folder in entries:
+        folded = tuple(unicodedata.normalize("NFKC", part).casefold() for part in parts)
+        if folded in named:
+            raise bad_archive(f"two entries are called {'/'.join(parts)!a}, as far as some systems can tell")
+        named.add(folded)
+        for depth in range(1, len(parts) + is_folder):
+            before = folders.setdefault(folded[:depth], parts[:depth])
+            if before != parts[:depth]:
+                raise bad_archive(f"two folders are called {'/'.join(parts[:depth])!a}, but for their case")
+        if not is_folder:
+            files.add(folded)
+    if both := files & folders.keys():
+        raise bad_archive(f"{'/'.join(min(both))!a} is a file and a folder")
+
 
 _END: Final = struct.Struct("<4s4H2LH")
 _END_MARK: Final = b"PK\x05\x06"
@@ -182,3 +271,148 @@ def _check_overlaps(entries: list[ArchiveEntry]) -> None:
     for before, entry in pairwise(sorted(entries, key=lambda entry: (entry.starts_at, entry.data_at))):
         if before.data_at + before.packed > entry.starts_at:
             raise bad_archive(f"{before.name!a} and {entry.name!a} overlap")
+
+
+# Unpacks a zip file into a folder, piece by piece, and counts what really comes out. Trusts no size that it is told.
+#
+# A plugin holds files and folders; what is hidden or left behind by tools is no part of it and is not written.
+
+
+_PIECE: Final = 64 * KIB
+
+
+def unpack(file: BinaryIO, into: Path) -> None:
+    """Write the files of a zip into an empty folder. Raises `InvalidRequest` or `StorageFull`; what was written until
+    then is the caller's to remove."""
+    entries = [entry for entry in read_archive(file) if not any(is_left_out(part) for part in entry.parts)]
+    if not any(not entry.is_folder for entry in entries):
+        raise bad_archive("there is no file in it", hint="pack the plugin's folder: manifest.yaml and its modules")
+    total = 0
+    for entry in entries:
+        place = into.joinpath(*entry.parts)
+        try:
+            if entry.is_folder:
+                place.mkdir(parents=True, exist_ok=True)
+            else:
+                total += _write(file, entry, place, PLUGIN_BYTES - total)
+        except OSError as error:
+            raise StorageFull(f"{entry.name} cannot be unpacked: {error.strerror}", hint="free some space") from error
+
+
+def _write(file: BinaryIO, entry: ArchiveEntry, place: Path, room: int) -> int:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    size, crc = 0, 0
+    descriptor = write_new(place)
+    with os.fdopen(descriptor, "wb") as out:
+        for piece in _contents(file, entry):
+            size += len(piece)
+            if size > entry.size:
+                raise bad_archive(f"{entry.name!a} is larger than it says")
+            if size > room:
+                raise bad_archive(f"its files are larger than {PLUGIN_BYTES} bytes together")
+            if size > PLUGIN_RATIO_FREE_BYTES and size > PLUGIN_RATIO * entry.packed:
+                raise bad_archive(f"{entry.name!a} becomes more than {PLUGIN_RATIO} times as large")
+            crc = zlib.crc32(piece, crc)
+            out.write(piece)
+    if size != entry.size or crc != entry.crc:
+        raise bad_archive(f"{entry.name!a} is damaged: its size or checksum is not what it says")
+    return size
+
+
+def write_new(place: Path) -> int:
+    """A descriptor for a file that was not there: never one that something else put in its place, and never a link."""
+    return os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _contents(file: BinaryIO, entry: ArchiveEntry) -> Iterator[bytes]:
+    """The content in pieces of a bounded size, whatever the packed bytes say."""
+    packed = _packed(file, entry)
+    return _inflated(packed, entry) if entry.deflated else packed
+
+
+def _packed(file: BinaryIO, entry: ArchiveEntry) -> Iterator[bytes]:
+    left = entry.packed
+    file.seek(entry.data_at)
+    while left > 0:
+        piece = file.read(min(_PIECE, left))
+        if not piece:
+            raise bad_archive(f"{entry.name!a} is cut off")
+        left -= len(piece)
+        yield piece
+
+
+def _inflated(packed: Iterator[bytes], entry: ArchiveEntry) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        for piece in packed:
+            rest = piece
+            while rest:
+                if unpacker.eof:
+                    raise bad_archive(f"{entry.name!a} has something behind its end")
+                yield unpacker.decompress(rest, _PIECE)
+                rest = unpacker.unconsumed_tail or unpacker.unused_data
+        while not unpacker.eof and (held := unpacker.decompress(b"", _PIECE)):
+            yield held
+    except zlib.error as error:
+        raise bad_archive(f"{entry.name!a} is damaged: {error}") from error
+    if not unpacker.eof:
+        raise bad_archive(f"{entry.name!a} is damaged: it does not end")
+
+
+# Where the plugin is in what was unpacked: at the top, in the one folder there is, or where a wheel says it.
+#
+# A wheel says it with an entry point of the group `bollard.plugins`, whose value is the module that is the plugin's
+# folder: `parrot = acme_parrot`.
+
+
+ENTRY_POINTS: Final = "bollard.plugins"
+"""The group of entry points by which a Python package says that it holds a plugin."""
+_ENTRY_POINTS_BYTES: Final = 64 * KIB
+
+
+def find_root(unpacked: Path) -> Path:
+    """The plugin's folder or file. Raises `InvalidRequest`."""
+    if (unpacked / MANIFEST_NAME).is_file():
+        return unpacked
+    said = sorted(unpacked.glob("*.dist-info/entry_points.txt"))
+    if said:
+        return _in_wheel(unpacked, said[0])
+    inside = list(unpacked.iterdir())
+    if len(inside) == 1:
+        only = inside[0]
+        if only.is_dir() and (only / MANIFEST_NAME).is_file():
+            return only
+        if only.is_file() and only.suffix == ".py":
+            return only
+    hint = "a plugin is a folder with manifest.yaml at its top, or one Python file"
+    raise bad_archive("there is no plugin at its top", hint=hint)
+
+
+def _in_wheel(unpacked: Path, said: Path) -> Path:
+    points = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=True)
+    try:
+        if said.stat().st_size > _ENTRY_POINTS_BYTES:
+            raise bad_archive(f"its entry points are larger than {_ENTRY_POINTS_BYTES} bytes")
+        points.read_string(said.read_text(encoding="utf-8"))
+        found = dict(points[ENTRY_POINTS]) if points.has_section(ENTRY_POINTS) else {}
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise bad_archive("its entry points cannot be read") from error
+    folder = unpacked.joinpath(*one_module(found).split("."))
+    if not (folder / MANIFEST_NAME).is_file():
+        raise bad_archive(f"its entry point names {folder.name}, where there is no {MANIFEST_NAME}")
+    return folder
+
+
+def one_module(points: Mapping[str, str]) -> str:
+    """The module that the one entry point of a package names. Raises `InvalidRequest`."""
+    modules = {value.partition(":")[0].strip() for value in points.values()}
+    if len(modules) != 1:
+        raise InvalidRequest(
+            f"the package has {len(modules)} entry points of the group {ENTRY_POINTS}",
+            hint=f"it needs one, whose value is the module with {MANIFEST_NAME}",
+            field="package",
+        )
+    module = modules.pop()
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise InvalidRequest(f"the entry point {module[:80]!a} is no module", hint="name a module", field="package")
+    return module

@@ -29,8 +29,6 @@ from bollard.protocol import (
 )
 from bollard.wire.manifest_text import ManifestError, load_manifest
 
-__all__ = ["Asked", "Description", "describe", "permission_names"]
-
 S = TypeVar("S", bound=Shape)
 _SOURCE_BYTES: Final = 1 * MIB
 """A single file larger than this is not read."""

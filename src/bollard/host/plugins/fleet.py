@@ -17,17 +17,14 @@ from bollard.host.agents.agent import AgentBook, RunnerKey, agent_of
 from bollard.host.clock import Clock
 from bollard.host.errors import PluginUnusable
 from bollard.host.plugins.description import Asked
-from bollard.host.plugins.fitting import Fitting, Origin, usable_runners
 from bollard.host.plugins.logs import PluginLog
+from bollard.host.plugins.placement import Fitting, Origin, usable_runners
 from bollard.host.plugins.tool_definitions import usable_tools
 from bollard.host.secrets.redactor import Redactor
-from bollard.host.workers.boundary import SupervisedPool
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.workers.boundary import PluginSource, SupervisedPool
 from bollard.host.workers.pool import PluginPool
 from bollard.protocol import AgentRunnerDiscovery, PluginIdentity
 from bollard.wire import RunnerCatalogue, ToolCatalogue
-
-__all__ = ["PluginFleet", "PoolKey"]
 
 _log = structlog.get_logger("bollard.plugins")
 

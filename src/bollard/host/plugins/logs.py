@@ -16,10 +16,8 @@ from bollard.host.errors import Overloaded
 from bollard.host.limits import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, PLUGIN_LOG_READERS
 from bollard.host.secrets.redactor import Scrubber
 from bollard.host.workers.boundary import LineKind
-from bollard.host.workers.masking import Mask
+from bollard.host.workers.worker_slot import Mask
 from bollard.protocol import JsonObject
-
-__all__ = ["LogLine", "PluginLog"]
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):

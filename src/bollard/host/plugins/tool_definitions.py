@@ -12,8 +12,6 @@ from bollard.protocol import FlowBits, JsonObject, ToolDefinition
 from bollard.trust import canonical_sha256
 from bollard.wire import ToolCatalogue
 
-__all__ = ["capability_of", "claims_of", "definition_digests", "tool_id", "usable_tools"]
-
 _UNKNOWN: Final = "unknown"
 _NEVER: Final = "never "
 _BITS: Final = ("reads_private", "brings_untrusted", "sends_out")

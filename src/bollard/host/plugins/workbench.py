@@ -15,15 +15,13 @@ from bollard.host.limits import PLUGIN_DEV_S
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.plugins.consent import AskedChange, check_consent
-from bollard.host.plugins.fitting import Fitting
+from bollard.host.plugins.code_store import Shelved
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.keeping import PluginKeeper
-from bollard.host.plugins.shelf import Shelved
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.plugins.installation import AskedChange, check_consent
+from bollard.host.plugins.placement import Fitting
+from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.workers.boundary import PluginSource
 from bollard.protocol import JsonObject
-
-__all__ = ["Workbench"]
 
 _log = structlog.get_logger("bollard.plugins")
 _Key = tuple[str, str]

@@ -1,13 +1,11 @@
-"""One call of the run API as whoever answers it sees it: from a worker's channel, or from a harness beside it."""
+"""Calls of the run API as their handlers see them: from a worker, from an MCP client, or from a result."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from bollard.protocol import AgentAPIError, JsonObject, JsonValue, Shape
-
-__all__ = ["ApiCall", "Lent", "StreamedCall"]
 
 
 class Lent(msgspec.Struct, frozen=True):
@@ -54,3 +52,67 @@ class StreamedCall(ApiCall, Protocol):
     async def chunk(self, data: JsonValue) -> None:
         """Hand one piece on; waits for credit. Raises `WireError` when nobody reads."""
         ...
+
+
+_ACTION: Final = "platform.request"
+
+
+class RequestedAction:
+    """An `action.requested` result (§5) as a `platform.request` call whose answer only the log receives."""
+
+    def __init__(self, params: JsonObject, ended: Callable[["RequestedAction"], None]) -> None:
+        self.action = _ACTION
+        self.params = params
+        self.streamed = False
+        self.on_given_up: Callable[[], object] | None = None
+        self.on_unread: Callable[[], object] | None = None
+        self.given_up = False
+        self._ended = ended
+
+    def unfit(self, result: JsonValue) -> AgentAPIError | None:
+        """No caller receives the answer, so every answer fits."""
+        del result
+
+    def answer(self, result: JsonValue) -> None:
+        del result
+        self._ended(self)
+
+    def refuse(self, error: AgentAPIError) -> None:
+        del error
+        self._ended(self)
+
+    def give_up(self) -> None:
+        self.given_up = True
+        if self.on_given_up is not None:
+            self.on_given_up()
+        self._ended(self)
+
+
+class RequestedActions:
+    """The requested actions of one run that have not ended. The run stays open until all of them have ended."""
+
+    def __init__(self, ask: Callable[[RequestedAction], None], over: Callable[[], None]) -> None:
+        """`ask` passes an action to the gate. `over` is called when the last action has ended."""
+        self._ask = ask
+        self._over = over
+        self._open: set[RequestedAction] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, data: JsonObject) -> None:
+        """Pass an action to the gate. `data` is the data of the result, which has the shape of the parameters."""
+        action = RequestedAction(data, self._ended)
+        self._open.add(action)
+        self._ask(action)
+
+    def give_up(self) -> None:
+        """Cancel every open action, because the run stops or is over."""
+        for action in tuple(self._open):
+            action.give_up()
+
+    def _ended(self, action: RequestedAction) -> None:
+        if action in self._open:
+            self._open.discard(action)
+            if not self._open:
+                self._over()

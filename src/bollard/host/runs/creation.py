@@ -14,14 +14,10 @@ from bollard.host.grants.graphs import Graphs
 from bollard.host.grants.offer import Offer
 from bollard.host.grants.session import RunSession, open_session, policy_of
 from bollard.host.log.entries import Entry
-from bollard.host.log.facts import RunFacts
-from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.runs.event import NewEvent
+from bollard.host.log.records import NewRecord, RunFacts, encode_data
+from bollard.host.runs.event import NewEvent, deliver_to
 from bollard.host.runs.ids import IdMaker
-from bollard.host.runs.live import LiveRun
-from bollard.host.runs.reply import deliver_to
-
-__all__ = ["QueuedRun", "RunMaker", "claimed"]
+from bollard.host.runs.live_run import LiveRun
 
 
 class QueuedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,3 +183,11 @@ class RunMaker:
 def claimed(queued: QueuedRun) -> QueuedRun:
     """The run under its next owner, one record further."""
     return replace(queued, epoch=queued.epoch + 1, seq=queued.seq + 1)
+
+
+def is_repeatable(agent: Agent | None, facts: RunFacts) -> bool:
+    """Whether the event of a run may get another one where its host goes away. Once: a run that ends its host would end
+    it for ever. Whoever waits for a child is lost too, and an external run has its executor."""
+    if agent is None or not agent.repeatable:
+        return False
+    return not facts.adopts and not facts.external and facts.parent_run_id is None

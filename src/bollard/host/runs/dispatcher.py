@@ -6,48 +6,50 @@ Which runs there are, and whose turn it is in a conversation, is decided before 
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from bollard.host.background import Background
-from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Engine, Signal
 from bollard.host.errors import HostError, WorkerUnavailable
-from bollard.host.limits import JOURNAL_GIVE_UP_S, RUNS_AT_ONCE, WORKER_START_S
-from bollard.host.log.facts import RunFacts
-from bollard.host.log.journal import Journal
-from bollard.host.runs.backlog import Backlog, BacklogPorts, Room
-from bollard.host.runs.creation import QueuedRun
-from bollard.host.runs.early_start import EarlyStart
-from bollard.host.runs.hub import Hub
-from bollard.host.runs.live import ApiOfRuns, LiveRun, RunPorts
+from bollard.host.limits import JOURNAL_GIVE_UP_S, WORKER_START_S
+from bollard.host.log.records import RunFacts
+from bollard.host.runs.backlog import Backlog, Room, RunLimits
+from bollard.host.runs.creation import QueuedRun, is_repeatable
+from bollard.host.runs.early_start import EarlyStart, see_out
+from bollard.host.runs.live_run import LiveRun, RunEnvironment
 from bollard.host.runs.machine import Ending, RunState
-from bollard.host.runs.opening import Opening
-from bollard.host.runs.overstay import see_out
 from bollard.host.runs.runner_output import RunnerOutput
-from bollard.host.secrets.redactor import Redactor
-from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
-from bollard.host.telemetry.counts import RunCounts
-from bollard.host.telemetry.gen_ai import run_span
-from bollard.host.telemetry.trace_context import RunTrace
-from bollard.host.telemetry.tracer import Tracer
+from bollard.host.runs.start_request import Opening
+from bollard.host.telemetry.tracer import RunTrace, Tracer, run_span
 from bollard.host.workers.boundary import RunSlot, WorkerPool
+from bollard.protocol.limits import CANCEL_GRACE_S
 from bollard.wire import WireError
-
-__all__ = ["Dispatcher", "Left", "Prepared"]
 
 _log = structlog.get_logger("bollard.runs")
 EARLY_AMONG: Final = 24
 """Runs under way and coming among which a runner begins early. More of them go together, in few large steps."""
-LAST_WORDS_S: Final = 6.0
+LAST_WORDS_S: Final = 3.0
 """Time that runs have to end when the host stops, beyond the grace of a cancelled runner."""
-Left = Callable[[RunFacts, RunState | None], None]
-"""Told when a run is over here: how it stood, or `None` when it never began."""
 EndOnDisk = Callable[[str], Awaitable[RunState | None]]
 """Ends this run, and says how it stands then; `None` where that cannot be done."""
+
+
+class RunListener(Protocol):
+    """The intake, as the dispatcher sees it."""
+
+    def run_left(self, facts: RunFacts, state: RunState | None) -> None:
+        """A run is over here. `state` is its last state, or `None` if the run never began."""
+        ...
+
+    def run_stopping(self, facts: RunFacts) -> None:
+        """A run is being stopped."""
+        ...
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -69,73 +71,61 @@ class Dispatcher:
 
     def __init__(
         self,
+        environment: RunEnvironment,
         *,
-        journal: Journal,
-        hub: Hub,
-        clock: Clock,
         pools: Mapping[tuple[str, str], WorkerPool],
         engine: Engine,
         opening: Opening,
-        api: ApiOfRuns,
-        runs_at_once: int = RUNS_AT_ONCE,
-        counts: RunCounts | None = None,
-        tracer: Tracer | None = None,
-        redactor: Redactor | None = None,
-        terms: ArtifactTerms = ANY_TERMS,
+        tracer: Tracer,
+        end_on_disk: EndOnDisk,
+        limits: RunLimits,
     ) -> None:
-        self._clock = clock
+        """`end_on_disk` ends a run whose records the store refuses."""
+        self._environment = environment
+        self._clock = environment.clock
+        self._counts = environment.counts
         self._pools = pools
         self._engine = engine
         self._opening = opening
-        self._counts = counts or RunCounts()
-        self._tracer = tracer or Tracer(clock)
+        self._tracer = tracer
+        self._end_run = end_on_disk
         self._live: dict[str, LiveRun] = {}
         self._slots: dict[str, tuple[WorkerPool, RunSlot]] = {}
-        self.room = Room(runs_at_once, self._live)
+        self.room = Room(limits.runs_at_once, self._live)
         self._background = Background()
-        self._left: Left | None = None
-        self._stops: Callable[[RunFacts], None] | None = None
-        self.end_on_disk: EndOnDisk | None = None
-        """Ends a run as far as it is on disk: asked where the store takes nothing more of it."""
-        self._ports = RunPorts(
-            journal=journal,
-            hub=hub,
-            clock=clock,
-            api=api,
-            released=self._released,
-            stopping=self._stopping,
-            misbehaved=self._misbehaved,
-            overstays=self._overstays,
-            unwritable=self._unwritable,
-            counts=self._counts,
-            redactor=redactor or Redactor(),
-            terms=terms,
-        )
+        self._listener: RunListener | None = None
         self.draining = False
         """Whether nothing new is taken: what runs may end, what waits stays on disk."""
         self._stopping_all = False
         self.closing = False
-        ports = BacklogPorts(
-            engine=engine,
-            hub=hub,
-            clock=clock,
-            counts=self._counts,
-            takes=lambda: not self.draining and not self.closing,
-            begin=lambda queued: self.begin(self.prepare(queued)),
-            left=lambda facts: self._tell_left(facts, None),
-            task=self._background.begin,
-        )
-        self.backlog = Backlog(ports, self.room)
+        self.backlog = Backlog(engine, environment.hub, self._clock, self._counts, self.room, self, limits.queue)
         engine.subscribe(self._offered, self._signalled)
 
-    def watch(self, left: Left, stops: Callable[[RunFacts], None]) -> None:
-        """Hear of every run that is over here, and of each that is being stopped."""
-        self._left = left
-        self._stops = stops
+    def watch(self, listener: RunListener) -> None:
+        """Tell `listener` of every run that is over here, and of each that is being stopped."""
+        self._listener = listener
 
     @property
     def live(self) -> Mapping[str, LiveRun]:
         return self._live
+
+    # --- the backlog's owner ---
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether anything begins now."""
+        return not self.draining and not self.closing
+
+    def claimed(self, queued: QueuedRun) -> None:
+        """Begin a queued run that this host has claimed."""
+        self.begin(self.prepare(queued))
+
+    def not_claimed(self, facts: RunFacts) -> None:
+        """A queued run does not begin here."""
+        self._tell_left(facts, None)
+
+    def background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._background.begin(work)
 
     # --- starting ---
 
@@ -149,9 +139,11 @@ class Dispatcher:
             queued.grant,
             epoch=queued.epoch,
             seq=queued.seq,
-            ports=self._ports,
+            environment=self._environment,
+            owner=self,
             session=queued.session,
         )
+        live.repeatable = is_repeatable(queued.agent, queued.facts)
         live.trace = trace = self._tracer.run(queued.facts.run_id, queued.event.traceparent)
         if not queued.facts.external:
             live.request = self._opening.at_once(queued, trace) or {}
@@ -174,6 +166,7 @@ class Dispatcher:
         self._live[queued.facts.run_id] = live
         self._counts.begun += 1
         live.span = self._tracer.open_run(trace)
+        live.reassign = partial(self._reassign, live, queued)
         if queued.facts.external:
             live.begin(_nobody)
             live.flush()
@@ -230,6 +223,24 @@ class Dispatcher:
             live.begin(start)
         except WireError as error:
             live.give_up("lost", str(error))
+
+    def _reassign(self, live: LiveRun, queued: QueuedRun, unread: Literal["certain", "likely"]) -> bool:
+        """Give a run to another worker when the one it had ended without reading it; false when it must end.
+
+        It stays the same run under the same epoch: its runner has not begun, so nothing was said or done in its name.
+        Its deadline goes on. Where nobody can be sure, only an agent that may be repeated is, and once: a run that ends
+        its runtime without a word would end each of them (decision 0082).
+        """
+        if live.ending or live.state.cancel is not None or (unread == "likely" and not queued.agent.repeatable):
+            return False
+        if unread == "likely":
+            live.reassign = None
+        self._slots.pop(live.facts.run_id, None)
+        _log.warning("a run is given to another worker: the one it had did not read it", run=live.facts.run_id)
+        left = replace(queued.facts, deadline_s=max(0.001, live.left_s))
+        trace = live.trace or self._tracer.run(live.facts.run_id, queued.event.traceparent)
+        self._background.begin(self._open(live, replace(queued, facts=left), trace))
+        return True
 
     def _offered(self, run_id: str) -> None:
         """A run waits for an owner; this host takes what it knows while it has room."""
@@ -291,41 +302,41 @@ class Dispatcher:
             await asyncio.wait(pending, timeout=grace_s)
         self.closing = True
         for live in list(self._live.values()):
-            live.cancel("host.lost")
+            live.lose()
         pending = [live.done for live in self._live.values()]
         if pending:
-            await asyncio.wait(pending, timeout=grace_s + LAST_WORDS_S)
+            await asyncio.wait(pending, timeout=CANCEL_GRACE_S + LAST_WORDS_S)
         self._background.cancel()
 
-    def _stopping(self, live: LiveRun) -> None:
-        if self._stops is not None:
-            self._stops(live.facts)
+    def stopping(self, run: LiveRun) -> None:
+        if self._listener is not None:
+            self._listener.run_stopping(run.facts)
 
-    def _misbehaved(self, live: LiveRun) -> None:
-        if found := self._slots.pop(live.facts.run_id, None):
+    def misbehaved(self, run: LiveRun) -> None:
+        if found := self._slots.pop(run.facts.run_id, None):
             pool, slot = found
-            pool.drain(slot, live.facts.run_id)
+            pool.drain(slot, run.facts.run_id)
 
-    def _overstays(self, live: LiveRun) -> None:
+    def overstays(self, run: LiveRun) -> None:
         """Its run is over here, or about to be: a worker that still has it was told to stop it."""
-        found, worker = self._slots.pop(live.facts.run_id, None), live.course.working
+        found, worker = self._slots.pop(run.facts.run_id, None), run.working
         if found is not None and worker is not None:
             see_out(worker, *found)
 
-    def _unwritable(self, live: LiveRun, error: HostError) -> None:
-        _log.error("a run is ended: the store does not take its records", run=live.facts.run_id, problem=error.message)
-        self._background.begin(self._end_on_disk(live))
+    def unwritable(self, run: LiveRun, error: HostError) -> None:
+        _log.error("a run is ended: the store does not take its records", run=run.facts.run_id, problem=error.message)
+        self._background.begin(self._end_on_disk(run))
 
     async def _end_on_disk(self, live: LiveRun) -> None:
-        state = None if self.end_on_disk is None else await self.end_on_disk(live.facts.run_id)
+        state = await self._end_run(live.facts.run_id)
         live.replaced(state or live.state)  # where that failed too, the next start ends it
 
-    def _released(self, live: LiveRun) -> None:
-        self._live.pop(live.facts.run_id, None)
-        self._overstays(live)
-        if live.outcome is not None and live.state.over:
-            self._tell_of_end(live, live.outcome)
-        self._tell_left(live.facts, live.state)
+    def released(self, run: LiveRun) -> None:
+        self._live.pop(run.facts.run_id, None)
+        self.overstays(run)
+        if run.outcome is not None and run.state.over:
+            self._tell_of_end(run, run.outcome)
+        self._tell_left(run.facts, run.state)
         self.backlog.fill()
 
     def _tell_of_end(self, live: LiveRun, ending: Ending) -> None:
@@ -337,8 +348,8 @@ class Dispatcher:
             self._tracer.end(live.span, name, "internal", attributes, error)
 
     def _tell_left(self, facts: RunFacts, state: RunState | None) -> None:
-        if self._left is not None:
-            self._left(facts, state)
+        if self._listener is not None:
+            self._listener.run_left(facts, state)
 
 
 def _nobody(run: LiveRun) -> None:

@@ -4,17 +4,39 @@ Nobody hears it before: what it says and asks is kept, in order, until the run i
 never will be. So nothing it does through the host has an effect that the log does not know (decision 0046).
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Literal
 
-from bollard.host.runs.live import LiveRun
-from bollard.host.runs.overstay import see_out
+from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.runner_output import RunnerOutput
 from bollard.host.workers.boundary import RunSlot, WorkerPool
-from bollard.protocol import JsonObject
-from bollard.wire import Delta, RunCall, RunEnd, RunSink, Strike, WorkerResult
+from bollard.protocol import JsonObject, limits
+from bollard.wire import Delta, HostRun, RunCall, RunEnd, RunSink, Strike, WorkerResult
 
-__all__ = ["EarlyStart"]
+# Runner code that goes on when its run is over here: its worker is told to stop it, and is replaced where it does not.
+#
+# A run ends with its last result, a strike or another owner; its code may not hold a worker for longer than a
+# cancelled run may. Whoever calls this has sent `run/cancel`.
+
+
+def see_out(run: HostRun, pool: WorkerPool, slot: RunSlot) -> None:
+    """Drain the worker unless it answers `run/start` within the grace of a cancelled run."""
+    loop = asyncio.get_running_loop()
+    since = loop.time() if run.cancelled_at is None else run.cancelled_at
+    over_at = since + limits.CANCEL_GRACE_S
+
+    def drain() -> None:
+        run.ended.remove_done_callback(ended)
+        pool.drain(slot, run.run_id)
+
+    def ended(_: object) -> None:
+        timer.cancel()
+        if loop.time() >= over_at:
+            drain()  # when its own grace is over, a worker answers for code that still runs
+
+    timer = loop.call_at(over_at, drain)
+    run.ended.add_done_callback(ended)
 
 
 class EarlyStart:
@@ -32,7 +54,7 @@ class EarlyStart:
     def give_to(self, run: LiveRun) -> None:
         """The run is on disk: whatever comes now is told to it."""
         run.attach(self._run, self.slot.touch)
-        self._run.lead_to(RunnerOutput(run))
+        self._run.redirect(RunnerOutput(run))
 
     def tell(self, run: LiveRun) -> None:
         """What came before, in its order."""

@@ -12,13 +12,11 @@ import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest
-from bollard.host.runs.live import LiveRun
+from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.runner_output import RunnerOutput
 from bollard.protocol import TERMINAL_TYPES, JsonObject, JsonValue
 from bollard.trust import BadCursor, canonical_sha256, open_cursor, seal_cursor
 from bollard.wire import WorkerResult
-
-__all__ = ["ExternalResult", "ExternalRuns"]
 
 _PURPOSE = "run-token"
 _MARGIN_S = 60.0
@@ -88,7 +86,7 @@ class ExternalRuns:
                 WorkerResult(run.facts.run_id, result.type, result.data, result.sequence, None, result.size_bytes)
             )
         run.flush()
-        if not await run.written():
+        if not await run.written() or run.output_spent:  # then some of them were dropped
             raise Conflict("the run has ended meanwhile", hint="read its records")
         return len(appended.digests)
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["IdMaker", "made_ms"]
-
 _RANDOM_BYTES: Final = 8
 _AT_ONCE: Final = 512
 _TOP: Final = 1 << (8 * _RANDOM_BYTES)

@@ -11,29 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
-from bollard.host.log.flow_bits import flow_told
+from bollard.host.log.records import flow_told
 from bollard.protocol import TERMINAL_STATUSES, JsonObject, JsonValue, RunStatus, status_of_failure
-
-__all__ = [
-    "Ask",
-    "Claim",
-    "Draft",
-    "Effect",
-    "EndCause",
-    "Ending",
-    "Fact",
-    "Release",
-    "Rest",
-    "RunState",
-    "StartWorker",
-    "StopWorker",
-    "Watch",
-    "assembled",
-    "ending_of",
-    "settled",
-    "step",
-]
-
 
 Claim = Literal["queued", "injected"]
 """A message that waits for the runner to pull it, or that it has pulled."""
@@ -281,6 +260,9 @@ _CROWDED: Final = (
     f"more than {DRAFTS_OF_RUN} messages, or more than {DRAFTS_CHARACTERS} characters of them, came as deltas and were"
     " not completed: complete each message with message.completed"
 )
+_OUTPUT_TOO_LARGE: Final = (
+    "the run recorded more than run_output_mib allows: write less, or put large content into an artifact"
+)
 _WORKER_ENDED: Final = "the worker ended while the run was active"
 
 EndCause = Literal["answered", "refused", "lost", "grace", "broken", "no_worker"]
@@ -307,8 +289,7 @@ class Ending(msgspec.Struct, frozen=True):
 def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
     """How a run ends, from what is known of it. A run that was stopped ends for that reason, whatever came after."""
     if state.cancel is not None:
-        crowded = state.crowded and state.cancel == "runner.protocol"
-        return _failed(state.cancel, detail or (_CROWDED if crowded else "the run was stopped"))
+        return _failed(state.cancel, detail or _why_stopped(state))
     if state.terminal == "run.failed" and state.failure is not None:
         return _failed(*state.failure)
     if cause == "broken":
@@ -330,6 +311,12 @@ def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
             return _failed("host.overloaded", detail or "no worker was available")
         case "grace":
             return _failed("runner.timeout", detail or "the run did not end in time")
+
+
+def _why_stopped(state: RunState) -> str:
+    if state.cancel == "runner.output_too_large":
+        return _OUTPUT_TOO_LARGE
+    return _CROWDED if state.crowded and state.cancel == "runner.protocol" else "the run was stopped"
 
 
 def _failed(code: str, error: str) -> Ending:

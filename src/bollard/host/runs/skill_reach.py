@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 from bollard.host.agents.agent import AgentBook
 from bollard.host.grants.revocation import granted_things
-from bollard.host.runs.live import LiveRun
-from bollard.host.skills.skill_source import RunSkills
-
-__all__ = ["LiveSkillReach"]
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.skills.source import RunSkills
 
 
 class LiveSkillReach:

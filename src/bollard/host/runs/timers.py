@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-__all__ = ["RunTimers"]
-
 
 class RunTimers:
-    """Watches one run on the loop's own time. It tells, it decides nothing."""
+    """Measures the time of one run on the event loop's clock and calls back. It decides nothing."""
 
     def __init__(self, deadline_s: float, idle_s: float, *, overdue: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -19,13 +17,13 @@ class RunTimers:
         self._grace: asyncio.TimerHandle | None = None
 
     def run(self) -> None:
-        """Active time passes from now on."""
+        """Start the clock of active time."""
         if self._running_since is None:
             self._running_since = self._loop.time()
             self._deadline = self._loop.call_later(max(0.0, self._left_s), self._overdue)
 
     def pause(self) -> None:
-        """The run waits for a person: its clock stands still."""
+        """Stop the clock while the run waits for a person."""
         if self._running_since is not None:
             self._left_s -= self._loop.time() - self._running_since
             self._running_since = None
@@ -34,16 +32,16 @@ class RunTimers:
 
     @property
     def left_s(self) -> float:
-        """Active time that is left."""
+        """The active time that is left."""
         since = self._running_since
         return self._left_s if since is None else self._left_s - (self._loop.time() - since)
 
     def idle(self, quiet_s: float) -> bool:
-        """Whether so long a silence is too long."""
+        """Whether a silence of this length exceeds the idle limit."""
         return quiet_s > self._idle_s
 
     def grace(self, seconds: float, over: Callable[[], None]) -> None:
-        """Tell when the grace is over; a new one takes the place of the one before."""
+        """Call `over` when the grace has passed. A new grace replaces the one before."""
         if self._grace is not None:
             self._grace.cancel()
         self._grace = self._loop.call_later(seconds, over)

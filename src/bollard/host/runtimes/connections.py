@@ -18,20 +18,15 @@ from bollard.host.agents.rates import Rates
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, RateExceeded, Unauthenticated
 from bollard.host.limits import RUNTIME_CONNECTS_PER_MINUTE
-from bollard.host.log.shelf import Saved
-from bollard.host.plugins.consent import AskedChange, check_consent, compare, consent_for, redefined
+from bollard.host.log.saved_resources import Saved
 from bollard.host.plugins.description import Description
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.runtimes.challenges import Challenges
-from bollard.host.runtimes.enrolled import Consented, Enrolled, described_by
-from bollard.host.runtimes.keeping import RuntimeKeeper
-from bollard.host.runtimes.placing import RemotePlaces
-from bollard.host.runtimes.pool import RemotePool
-from bollard.host.runtimes.slot import RemoteSlot
+from bollard.host.plugins.installation import AskedChange, check_consent, compare, consent_for, redefined
+from bollard.host.runtimes.enrolment import Challenges, Consented, Enrolled, described_by
+from bollard.host.runtimes.pool import RemotePlaces, RemotePool, RemoteSlot
+from bollard.host.runtimes.repository import RuntimeKeeper
 from bollard.protocol import InitializeResult, JsonObject
 from bollard.wire import RunnerCatalogue, ToolCatalogue, Transport, WireError
-
-__all__ = ["Connection", "Connections", "Introduced", "why_it_waits"]
 
 _log = structlog.get_logger("bollard.runtimes")
 _REASON_CHARACTERS: Final = 300

@@ -7,14 +7,12 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.log.journal import Journal
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.keeping import PluginKeeper
-from bollard.host.runtimes.challenges import Challenges
+from bollard.host.plugins.repository import PluginKeeper
 from bollard.host.runtimes.connections import Connections
-from bollard.host.runtimes.keeping import RuntimeKeeper
-from bollard.host.runtimes.placing import RemotePlaces
-from bollard.host.store.boundary import Store
-
-__all__ = ["RemoteRuntimes", "open_runtimes"]
+from bollard.host.runtimes.enrolment import Challenges
+from bollard.host.runtimes.pool import RemotePlaces
+from bollard.host.runtimes.repository import RuntimeKeeper
+from bollard.host.store.store import Store
 
 
 class RemoteRuntimes(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,29 +1,208 @@
-"""The forms in which a secret may turn up again: as it is, in base64, in hex, in a URL, in JSON, in a traceback. Pure.
+"""The forms in which a secret may turn up again: as it is, in base64, in hex, in a URL, in JSON, in a page, in a
+traceback. Pure.
 
 What was compressed, encrypted, cut into pieces or put together otherwise is not found by any form.
 """
 
 import base64
+import html
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from bollard.host.limits import SECRET_LEAST_CHARACTERS
+import msgspec
 
-__all__ = ["forms_of"]
+from bollard.host.limits import SECRET_GAP_CHARACTERS, SECRET_LEAST_CHARACTERS
+from bollard.host.secrets.matching import Matcher, Span, merged
+
+# Finds encoded texts whose digits are kept apart: hex such as `de:ad` or `0xde, 0xad`, base64 in lines. Pure.
+#
+# A text is folded first: separators go, and a character that is neither a digit nor a separator stays as a break. The
+# folded text is searched for the encoded values, and what is found is led back to the text as it was.
+
+
+_GAP: Final = b" "
+_BREAK: Final = b"\n"
+_WIDE: Final = SECRET_GAP_CHARACTERS + 1
+_RUN_MOST: Final = 32
+_SPACES: Final = b" \n\r\t\f\v"
+_ESCAPED_SPACES: Final = (b"\\", (b"\\n", b"\\r", b"\\t"))
+_HEX: Final = b"0123456789abcdef"
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+class Fold(msgspec.Struct, frozen=True, kw_only=True):
+    """Which characters of an encoding are digits, and what may stand between them."""
+
+    table: bytes
+    """For each byte its digit, a gap or a break."""
+    prefixes: tuple[tuple[bytes, tuple[bytes, ...]], ...]
+    """What is a gap as a whole, such as `0x`, by a character without which there is none of them."""
+    undecided: tuple[str, ...] = ()
+    """What a text may end with whose last digit is none where the rest of a prefix follows."""
+
+
+def _table(*meanings: tuple[bytes, bytes]) -> bytes:
+    table = bytearray(_BREAK * 256)
+    for written, meant in meanings:
+        for index, byte in enumerate(written):
+            table[byte] = meant[index % len(meant)]
+    return bytes(table)
+
+
+HEX: Final = Fold(
+    table=_table((_SPACES + b"\\#:;,.-_|/'\"%&(){}[]<>+", _GAP), (_HEX, _HEX), (b"ABCDEF", b"abcdef")),
+    prefixes=(
+        *(_ESCAPED_SPACES, (b"\\", (b"\\x", b"\\u")), (b"x", (b"0x", b"#x")), (b"X", (b"0X", b"#X"))),
+        (b"%25", (b"%25",)),
+    ),
+    undecided=("0", "%2"),
+)
+"""`de ad`, `de:ad`, `0xde,0xad`, `\\xde\\xad`, `%de%ad`, `%25de%25ad`, `\\u00de`, `&#xde;` and their like."""
+BASE64: Final = Fold(
+    table=_table((_SPACES + b"\\", _GAP), (_BASE64, _BASE64), (b"-_", b"+/")), prefixes=(_ESCAPED_SPACES,)
+)
+"""Both alphabets, in one line or in several."""
+
+
+class FoldedMatcher:
+    """Made once for a set of encoded values, which are written in the digits of the fold."""
+
+    def __init__(self, fold: Fold, needles: Iterable[str]) -> None:
+        self._fold = fold
+        self._matcher = Matcher(needles)
+        sizes = [len(needle) for needle in self._matcher.needles] or [_RUN_MOST]
+        self._longest = max(sizes)
+        self._least = min(*sizes, _RUN_MOST)
+        self._run = re.compile(f"[^\n]{{{self._least}}}")
+        """Without so many digits in a row there is nothing to be found: almost every text has none."""
+        self.reach: Final = self._longest * _WIDE
+        """Characters, and bytes, from the first digit of a value to its last, at most."""
+
+    def find(self, text: str) -> list[Span]:
+        """Where values stand; those that overlap as one."""
+        flat = self._flat(text)
+        return self._found(flat, _folded(flat))
+
+    def scan(self, text: str) -> tuple[list[Span], int]:
+        """The same for a text that goes on; and from where on its end may be the beginning of a value."""
+        flat = self._flat(text)
+        folded = _folded(flat)
+        pending = self._pending(folded)
+        if text.endswith(self._fold.undecided) and (before := self._pending(folded[:-1])):
+            pending = max(pending, before + 1)
+        return self._found(flat, folded), _beginning(flat, pending)
+
+    def _found(self, flat: bytes, folded: str) -> list[Span]:
+        if len(folded) < self._least or self._run.search(folded) is None or not (spans := self._matcher.find(folded)):
+            return []
+        positions = [index for index, byte in enumerate(flat) if byte != _GAP[0]]
+        return [(positions[first], positions[behind - 1] + 1) for first, behind in spans]
+
+    def _pending(self, folded: str) -> int:
+        """How many of the last digits may be the beginning of a value."""
+        last = folded[-self._longest :].rpartition("\n")[2]
+        return self._matcher.pending(self._matcher.scan(last)[1]) if last else 0
+
+    def _flat(self, text: str) -> bytes:
+        """For each character one byte: a digit, a gap or a break."""
+        flat = text.encode("latin-1", "replace")
+        for mark, prefixes in self._fold.prefixes:
+            if mark in flat:
+                for prefix in prefixes:
+                    flat = flat.replace(prefix, _GAP * len(prefix))
+        flat = flat.translate(self._fold.table)
+        return flat.replace(_GAP * _WIDE, _BREAK * _WIDE) if len(flat) >= _WIDE else flat
+
+
+def _folded(flat: bytes) -> str:
+    return flat.translate(None, _GAP).decode("latin-1")
+
+
+def _beginning(flat: bytes, digits: int) -> int:
+    """Where the last so many digits begin."""
+    at = len(flat)
+    while digits:
+        at -= 1
+        digits -= flat[at] != _GAP[0]
+    return at
+
 
 _IN_QUERIES: Final = "!$&'()*+,;=:@/?~"
 _BORDER: Final = "-----"
 """Begins the first and the last line of every PEM file: no secret."""
+_ENTITIES: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {'"': "&quot;", "'": "&#x27;"},
+    {'"': "&quot;", "'": "&#39;"},
+    {'"': "&quot;", "'": "&#039;"},
+    {'"': "&quot;", "'": "&apos;"},
+    {'"': "&#34;", "'": "&#39;"},
+    {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},
+)
+"""What template engines make of the characters that not all of them escape."""
+_JSON: Final = {code: json.dumps(chr(code))[1:-1] for code in (*range(32), *map(ord, '"\\'))}
+_SCRIPTS: Final = tuple(
+    {**_JSON, **{ord(character): f"\\u{ord(character):{digits}}" for character in escaped}}
+    for digits, escaped in (
+        ("04x", "&<>"),  # Go
+        ("04x", "&'<=>"),  # Gson
+        ("04X", "&<>"),  # json_script of Django
+        ("04X", "\"&'+<>`"),  # .NET
+        ("04X", "\"&'-;<=>\\`"),  # escapejs of Django
+    )
+)
+"""How JSON and scripts are written so that a page can hold them."""
+_NOT_ASCII: Final = re.compile("[^\0-\x7f]")
 
 
-def forms_of(value: str) -> frozenset[str]:
-    """Every text to look for; nothing for a value that is too short to be told from a word."""
-    found: set[str] = set()
-    for part in _parts(value):
-        found.update(form for form in _forms(part) if len(form) >= SECRET_LEAST_CHARACTERS)
-    return frozenset(found)
+class Forms(msgspec.Struct, frozen=True, kw_only=True):
+    """Every text to look for: as it is written here, or with separators between the digits of hex and base64."""
+
+    literal: frozenset[str] = frozenset()
+    hex: frozenset[str] = frozenset()
+    base64: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.literal)
+
+
+class FormMatcher:
+    """Finds every form of some values. Made once for them."""
+
+    def __init__(self, every: Iterable[Forms]) -> None:
+        every = tuple(every)
+        self.literal: Final = Matcher(form for forms in every for form in forms.literal)
+        self.folded: Final = (
+            FoldedMatcher(HEX, (form for forms in every for form in forms.hex)),
+            FoldedMatcher(BASE64, (form for forms in every for form in forms.base64)),
+        )
+        self.reach: Final = max(self.literal.longest_bytes, *(each.reach for each in self.folded))
+        """Bytes, and so characters, from the beginning of a form to its end, at most."""
+
+    def find(self, text: str) -> list[Span]:
+        """Where forms stand; those that overlap as one."""
+        found = self.literal.find(text)
+        others = [span for each in self.folded for span in each.find(text)]
+        return merged([*found, *others]) if others else found
+
+
+def forms_of(value: str) -> Forms:
+    """Nothing for a value that is too short to be told from a word."""
+    parts = [*_parts(value)]
+    contents = [part.encode("utf-8", "surrogatepass") for part in parts]
+    wide = [part.encode("utf-16-be", "surrogatepass") for part in parts]
+    return Forms(
+        literal=_long(form for part in parts for form in _literal(part)),
+        hex=_long(form for content in (*contents, *wide) for form in _hex(content)),
+        base64=_long(form for content in contents for form in _base64(content)),
+    )
+
+
+def _long(forms: Iterable[str]) -> frozenset[str]:
+    return frozenset(form for form in forms if len(form) >= SECRET_LEAST_CHARACTERS)
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -33,23 +212,43 @@ def _parts(value: str) -> Iterator[str]:
             yield part
 
 
-def _forms(value: str) -> Iterator[str]:
+def _literal(value: str) -> Iterator[str]:
     content = value.encode("utf-8", "surrogatepass")
     yield value
-    yield from _base64(content)
-    yield content.hex()
-    yield content.hex().upper()
     for quoted in _quoted(content):
-        yield quoted
-        yield _small_hex(quoted)
+        for written in (quoted, _small_hex(quoted)):
+            yield written
+            yield written.replace("%", "%25")  # a URL in a URL, by one library
+        yield quote(quoted, safe="")  # by two
     for ascii_only in (True, False):
         escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
         yield escaped
         yield escaped.replace("/", "\\/")
-        yield escaped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")  # fit for a page
         yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]  # JSON in a text of JSON
     yield repr(value)[1:-1]
     yield repr(content)[2:-1]
+    yield from _in_scripts(value)
+    yield from _in_pages(value)
+
+
+def _in_scripts(value: str) -> Iterator[str]:
+    """With `\\uXXXX`, in small and in capital letters."""
+    for table in _SCRIPTS:
+        written = value.translate(table)
+        yield written
+        yield _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], written)
+        yield _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1].upper().replace("\\U", "\\u"), written)
+
+
+def _in_pages(value: str) -> Iterator[str]:
+    """As it stands in HTML and XML."""
+    for entities in _ENTITIES:
+        escaped = html.escape(value, quote=False)
+        for character, entity in entities.items():
+            escaped = escaped.replace(character, entity)
+        yield escaped
+        yield escaped.replace("&gt;", ">")
+        yield escaped.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _quoted(content: bytes) -> Iterator[str]:
@@ -66,9 +265,12 @@ def _base64(content: bytes) -> Iterator[str]:
     for before in range(3):
         whole = base64.b64encode(bytes(before) + content).decode().rstrip("=")
         shared_behind = (before + len(content)) % 3 != 0
-        plain = whole[(0, 2, 3)[before] : len(whole) - shared_behind]
-        yield plain
-        yield plain.replace("+", "-").replace("/", "_")
+        yield whole[(0, 2, 3)[before] : len(whole) - shared_behind]
+
+
+def _hex(content: bytes) -> Iterator[str]:
+    yield content.hex()
+    yield content.replace(b"%", b"").hex()  # a text that has `%25` for it: see `HEX`
 
 
 def _small_hex(quoted: str) -> str:

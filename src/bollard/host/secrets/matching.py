@@ -7,14 +7,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["Matcher", "Span"]
-
 Span = tuple[int, int]
 """From the first character to behind the last."""
 _STEP: Final = 0x110000
 """More than any character: a place of the automaton and a character make one number."""
-_LONG_CHARACTERS: Final = 512
-"""From here on a text is searched for each needle first, which is quicker where few are found: almost always."""
+_SEARCH_CHARACTERS: Final = 5000
+"""Looking for one needle in a text of this length takes twice as long as in a very short one. For the automaton, each
+character takes about as long as one needle in a very short text."""
 _FEW: Final = 256
 
 
@@ -72,7 +71,8 @@ class Matcher:
 
     def find(self, text: str) -> list[Span]:
         """Where needles stand; those that overlap as one."""
-        quick = _search(text, self.needles) if len(text) >= _LONG_CHARACTERS else None
+        search = len(self.needles) * (1 + len(text) / _SEARCH_CHARACTERS) <= len(text)
+        quick = _search(text, self.needles) if search else None
         return self.scan(text)[0] if quick is None else quick
 
     def scan(self, text: str, start: int = 0, place: int = 0, known: Iterable[Span] = ()) -> tuple[list[Span], int]:
@@ -106,13 +106,18 @@ def _search(text: str, needles: Iterable[str]) -> list[Span] | None:
             if len(found) > _FEW:
                 return None
             at = text.find(needle, at + 1)
-    merged: list[Span] = []
-    for first, behind in sorted(found):
-        if merged and merged[-1][1] > first:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], behind))
+    return merged(found)
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """In their order; those that overlap as one."""
+    found: list[Span] = []
+    for first, behind in sorted(spans):
+        if found and found[-1][1] > first:
+            found[-1] = (found[-1][0], max(found[-1][1], behind))
         else:
-            merged.append((first, behind))
-    return merged
+            found.append((first, behind))
+    return found
 
 
 def _cover(found: list[Span], first: int, behind: int) -> None:

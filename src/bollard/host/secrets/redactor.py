@@ -13,11 +13,9 @@ from typing import Final, cast
 import msgspec
 
 from bollard.host.limits import FORMER_CHARACTERS
-from bollard.host.secrets.forms import forms_of
-from bollard.host.secrets.matching import Matcher, Span
+from bollard.host.secrets.forms import FormMatcher, forms_of
+from bollard.host.secrets.matching import Span, merged
 from bollard.protocol import JsonValue
-
-__all__ = ["MARK", "Redactor", "Scrubber", "StreamScrubber"]
 
 MARK: Final = "***"
 _FIELD: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
@@ -43,7 +41,7 @@ class Scrubber:
         self._seen: OrderedDict[str, None] = OrderedDict()
         """What was seen, or kept once; the oldest first."""
         self._seen_characters = 0
-        self._made: Matcher | None = None
+        self._made: FormMatcher | None = None
 
     def add(self, values: Iterable[str]) -> None:
         """Values that are secret and that nobody keeps: the oldest of them are forgotten one day."""
@@ -86,9 +84,9 @@ class Scrubber:
             self.active, self._made = True, None
 
     @property
-    def matcher(self) -> Matcher:
+    def matcher(self) -> FormMatcher:
         if self._made is None:
-            self._made = Matcher(form for value in (*self._held, *self._seen) for form in forms_of(value))
+            self._made = FormMatcher(forms_of(value) for value in (*self._held, *self._seen))
         return self._made
 
     def holds(self, text: str) -> bool:
@@ -100,12 +98,11 @@ class Scrubber:
         if not self.active:
             return False
         decoder, matcher, tail = codecs.getincrementaldecoder("utf-8")("replace"), self.matcher, ""
-        longest = max(map(len, matcher.needles), default=1)
         for piece in pieces:
             text = tail + decoder.decode(piece)
             if matcher.find(text):
                 return True
-            tail = text[-longest:]
+            tail = text[-matcher.reach :]
         return bool(matcher.find(tail + decoder.decode(b"", final=True)))
 
     def text(self, text: str) -> str:
@@ -185,8 +182,13 @@ class StreamScrubber:
         text, start = self._held + piece, len(self._held)
         if self._matcher is not self._scrubber.matcher:  # another secret came meanwhile
             self._matcher, self._place, start = self._scrubber.matcher, 0, 0
-        found, self._place = self._matcher.scan(text, start, self._place, self._spans)
-        return self._give(text, found, len(text) - self._matcher.pending(self._place))
+        literal = self._matcher.literal
+        found, self._place = literal.scan(text, start, self._place, self._spans)
+        cut = len(text) - literal.pending(self._place)
+        for folded in self._matcher.folded:
+            more, begins = folded.scan(text)
+            found, cut = merged([*found, *more]) if more else found, min(cut, begins)
+        return self._give(text, found, cut)
 
     def end(self) -> str:
         """The rest: nothing more comes."""
@@ -241,6 +243,10 @@ class Redactor:
 
     def value(self, workspace: str, value: JsonValue) -> JsonValue:
         return self.scrubber(workspace).value(value)
+
+    def holds(self, workspace: str, value: JsonValue) -> bool:
+        """Whether a value holds a secret of the workspace."""
+        return self.value(workspace, value) != value
 
     def stream(self, workspace: str) -> StreamScrubber:
         return self.scrubber(workspace).stream()

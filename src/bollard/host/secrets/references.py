@@ -6,8 +6,6 @@ What belongs to one agent has a name with slashes, `agent/polly/key`: nobody can
 import re
 from typing import Final
 
-__all__ = ["NAME_PATTERN", "PREFIX", "is_chosen", "is_reference", "own_name", "reference_to", "referred"]
-
 PREFIX: Final = "secret:"
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _NAME: Final = re.compile(NAME_PATTERN)

@@ -23,17 +23,13 @@ from bollard.host.limits import (
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Along, Saved, Shelf
-from bollard.host.secrets.fingerprints import Fingerprints
+from bollard.host.log.saved_resources import Along, Saved, SavedChanges, Shelf
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.references import is_chosen
-from bollard.host.secrets.sealing import SEALED_BYTES, Sealer, Unsealable
-from bollard.host.store.boundary import Store
+from bollard.host.secrets.sealing import SEALED_BYTES, Fingerprints, Sealer, Unsealable
 from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
+from bollard.host.store.store import Store
 from bollard.protocol import JsonObject, JsonValue
-
-__all__ = ["SecretNote", "Vault", "check_value", "is_masked"]
 
 _log = structlog.get_logger("bollard.host.secrets")
 _SECRET: Final = "secret"  # noqa: S105 -- the kind of row that holds one

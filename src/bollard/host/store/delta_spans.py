@@ -11,16 +11,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
+from bollard.host.limits import DELTA_FOLD_ROWS, DELTA_ROW_BYTES
 from bollard.host.store.rows import DeltaRow
 
-__all__ = ["MERGED_BYTES", "UNMERGED_BYTES", "Extent", "merge", "pack", "pieces", "split", "split_by_time", "unpack"]
-
-MERGED_BYTES: Final = 4 << 20
-"""A row that others were merged into: so much of a run is in memory at once when it ends."""
-UNMERGED_BYTES: Final = 256 << 10
-"""A row that is large enough as it is: to write it again would gain nothing."""
-
-_NO_EPOCH: Final = -1
 _MARK: Final = 0xFFFF_FFFF
 _PAIR: Final = struct.Struct("<II")
 _TIME: Final = struct.Struct("<IQ")
@@ -55,38 +48,83 @@ def split(row: DeltaRow, after_seq: int) -> list[tuple[int, bytes]]:
     return found
 
 
-def split_by_time(row: DeltaRow, after_seq: int) -> list[tuple[int, list[tuple[int, bytes]]]]:
-    """The same, those that came together with the millisecond at which they came."""
-    deltas = iter(split(row, -1))
-    groups = [(at_ms, list(islice(deltas, count))) for count, at_ms in _times(row)]
-    kept = [(at_ms, [delta for delta in group if delta[0] > after_seq]) for at_ms, group in groups]
-    return [(at_ms, group) for at_ms, group in kept if group]
+def split_by_time(
+    row: DeltaRow, after_seq: int, limit_bytes: int | None = None
+) -> list[tuple[int, list[tuple[int, bytes]]]]:
+    """The same, those that came together with the millisecond at which they came; none behind the one with which they
+    reach `limit_bytes`."""
+    spans = _PAIR.iter_unpack(memoryview(row.spans)[_times_end(row.spans) :])
+    found: list[tuple[int, list[tuple[int, bytes]]]] = []
+    start = size = 0
+    for count, at_ms in _times(row):
+        group: list[tuple[int, bytes]] = []
+        for offset, length in islice(spans, count):
+            if row.first_seq + offset > after_seq:
+                group.append((row.first_seq + offset, row.body[start : start + length]))
+                size += length
+                if limit_bytes is not None and size >= limit_bytes:
+                    return [*found, (at_ms, group)]
+            start += length
+        if group:
+            found.append((at_ms, group))
+    return found
 
 
 Extent = tuple[int, int, int]
-"""Of a stored row: its epoch, its first seq, and the bytes of its spans and payloads."""
+"""Of a row: its epoch, its first seq, and the bytes of its spans and payloads."""
+Piece = tuple[int, int]
+"""Neighbouring rows that become one: the first seqs of the first and the last of them."""
 
 
-def pieces(rows: Iterable[Extent]) -> list[tuple[int, int]]:
-    """Which neighbours, in order, become one row each: the first seqs of the first and the last of them."""
-    found: list[list[Extent]] = []
-    room, epoch = 0, _NO_EPOCH
-    for row in rows:
-        row_epoch, _, size = row
-        size += _TIME.size  # a merged row says when each of them came
-        if size >= UNMERGED_BYTES:
-            epoch = _NO_EPOCH  # nothing is merged across it
-            continue
-        if row_epoch != epoch or size > room:
-            found.append([])
-            room, epoch = MERGED_BYTES - _PAIR.size, row_epoch
-        found[-1].append(row)
-        room -= size
-    return [(piece[0][1], piece[-1][1]) for piece in found if len(piece) > 1]
+def extent_of(row: DeltaRow) -> Extent:
+    return row.epoch, row.first_seq, len(row.spans) + len(row.body)
+
+
+class DeltaFold:
+    """Decides which small delta rows of a run become one row, as the rows are written.
+
+    A piece is due when its rows fill a row, or when there are many of them; so each piece costs a bounded amount of
+    work, and at any time only the newest rows of a run are left to fold.
+    """
+
+    def __init__(self) -> None:
+        self._epoch = self._first = self._last = self._rows = self._bytes = 0
+
+    def add(self, row: Extent) -> Piece | None:
+        """The next row of the run; a piece that is due now."""
+        epoch, first, size = row
+        size += _TIME.size  # a merged row says when each of its rows came
+        if size >= DELTA_ROW_BYTES:  # full as it is, and no piece reaches across it
+            return self.close()
+        due = self.close() if epoch != self._epoch else None
+        if not self._rows:
+            self._epoch, self._first = epoch, first
+        self._last = first
+        self._rows += 1
+        self._bytes += size
+        if self._bytes >= DELTA_ROW_BYTES:
+            return self.close()
+        if self._rows >= DELTA_FOLD_ROWS:
+            self._rows = 1  # the piece goes on with the row that it becomes
+            return self._first, self._last
+        return due
+
+    def close(self) -> Piece | None:
+        """What is left, where it is more than one row."""
+        piece = (self._first, self._last) if self._rows > 1 else None
+        self._rows = self._bytes = 0
+        return piece
+
+
+def pieces(rows: Iterable[Extent]) -> list[Piece]:
+    """All pieces of these rows of a run, which are in order."""
+    fold = DeltaFold()
+    found = [fold.add(row) for row in rows]
+    return [piece for piece in (*found, fold.close()) if piece is not None]
 
 
 def merge(rows: Sequence[DeltaRow]) -> DeltaRow:
-    """One row that answers for all: rows of one run and epoch, in any order."""
+    """One row in the place of these rows of one run and epoch, which come in any order."""
     ordered = sorted(rows, key=lambda row: row.first_seq)
     first = ordered[0]
     if any(row.run_id != first.run_id or row.epoch != first.epoch for row in ordered):

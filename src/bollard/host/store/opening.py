@@ -4,11 +4,9 @@ from pathlib import Path
 
 from bollard.host.clock import Clock
 from bollard.host.errors import SettingsError
-from bollard.host.store.boundary import Store
-from bollard.host.store.sql import SqlStore
-from bollard.host.store.sqlite import SqliteDatabase
-
-__all__ = ["choose_store"]
+from bollard.host.store.kept_key import KeptKey
+from bollard.host.store.sqlite import sqlite_store
+from bollard.host.store.store import Store
 
 
 def choose_store(database: str, data: Path, clock: Clock, *, alone: bool = False) -> Store:
@@ -17,8 +15,9 @@ def choose_store(database: str, data: Path, clock: Clock, *, alone: bool = False
     Whoever writes asks for it `alone`: two of them cannot have a PostgreSQL database open at once. SQLite is in a
     directory that has a lock of its own.
     """
+    kept_key = KeptKey(data / "keys")
     if not database:
-        return SqlStore(SqliteDatabase(data / "bollard.db", clock=clock))
+        return sqlite_store(data / "bollard.db", clock=clock, kept_key=kept_key)
     if not database.startswith(("postgresql://", "postgres://")):
         raise SettingsError(
             "the database is not a PostgreSQL URL",
@@ -29,4 +28,4 @@ def choose_store(database: str, data: Path, clock: Clock, *, alone: bool = False
         from bollard.host.store.postgres import postgres_store  # noqa: PLC0415 -- an extra, only needed here
     except ImportError as error:
         raise SettingsError("PostgreSQL needs the extra `postgres`", hint="pip install 'bollard[postgres]'") from error
-    return postgres_store(database, alone=alone)
+    return postgres_store(database, alone=alone, kept_key=kept_key)

@@ -24,16 +24,14 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from bollard.host.errors import Conflict, HostError, InvalidRequest, SettingsError, StorageFull, StorageUnavailable
 from bollard.host.store import statements
-from bollard.host.store.connection_pool import ConnectionPool
-from bollard.host.store.database import Values
+from bollard.host.store.database import ConnectionPool, Values
+from bollard.host.store.kept_key import KeptKey
+from bollard.host.store.keys import place_of
 from bollard.host.store.migrations import REVISIONS, UPGRADE_LOCK, Revisions, migrate, schema
-from bollard.host.store.places import place_of
-from bollard.host.store.postgres_guard import WriterGuard, check_unwritten
-from bollard.host.store.postgres_search import expression_of, vector_of
+from bollard.host.store.migrations.fifth_schema import POSTGRES_SAVED_THING
+from bollard.host.store.postgres_session import WriterGuard, check_unwritten, expression_of, vector_of
 from bollard.host.store.rows import TranscriptRow
-from bollard.host.store.sql import SqlStore
-
-__all__ = ["PostgresDatabase", "postgres_store"]
+from bollard.host.store.store import Store
 
 LOCK_WAIT_S: Final = 2.0
 """How long a statement waits for rows that another host has locked."""
@@ -253,6 +251,7 @@ class PostgresDatabase:
 
     from_events_by_source: ClassVar[str] = "events"
     from_unfinished: ClassVar[str] = "runs"
+    saved_thing: ClassVar[str] = POSTGRES_SAVED_THING
 
     # --- connections ---
 
@@ -353,10 +352,12 @@ class PostgresDatabase:
         return status
 
 
-def postgres_store(url: str, *, lock_wait_s: float = LOCK_WAIT_S, alone: bool = False) -> SqlStore:
+def postgres_store(
+    url: str, *, lock_wait_s: float = LOCK_WAIT_S, alone: bool = False, kept_key: KeptKey | None = None
+) -> Store:
     """The store in one PostgreSQL database. `alone`: nobody else who says so can open it to write meanwhile."""
     guard = WriterGuard(wait_s=lock_wait_s) if alone else None
-    return SqlStore(PostgresDatabase(url, lock_wait_s=lock_wait_s, guard=guard), wait_s=lock_wait_s)
+    return Store(PostgresDatabase(url, lock_wait_s=lock_wait_s, guard=guard), wait_s=lock_wait_s, kept_key=kept_key)
 
 
 def _is_usable(writer: _Connection) -> bool:

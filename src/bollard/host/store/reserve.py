@@ -5,8 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["RESERVE_BYTES", "SMALLEST_RESERVE_BYTES", "ReserveFile"]
-
 RESERVE_BYTES: Final = 8 << 20
 """Enough to end every run of a host and to say so."""
 SMALLEST_RESERVE_BYTES: Final = 1 << 20

@@ -6,52 +6,6 @@ import msgspec
 
 from bollard.host.store.action_rows import EndToolCall, PatchApproval, PutApproval, PutToolCall
 
-__all__ = [
-    "ENDED",
-    "POLICY_KINDS",
-    "ArtifactRow",
-    "Change",
-    "ConversationRow",
-    "DeltaRow",
-    "Dispatch",
-    "DropArtifact",
-    "DropKept",
-    "DropPolicy",
-    "DropState",
-    "DropStorage",
-    "EventField",
-    "EventRow",
-    "HeadRow",
-    "KeptChange",
-    "KeptRow",
-    "OutboxField",
-    "OutboxRow",
-    "OutboxStatus",
-    "PatchEvent",
-    "PatchOutbox",
-    "PatchRun",
-    "PolicyKind",
-    "PolicyRow",
-    "PutArtifact",
-    "PutEvent",
-    "PutKept",
-    "PutOutbox",
-    "PutPolicy",
-    "PutRun",
-    "PutState",
-    "PutStorage",
-    "PutTranscript",
-    "RecordRow",
-    "RunField",
-    "RunRow",
-    "StateRow",
-    "Steering",
-    "StorageRow",
-    "TranscriptRow",
-    "WrittenState",
-]
-
-
 ENDED: Final = frozenset({"completed", "failed", "cancelled", "timeout"})
 """The statuses of a run that is over. The protocol's own, written again because the schema spells them out too, and
 because the journal process does without the protocol's shapes; a test compares them."""
@@ -359,6 +313,7 @@ RunField = Literal[
     "reason",
     "epoch",
     "owner",
+    "lease_until_ms",
     "started_ms",
     "finished_ms",
     "updated_ms",

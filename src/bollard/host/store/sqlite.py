@@ -17,16 +17,15 @@ import msgspec
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable
 from bollard.host.store import statements
-from bollard.host.store.connection_pool import ConnectionPool
-from bollard.host.store.database import Values
+from bollard.host.store.database import ConnectionPool, Values
+from bollard.host.store.kept_key import KeptKey
+from bollard.host.store.keys import place_of
 from bollard.host.store.migrations import REVISIONS, Revisions, migrate, schema
-from bollard.host.store.places import place_of
+from bollard.host.store.migrations.fifth_schema import SQLITE_SAVED_THING
 from bollard.host.store.rows import TranscriptRow
-from bollard.host.store.sql import SqlStore
+from bollard.host.store.store import Store
 from bollard.segments import is_prefix
 from bollard.trust import make_folder
-
-__all__ = ["SqliteDatabase", "sqlite_store"]
 
 BUSY_WAIT_S: Final = 2.0
 """How long a commit waits for another process that writes."""
@@ -201,6 +200,7 @@ class SqliteDatabase:
 
     from_events_by_source: ClassVar[str] = "events INDEXED BY events_by_source"
     from_unfinished: ClassVar[str] = "runs INDEXED BY runs_unfinished"
+    saved_thing: ClassVar[str] = SQLITE_SAVED_THING
 
     # --- connections ---
 
@@ -307,9 +307,11 @@ class SqliteDatabase:
         return StorageUnavailable(f"{self._path.name} cannot be used: {error}", hint=hint, sqlite=name)
 
 
-def sqlite_store(path: Path, *, clock: Clock | None = None, busy_wait_s: float = BUSY_WAIT_S) -> SqlStore:
+def sqlite_store(
+    path: Path, *, clock: Clock | None = None, busy_wait_s: float = BUSY_WAIT_S, kept_key: KeptKey | None = None
+) -> Store:
     """The store in one file."""
-    return SqlStore(SqliteDatabase(path, clock=clock, busy_wait_s=busy_wait_s), wait_s=busy_wait_s)
+    return Store(SqliteDatabase(path, clock=clock, busy_wait_s=busy_wait_s), wait_s=busy_wait_s, kept_key=kept_key)
 
 
 def _quoted(term: str) -> str:

@@ -4,8 +4,9 @@ Columns come from the rows, so a row and its table cannot drift apart silently. 
 start: composing them costs half a second and 25 MiB of imports that nothing else here needs.
 """
 
+from collections.abc import Iterable
 from functools import cache
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -31,29 +32,13 @@ from bollard.host.store.rows import (
     TranscriptRow,
 )
 
-__all__ = [
-    "all_kept",
-    "columns",
-    "drop_data",
-    "drop_policy",
-    "drop_raw",
-    "event_dispatch",
-    "find_events",
-    "insert",
-    "lock_epochs",
-    "patch_approval",
-    "patch_event",
-    "patch_outbox",
-    "patch_run",
-    "policies",
-    "policies_everywhere",
-    "policy_columns",
-    "put_policy",
-    "renew_leases",
-    "select",
-    "state_size",
-    "upsert",
-]
+_PATCHED: Final[dict[str, tuple[str, frozenset[str]]]] = {
+    "runs": ("run_id = ?", frozenset(get_args(RunField))),
+    "events": ("workspace = ? AND event_id = ?", frozenset(get_args(EventField))),
+    "outbox": ("delivery_id = ?", frozenset(get_args(OutboxField))),
+    "approvals": ("approval_id = ?", frozenset(get_args(ApprovalField))),
+}
+"""By table, the key of a row and the columns that may change."""
 
 
 def columns(row: type[msgspec.Struct], alias: str = "") -> str:
@@ -75,21 +60,12 @@ def upsert(statement: str, key: tuple[str, ...], names: tuple[str, ...]) -> str:
     return f"{statement} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changed}"
 
 
-def patch_run(fields: tuple[RunField, ...]) -> str:
-    return f"UPDATE runs SET {', '.join(f'{name} = ?' for name in fields)} WHERE run_id = ?"  # noqa: S608 -- checked names
-
-
-def patch_event(fields: tuple[EventField, ...]) -> str:
-    changed = ", ".join(f"{name} = ?" for name in fields)
-    return f"UPDATE events SET {changed} WHERE workspace = ? AND event_id = ?"  # noqa: S608 -- checked names
-
-
-def patch_outbox(fields: tuple[OutboxField, ...]) -> str:
-    return f"UPDATE outbox SET {', '.join(f'{name} = ?' for name in fields)} WHERE delivery_id = ?"  # noqa: S608 -- checked names
-
-
-def patch_approval(fields: tuple[ApprovalField, ...]) -> str:
-    return f"UPDATE approvals SET {', '.join(f'{name} = ?' for name in fields)} WHERE approval_id = ?"  # noqa: S608 -- checked names
+def patch(table: str, names: Iterable[str]) -> str:
+    """Change some columns of one row. Names become part of the statement: one that may not change is a `ValueError`."""
+    key, fields = _PATCHED[table]
+    if not fields.issuperset(names):
+        raise ValueError(f"a row has no such field: {sorted(set(names) - fields)}")
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE {key}"  # noqa: S608 -- checked names
 
 
 def event_dispatch(row_lock: str) -> str:
@@ -130,7 +106,23 @@ def policies_everywhere(kind: PolicyKind) -> str:
 def all_kept(*, of_one: bool) -> str:
     """Of one workspace, or of every one."""
     chosen = "kind = ? AND workspace = ?" if of_one else "kind = ?"
-    return select("kept", KeptRow, f"WHERE {chosen} AND {_ALIVE} ORDER BY workspace, id")
+    return _select_kept(f"WHERE {chosen} AND {_ALIVE} ORDER BY workspace, id")
+
+
+def _select_kept(rest: str) -> str:
+    """Rows and their HMACs."""
+    return f"SELECT {columns(KeptRow)}, mac FROM kept {rest}"  # noqa: S608 -- our own
+
+
+def newest_saved(thing: str) -> str:
+    """The newest record of each saved thing, and the hash of the record before it in its chain. `thing` is the
+    expression of the index that finds them."""
+    newest = f"SELECT max(id) FROM records WHERE type = 'policy.changed' GROUP BY workspace, {thing}"  # noqa: S608 -- our own
+    return (
+        f"SELECT {columns(RecordRow, 'saved.')}, earlier.hash FROM records saved "  # noqa: S608 -- our own
+        "LEFT JOIN records earlier ON earlier.workspace = saved.workspace AND earlier.chain = saved.chain "
+        f"AND earlier.position = saved.position - 1 WHERE saved.id IN ({newest}) ORDER BY saved.id"
+    )
 
 
 def lock_epochs(among: str, row_lock: str) -> str:
@@ -183,7 +175,10 @@ COUNT_STATE: Final = PUT_STATE.replace(
 PUT_STORAGE: Final = upsert(insert("storage", StorageRow), ("area_key", "key"), StorageRow.__struct_fields__)
 DROP_STORAGE: Final = "DELETE FROM storage WHERE area_key = ? AND key = ?"
 DROP_STATE: Final = "DELETE FROM state WHERE scope_key = ? AND key = ?"
-PUT_KEPT: Final = upsert(insert("kept", KeptRow), ("kind", "workspace", "id"), KeptRow.__struct_fields__)
+PUT_KEPT: Final = upsert(
+    insert("kept", KeptRow, "mac"), ("kind", "workspace", "id"), (*KeptRow.__struct_fields__, "mac")
+)
+SET_MAC: Final = "UPDATE kept SET mac = ? WHERE kind = ? AND workspace = ? AND id = ?"
 DROP_KEPT: Final = "DELETE FROM kept WHERE kind = ? AND workspace = ? AND id = ?"
 PUT_OUTBOX: Final = upsert(insert("outbox", OutboxRow), ("delivery_id",), OutboxRow.__struct_fields__)
 PUT_TOOL_CALL: Final = upsert(insert("tool_calls", ToolCallRow), ("run_id", "call_id"), ToolCallRow.__struct_fields__)
@@ -202,20 +197,21 @@ def find_events(table: str, among_ids: str) -> str:
 
 FIND_EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND source = ? AND source_id = ?")
 DELTAS: Final = select("deltas", DeltaRow, "WHERE run_id = ? AND last_seq > ? ORDER BY first_seq")
+_DELTAS_BEHIND: Final = (
+    # Rows do not overlap, so that none before the one that may hold the next number needs to be looked at.
+    "run_id = ? AND last_seq > ? AND first_seq >= "
+    "coalesce((SELECT max(first_seq) FROM deltas WHERE run_id = ? AND first_seq <= ?), 0)"
+)
 DELTAS_PAGE: Final = select(
     "deltas",
     DeltaRow,
-    "WHERE run_id = ? AND last_seq > ? AND first_seq <= ("
+    f"WHERE {_DELTAS_BEHIND} AND first_seq <= ("  # noqa: S608 -- our own names
     "SELECT max(first_seq) FROM (SELECT first_seq, sum(size) OVER (ORDER BY first_seq) - size AS before_it FROM ("
     "SELECT first_seq, length(spans) + length(body) AS size FROM deltas "
-    "WHERE run_id = ? AND last_seq > ? ORDER BY first_seq LIMIT ?) page) sized WHERE before_it < ?) "
+    f"WHERE {_DELTAS_BEHIND} ORDER BY first_seq LIMIT ?) page) sized WHERE before_it < ?) "
     "ORDER BY first_seq",
 )
 DELTAS_BETWEEN: Final = select("deltas", DeltaRow, "WHERE run_id = ? AND first_seq BETWEEN ? AND ? ORDER BY first_seq")
-DELTA_EXTENTS: Final = (
-    "SELECT epoch, first_seq, length(spans) + length(body) FROM deltas "
-    "WHERE run_id = ? AND first_seq > ? ORDER BY first_seq LIMIT ?"
-)
 DROP_DELTAS_BETWEEN: Final = "DELETE FROM deltas WHERE run_id = ? AND first_seq BETWEEN ? AND ?"
 DROP_EVENT: Final = "DELETE FROM events WHERE workspace = ? AND record_id = ? RETURNING event_id"
 DROP_DELIVERY: Final = "DELETE FROM outbox WHERE workspace = ? AND record_id = ?"
@@ -351,7 +347,9 @@ WRITTEN_STATES: Final = (
 )
 STORAGE: Final = select("storage", StorageRow, "WHERE area_key = ? AND key = ?")
 STORAGES: Final = select("storage", StorageRow, "WHERE area_key = ? AND key > ? ORDER BY key LIMIT ?")
-KEPT: Final = select("kept", KeptRow, f"WHERE kind = ? AND workspace = ? AND id = ? AND {_ALIVE}")
+KEPT: Final = _select_kept(f"WHERE kind = ? AND workspace = ? AND id = ? AND {_ALIVE}")
+EVERY_KEPT: Final = _select_kept("WHERE (kind, workspace, id) > (?, ?, ?) ORDER BY kind, workspace, id LIMIT ?")
+SEALED_KEPT: Final = _select_kept("WHERE mac IS NOT NULL LIMIT 1")
 ARTIFACT: Final = select("artifacts", ArtifactRow, "WHERE workspace = ? AND artifact_id = ?")
 # Only what is uploaded has an id behind `file`: the key alone finds it.
 UPLOADS: Final = select(
@@ -387,7 +385,6 @@ APPROVALS: Final = select(
     "WHERE workspace = ? AND (created_ms, approval_id) < (?, ?) ORDER BY created_ms DESC, approval_id DESC LIMIT ?",
 )
 APPROVALS_BY_STATUS: Final = APPROVALS.replace("workspace = ?", "workspace = ? AND status = ?")
-APPROVALS_OF_RUN: Final = select("approvals", ApprovalRow, "WHERE run_id = ? ORDER BY created_ms, approval_id")
 OPEN_APPROVALS: Final = select(
     "approvals",
     ApprovalRow,

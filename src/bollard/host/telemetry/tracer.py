@@ -1,15 +1,88 @@
 """Makes spans of what happened, and hands them to whoever keeps them. Off, it costs a look at one attribute."""
 
 import random
+import re
 from collections.abc import Callable, Mapping
-from typing import Literal
+from hashlib import blake2b
+from typing import Final, Literal
 
 import msgspec
 
 from bollard.host.clock import Clock
-from bollard.host.telemetry.trace_context import RunTrace, TraceContext, is_chosen, parse_traceparent, trace_of_run
+from bollard.host.log.records import RunFacts
+from bollard.host.telemetry.counts import ModelCalled
 
-__all__ = ["Attribute", "OpenSpan", "Span", "SpanKind", "Tracer"]
+# W3C trace context: which trace something belongs to, and under which span. Pure.
+#
+# A run's trace follows from its id, or from the `traceparent` that its event came with. It is therefore the same after
+# a restart, and costs nothing to keep.
+
+
+_FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_LONGEST: Final = 256
+"""Characters of a header that is looked at; version 00 has 55."""
+_NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
+_RATIO_DIGITS: Final = 16
+"""The part of a trace id that decides whether the trace is recorded: its last 64 bits, as the SDKs do it."""
+
+
+class TraceContext(msgspec.Struct, frozen=True, gc=False):
+    """A span that others can be under."""
+
+    trace_id: str
+    """32 hexadecimal digits."""
+    span_id: str
+    """16 hexadecimal digits."""
+    sampled: bool
+
+    @property
+    def traceparent(self) -> str:
+        return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
+
+
+class RunTrace(msgspec.Struct, frozen=True, gc=False):
+    """Where a run stands in its trace."""
+
+    context: TraceContext
+    """The run's own span."""
+    parent_id: str | None
+    """The span that led to it."""
+    traceparent: str
+    """What its runner is told."""
+
+
+def parse_traceparent(text: str | None) -> TraceContext | None:
+    """The caller's context; nothing when there is none, or it is not well-formed: then a new trace begins."""
+    if not text or len(text) > _LONGEST:
+        return None
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        return None
+    version, trace_id, span_id, flags, more = found.groups()
+    if version == "ff" or (version == "00" and more) or trace_id == _NO_TRACE or span_id == _NO_SPAN:
+        return None
+    return TraceContext(trace_id, span_id, bool(int(flags, 16) & 1))
+
+
+def trace_of_run(run_id: str, traceparent: str | None, *, recorded: bool, ratio: float = 1.0) -> RunTrace:
+    """The run's span: under the caller's where there is one, else the first of a trace of its own.
+
+    Where this host records nothing, a runner is told of the caller's span and not of one that nobody will ever see.
+    """
+    digest = blake2b(run_id.encode(), digest_size=24).hexdigest()
+    caller = parse_traceparent(traceparent)
+    if caller is None:
+        trace_id, sampled = digest[:32], recorded and is_chosen(digest[:32], ratio)
+        own = TraceContext(trace_id, digest[32:], sampled)
+        return RunTrace(own, None, own.traceparent)
+    own = TraceContext(caller.trace_id, digest[32:], caller.sampled)
+    return RunTrace(own, caller.span_id, own.traceparent if recorded else caller.traceparent)
+
+
+def is_chosen(trace_id: str, ratio: float) -> bool:
+    """Whether a new trace is one of the share that is recorded."""
+    return ratio >= 1.0 or int(trace_id[-_RATIO_DIGITS:], 16) < ratio * 16**_RATIO_DIGITS
+
 
 SpanKind = Literal["server", "client", "internal"]
 Attribute = str | int | float | bool
@@ -97,3 +170,81 @@ class Tracer:
 
     def _begun(self, context: TraceContext, parent_id: str | None) -> OpenSpan:
         return OpenSpan(context, parent_id, self._clock.now_ms(), self._clock.monotonic())
+
+
+# What the spans of runs and their calls are called: OpenTelemetry's GenAI conventions. Pure.
+#
+# Names and ids only. What people and models say is never in a span.
+
+
+Attributes = Mapping[str, str | int | float | bool | None]
+_PROVIDER: Final = "bollard"
+_OPERATIONS: Final = {
+    "tools.call": ("execute_tool", "gen_ai.tool.name"),
+    "models.invoke": ("chat", "gen_ai.request.model"),
+    "models.stream": ("chat", "gen_ai.request.model"),
+    "models.embed": ("embeddings", "gen_ai.request.model"),
+    "models.rerank": ("rerank", "gen_ai.request.model"),
+    "knowledge.retrieve": ("retrieval", "gen_ai.data_source.id"),
+}
+"""Actions of the run API that the conventions have a word for, and the attribute that names what they use."""
+
+
+SPANS_OF_THEIR_OWN: Final = frozenset({"models.invoke", "models.stream", "models.rerank", "models.embed"})
+"""Actions that say more in their span than is known at the gate."""
+
+
+def run_span(facts: RunFacts, status: str) -> tuple[str, Attributes]:
+    """Name and attributes of a run."""
+    return f"invoke_agent {facts.agent_id}", {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": _PROVIDER,
+        "gen_ai.agent.id": facts.agent_id,
+        "gen_ai.conversation.id": facts.conversation,
+        "bollard.run.id": facts.run_id,
+        "bollard.run.status": status,
+        "bollard.run.parent": facts.parent_run_id,
+        "bollard.event.id": facts.event_id,
+        "bollard.runner.id": facts.runner_id,
+        "bollard.workspace": facts.workspace,
+    }
+
+
+def call_span(facts: RunFacts, action: str, thing: str | None) -> tuple[str, Attributes]:
+    """Name and attributes of one call of the run API, and of the thing that it names."""
+    told: dict[str, str | None] = {
+        "gen_ai.agent.id": facts.agent_id,
+        "gen_ai.conversation.id": facts.conversation,
+        "bollard.run.id": facts.run_id,
+        "bollard.api.action": action,
+        "bollard.workspace": facts.workspace,
+    }
+    known = _OPERATIONS.get(action)
+    if known is None:
+        return f"api {action}", {**told, "bollard.api.resource": thing}
+    operation, attribute = known
+    name = operation if thing is None else f"{operation} {thing}"
+    return name, {**told, "gen_ai.operation.name": operation, "gen_ai.provider.name": _PROVIDER, attribute: thing}
+
+
+def model_span(facts: RunFacts, called: ModelCalled) -> tuple[str, Attributes]:
+    """Name and attributes of one call of a model."""
+    operation = _OPERATIONS[f"models.{called.operation}"][0]
+    model = called.model or called.model_id
+    return f"{operation} {model}", {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": called.provider,
+        "gen_ai.request.model": model,
+        "gen_ai.request.stream": called.operation == "stream" or None,
+        "gen_ai.agent.id": facts.agent_id,
+        "gen_ai.conversation.id": facts.conversation,
+        "gen_ai.usage.input_tokens": called.prompt_tokens,
+        "gen_ai.usage.output_tokens": called.completion_tokens,
+        "gen_ai.response.time_to_first_chunk": None if called.first_token_s is None else round(called.first_token_s, 6),
+        "bollard.run.id": facts.run_id,
+        "bollard.workspace": facts.workspace,
+        "bollard.model.id": called.model_id,
+        "bollard.model.cost": called.cost,
+        "bollard.model.currency": called.currency,
+        "error.type": called.reason,
+    }

@@ -3,30 +3,29 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bollard.confine.errors import ConfineError, JailBroken, LevelMissing
 from bollard.confine.order import Demand, readable_above
-from bollard.confine.probing import Findings, Walls, machine_findings, walls_of
+from bollard.confine.probe import Confinement, Findings, choose_confinement, machine_findings
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Adapter, Order, Returned
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed
-from bollard.host.tools.answers import problem, text
-from bollard.host.tools.arguments import words, words_or
-from bollard.host.tools.calculating import CalculationRefused, calculate
+from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import FileTools
 from bollard.host.tools.outside import ArtifactTools, FetchTool, QuestionTool
-from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts
+from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, problem, text, words, words_or
 from bollard.host.tools.programs import ProgramTools
 from bollard.host.tools.workspaces import Workspaces
 
-__all__ = ["BuiltinTools"]
-
 _Tool = Callable[[Order], Awaitable[Returned]]
-_NOT_PROBED: Final = Walls(demand="any", level=None, problem="this host has not looked yet how it can confine programs")
+_NOT_PROBED: Final = Confinement(
+    demand="any", level=None, problem="this host has not looked yet how it can confine programs"
+)
 _NO_ARTIFACTS: Final = "this host keeps no artifacts for tools"
 
 
@@ -41,10 +40,10 @@ class BuiltinTools:
         fetcher: Fetcher | None = None,
         artifacts: ToolArtifacts | None = None,
         questions: Questions | None = None,
+        walls: Confinement = _NOT_PROBED,
     ) -> None:
         self._clock = clock
-        self._walls = _NOT_PROBED
-        self._revision = 0
+        self._walls = walls
         self._workspaces = workspaces
         self._files = files = FileTools(workspaces)
         programs = ProgramTools(workspaces, lambda: self._walls)
@@ -64,46 +63,21 @@ class BuiltinTools:
             "http_fetch": "this host has no way out",
             "ask_user": "this host has nobody who carries questions to people",
         }
-        self.connect(fetcher=fetcher, artifacts=artifacts, questions=questions)
-
-    def connect(
-        self,
-        *,
-        fetcher: Fetcher | None = None,
-        artifacts: ToolArtifacts | None = None,
-        questions: Questions | None = None,
-    ) -> None:
-        """Parts of the host that are there only later."""
         if fetcher is not None:
-            self._add("http_fetch", FetchTool(fetcher, self._files, self._workspaces).fetch)
+            self._add("http_fetch", FetchTool(fetcher, files, workspaces).fetch)
         if artifacts is not None:
-            tools = ArtifactTools(artifacts, self._files, self._workspaces)
+            tools = ArtifactTools(artifacts, files, workspaces)
             self._add("artifact_read", tools.read)
             self._add("artifact_write", tools.write)
         if questions is not None:
             self._add("ask_user", QuestionTool(questions).ask)
-
-    def confine(self, walls: Walls) -> None:
-        """What the probe found. Until then, and where there is no level, `exec` is absent."""
-        self._walls = walls
-        self._revision += 1
-
-    def look_around(self, demand: Demand) -> None:
-        """Find out how programs can be confined here. Blocks."""
-        findings = Findings() if demand == "off" else machine_findings()
-        walls = walls_of(demand, findings)
-        place = readable_above(str(self._workspaces.root))
-        if place is not None and walls.level is not None:
-            problem = f"the data directory is in {place}, which programs can read"
-            walls = replace(walls, level=None, problem=problem, hint="keep the data of the host elsewhere")
-        self.confine(walls)
 
     def sweep(self, is_live: Callable[[str], bool]) -> None:
         """Remove the files of runs that have ended long ago. Blocks."""
         self._workspaces.sweep(is_live)
 
     @property
-    def walls(self) -> Walls:
+    def walls(self) -> Confinement:
         return self._walls
 
     @property
@@ -112,7 +86,7 @@ class BuiltinTools:
 
     @property
     def revision(self) -> int:
-        return self._revision
+        return 0
 
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         del workspace
@@ -148,7 +122,6 @@ class BuiltinTools:
     def _add(self, name: str, tool: _Tool) -> None:
         self._tools[name] = tool
         self._missing.pop(name, None)
-        self._revision += 1
 
     async def _now(self, order: Order) -> Returned:
         name = words_or(order.arguments, "timezone", "UTC")
@@ -171,3 +144,14 @@ class BuiltinTools:
         except CalculationRefused as error:
             return problem(str(error))
         return text(value, {"value": value})
+
+
+def probe_walls(demand: Demand, root: Path) -> Confinement:
+    """Find out how programs that work below `root` can be confined on this machine. Blocks."""
+    findings = Findings() if demand == "off" else machine_findings()
+    walls = choose_confinement(demand, findings)
+    place = readable_above(str(root))
+    if place is not None and walls.level is not None:
+        problem = f"the data directory is in {place}, which programs can read"
+        walls = replace(walls, level=None, problem=problem, hint="keep the data of the host elsewhere")
+    return walls

@@ -23,8 +23,6 @@ from bollard.host.limits import (
 )
 from bollard.protocol import JsonObject
 
-__all__ = ["BUILTIN", "DEFINITIONS"]
-
 BUILTIN: Final = "builtin"
 _VERSION: Final = "1"
 _FROM_OUTSIDE: Final = Flow(reads_private=False, brings_untrusted=True, sends_out=True)

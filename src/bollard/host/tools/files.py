@@ -1,23 +1,48 @@
 """`read`, `write`, `edit`, `glob` and `grep` in the folder of a run. Blocking work is done in threads."""
 
 import asyncio
+import importlib
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from bollard.confine.errors import ConfineError, OverLimit
 from bollard.confine.folder import Folder
-from bollard.confine.limits import FILE_BYTES, GREP_FILE_BYTES, GREP_LINE_CHARACTERS
-from bollard.confine.wildcard import Wildcard
+from bollard.confine.limits import FILE_BYTES, GREP_FILE_BYTES, GREP_LINE_CHARACTERS, PATTERN_CHARACTERS
+from bollard.confine.paths import Wildcard
 from bollard.host.capabilities.sources import Order, Returned
-from bollard.host.limits import FILE_LINES, FOUND_LINES
-from bollard.host.tools.answers import problem, text
-from bollard.host.tools.arguments import flag, number, words, words_or
-from bollard.host.tools.patterns import PatternRefused, line_matcher
+from bollard.host.limits import FILE_LINES, FOUND_LINES, PATTERN_BYTES
+from bollard.host.tools.ports import flag, number, problem, text, words, words_or
 from bollard.host.tools.workspaces import Workspaces, check_room
 from bollard.protocol import JsonObject
 
-__all__ = ["FileTools", "found_lines"]
+# What a search looks for in lines: words as they are, or a regular expression of an engine whose time grows with the
+# length of the line alone.
+
+
+class PatternRefused(ValueError):
+    """Not a regular expression, or one that only a backtracking engine could follow."""
+
+
+def line_matcher(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[str], bool]:
+    """Says of a line whether the pattern is in it."""
+    if len(pattern) > PATTERN_CHARACTERS:
+        raise OverLimit(f"the pattern is longer than {PATTERN_CHARACTERS} characters")
+    if not regex:
+        if ignore_case:
+            small = pattern.casefold()
+            return lambda line: small in line.casefold()
+        return lambda line: pattern in line
+    engine: Any = importlib.import_module("jsonschema_rs")  # by name: it costs 8 MiB that an idle host does not pay
+    options = engine.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=2 * PATTERN_BYTES)
+    schema = {"type": "string", "pattern": f"(?i){pattern}" if ignore_case else pattern}
+    try:
+        return cast("Callable[[str], bool]", engine.validator_for(schema, pattern_options=options).is_valid)
+    except ValueError:
+        raise PatternRefused(
+            "this is not a regular expression that is understood here; lookaround and backreferences are not"
+        ) from None
+
 
 _T = TypeVar("_T")
 

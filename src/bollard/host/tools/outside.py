@@ -4,19 +4,15 @@ import codecs
 import re
 from typing import Final
 
-from bollard.confine.paths import parts_of
+from bollard.confine.paths import split_path
 from bollard.host.capabilities.sources import Order, Returned
-from bollard.host.egress.places import EgressRequest, EgressResponse
+from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import ToolFailed
 from bollard.host.limits import ACTION_OUTPUT_BYTES, MIB
-from bollard.host.tools.answers import problem, text
-from bollard.host.tools.arguments import number, words, words_or
 from bollard.host.tools.files import FileTools
-from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts
+from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, text, words, words_or
 from bollard.host.tools.workspaces import Workspaces
 from bollard.protocol import JsonObject
-
-__all__ = ["ArtifactTools", "FetchTool", "QuestionTool"]
 
 _FETCH_BYTES: Final = 4 * MIB
 _ARTIFACT_TEXT_BYTES: Final = 1 * MIB
@@ -39,7 +35,7 @@ class FetchTool:
     async def fetch(self, order: Order) -> Returned:
         path = words_or(order.arguments, "save_as", "")
         if path:
-            parts_of(path)  # before anything is asked outside
+            split_path(path)  # before anything is asked outside
         accept = words_or(order.arguments, "accept", "*/*")
         response = await self._fetcher.fetch(
             EgressRequest(

@@ -4,12 +4,11 @@ from typing import Protocol
 
 import msgspec
 
-from bollard.host.capabilities.capability import Flow
-from bollard.host.capabilities.sources import CallContext, Order
-from bollard.host.egress.places import EgressRequest, EgressResponse
-from bollard.protocol import JsonObject
-
-__all__ = ["ArtifactPiece", "Fetcher", "Questions", "ToolArtifacts"]
+from bollard.host.capabilities.capability import NO_FLOW, Flow
+from bollard.host.capabilities.sources import CallContext, Order, Returned
+from bollard.host.egress.destination import EgressRequest, EgressResponse
+from bollard.host.errors import InvalidRequest
+from bollard.protocol import JsonObject, JsonValue
 
 
 class ArtifactPiece(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,3 +48,47 @@ class Questions(Protocol):
     async def ask(self, order: Order, question: str, choices: tuple[str, ...]) -> str:
         """What was answered. The run waits meanwhile. Raises `ApprovalExpired` when nobody answers in time."""
         ...
+
+
+# How a tool says what came of it.
+
+
+def text(words: str, structured: JsonValue = None, *, flow: Flow = NO_FLOW) -> Returned:
+    return Returned(content=({"type": "text", "text": words},), structured=structured, flow=flow)
+
+
+def problem(sentence: str, hint: str = "") -> Returned:
+    """The tool's own error: the model reads it and tries otherwise."""
+    words = f"{sentence}. {hint}" if hint else sentence
+    return Returned(content=({"type": "text", "text": words},), is_error=True)
+
+
+# Arguments of a call, by type. The executor held them against the schema; what is wrong here is a bug, or a call that
+# went another way.
+
+
+def words(arguments: JsonObject, name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{name} must be text", hint="look at the tool's schema", field=name)
+    return value
+
+
+def words_or(arguments: JsonObject, name: str, otherwise: str) -> str:
+    return otherwise if arguments.get(name) is None else words(arguments, name)
+
+
+def number(arguments: JsonObject, name: str, otherwise: int) -> int:
+    value = arguments.get(name)
+    if value is None:
+        return otherwise
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise InvalidRequest(f"{name} must be a whole number", hint="look at the tool's schema", field=name)
+    return int(value)
+
+
+def flag(arguments: JsonObject, name: str) -> bool:
+    value = arguments.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidRequest(f"{name} must be true or false", hint="look at the tool's schema", field=name)
+    return bool(value)

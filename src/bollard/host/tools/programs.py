@@ -7,17 +7,15 @@ from collections.abc import Callable
 from typing import Final
 
 from bollard.confine.folder import Folder
-from bollard.confine.launch import Ended, Program, run_confined
+from bollard.confine.launcher import Program, ProgramResult, run_confined
 from bollard.confine.limits import FOLDER_BYTES, FOLDER_FILES, PRINTED_BYTES
-from bollard.confine.probing import Walls
+from bollard.confine.probe import Confinement
 from bollard.host.capabilities.sources import Order, Returned
 from bollard.host.errors import ToolFailed
 from bollard.host.limits import MIB, PROGRAM_DISK_FREE_BYTES, PROGRAM_OUTPUT_BYTES, PROGRAMS_AT_ONCE
-from bollard.host.tools.arguments import number, words, words_or
+from bollard.host.tools.ports import number, words, words_or
 from bollard.host.tools.workspaces import RunPlace, Workspaces, check_room
 from bollard.protocol import JsonObject
-
-__all__ = ["ProgramTools"]
 
 _DEFAULT_S: Final = 60
 _SPARE_S: Final = 2.0
@@ -29,7 +27,9 @@ _FULL: Final = "room"
 class ProgramTools:
     """A limited number of programs at once; more wait, in order."""
 
-    def __init__(self, workspaces: Workspaces, walls: Callable[[], Walls], *, at_once: int = PROGRAMS_AT_ONCE) -> None:
+    def __init__(
+        self, workspaces: Workspaces, walls: Callable[[], Confinement], *, at_once: int = PROGRAMS_AT_ONCE
+    ) -> None:
         self._workspaces = workspaces
         self._walls = walls
         self._places = asyncio.Semaphore(at_once)
@@ -95,7 +95,7 @@ def _environment(place: RunPlace) -> dict[str, str]:
     }
 
 
-def _told(ended: Ended, timeout_s: float) -> Returned:
+def _told(ended: ProgramResult, timeout_s: float) -> Returned:
     facts: JsonObject = {
         "exit_code": ended.code,
         "stopped": ended.stopped,
@@ -114,7 +114,7 @@ def _told(ended: Ended, timeout_s: float) -> Returned:
     return Returned(content=({"type": "text", "text": "\n".join(lines)},), structured=facts, is_error=failed)
 
 
-def _end_in_words(ended: Ended, timeout_s: float) -> str:
+def _end_in_words(ended: ProgramResult, timeout_s: float) -> str:
     match ended.stopped:
         case None if ended.code is not None and ended.code < 0:
             return f"ended by signal {-ended.code}"

@@ -15,14 +15,11 @@ import msgspec
 import structlog
 
 from bollard.confine.errors import OverLimit
-from bollard.confine.folder import Folder
+from bollard.confine.folder import Folder, remove_tree
 from bollard.confine.limits import FOLDER_BYTES, FOLDER_FILES
 from bollard.confine.paths import is_plain_name
-from bollard.confine.removing import remove_tree
 from bollard.host.errors import ToolFailed
 from bollard.host.limits import MIB, WORKSPACE_KEPT_S
-
-__all__ = ["RunPlace", "Workspaces", "check_room"]
 
 _log = structlog.get_logger("bollard.host.tools")
 

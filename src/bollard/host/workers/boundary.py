@@ -5,26 +5,32 @@ Implementations: `PluginPool` (processes), the simulator's, the tests', and what
 """
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from bollard.host.workers.plugin import PluginSource
 from bollard.protocol import JsonObject, PluginIdentity, ToolAnswer, ToolCallParams
 from bollard.wire import HostRun, RunnerCatalogue, RunSink, ToolCatalogue
 
-__all__ = [
-    "Discovered",
-    "Flushable",
-    "LineKind",
-    "PoolStatus",
-    "RunSlot",
-    "SupervisedPool",
-    "ToolSlot",
-    "WorkerLog",
-    "WorkerPool",
-    "WorkerView",
-]
+# One plugin as the host knows it before any worker runs: where it is, and what pins it.
+
+
+class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin folder or file, and how its workers are started."""
+
+    name: str
+    path: Path
+    workers: int = 1
+    command: tuple[str, ...] = ()
+    """The command that starts a worker; empty for the Python runtime."""
+    plugin_id: str | None = None
+    """`author/name` that its workers must say; whatever they say where it is absent."""
+    digest: str | None = None
+    """The code that its workers must be of."""
+    env: tuple[str, ...] | None = None
+    """Variables that its workers may see; those that its manifest names where it is absent."""
+
 
 PoolStatus = Literal["idle", "starting", "ready", "away", "restarting", "quarantined", "retired", "stopped"]
 LineKind = Literal["log", "stdout", "stderr", "host"]
@@ -63,7 +69,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None
     """`None` for one that is not a process of this machine."""
     runs: int
-    status: Literal["ready", "draining"]
+    status: Literal["ready", "silent", "draining"]
 
 
 class WorkerPool(Protocol):

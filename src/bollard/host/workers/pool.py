@@ -1,6 +1,7 @@
 """The workers of one plugin: keeps as many alive as configured, and hands out the one with the fewest runs."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -8,14 +9,44 @@ import structlog
 
 from bollard.host.clock import Clock
 from bollard.host.errors import WorkerUnavailable
-from bollard.host.limits import WORKER_RESTART_S, WORKER_START_S
-from bollard.host.workers.boundary import Discovered, PoolStatus, WorkerLog, WorkerView
-from bollard.host.workers.crashes import CrashBook
-from bollard.host.workers.plugin import PluginSource
-from bollard.host.workers.slot import WorkerSlot
+from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES, WORKER_RESTART_S, WORKER_START_S
+from bollard.host.workers.boundary import Discovered, PluginSource, PoolStatus, WorkerLog, WorkerView
+from bollard.host.workers.process_slot import WorkerSlot
 from bollard.wire import RunnerCatalogue, ToolCatalogue, WireError
+from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
-__all__ = ["PluginPool"]
+# Counts crashes: when to start again, and when a plugin is quarantined. Pure; the caller brings the time.
+
+
+class CrashBook:
+    """The crashes of one plugin within the window."""
+
+    def __init__(self, restart_s: float = WORKER_RESTART_S) -> None:
+        self._restart_s = restart_s
+        self._at: deque[float] = deque()
+        self.quarantined: str | None = None
+        """Why the plugin gets no worker any more, until it is pardoned."""
+
+    def recent(self, now: float) -> int:
+        """Crashes within the window."""
+        return sum(now - at <= WORKER_CRASH_WINDOW_S for at in self._at)
+
+    def crashed(self, now: float, reason: str) -> float | None:
+        """Seconds until a new worker may be started, or `None` when the plugin is quarantined."""
+        self._at.append(now)
+        while self._at and now - self._at[0] > WORKER_CRASH_WINDOW_S:
+            self._at.popleft()
+        if self.quarantined is None and len(self._at) >= WORKER_CRASHES:
+            self.quarantined = f"{len(self._at)} crashes within {WORKER_CRASH_WINDOW_S:g} s, last: {reason}"
+        if self.quarantined is not None:
+            return None
+        return self._restart_s * 2 ** (len(self._at) - 1)
+
+    def pardon(self) -> None:
+        """An operator wants it tried again."""
+        self._at.clear()
+        self.quarantined = None
+
 
 _log = structlog.get_logger("bollard.workers")
 
@@ -79,7 +110,12 @@ class PluginPool:
             return "quarantined"
         if any(slot.ready for slot in self._slots):
             return "ready"
-        return "restarting" if self._restarting else "starting"
+        return "restarting" if self._restarting or self._silent else "starting"
+
+    @property
+    def _silent(self) -> bool:
+        """Whether a worker does not answer: it will, or another takes its place."""
+        return any(slot.silent for slot in self._slots)
 
     @property
     def problem(self) -> str | None:
@@ -91,10 +127,7 @@ class PluginPool:
 
     @property
     def views(self) -> list[WorkerView]:
-        return [
-            WorkerView(pid=slot.pid, runs=slot.runs, status="draining" if slot.draining else "ready")
-            for slot in (*self._slots, *self._drained)
-        ]
+        return [slot.view for slot in (*self._slots, *self._drained)]
 
     @property
     def recent_crashes(self) -> int:
@@ -121,10 +154,12 @@ class PluginPool:
         return min(ready, key=lambda slot: slot.runs) if ready else None
 
     async def wait_ready(self, timeout_s: float) -> WorkerSlot:
-        """A worker, as soon as there is one. A pool that nobody needed before starts now. Raises
-        `WorkerUnavailable`."""
+        """A worker, as soon as there is one. A pool that nobody needed before starts now. Where a worker is silent, its
+        answer or its replacement is waited for beyond `timeout_s`. Raises `WorkerUnavailable`."""
         if not self._started:
             self.start()
+        if self._silent:
+            timeout_s += HEARTBEAT_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
                 while (slot := self.pick()) is None:
@@ -225,6 +260,7 @@ class PluginPool:
         except (WireError, TimeoutError, OSError) as error:
             reason = " | ".join(slot.stderr_tail[-3:]) or str(error) or type(error).__name__
             return f"it could not start: {reason}"
+        slot.on_answer = self._ready.set
         self._slots.append(slot)
         self._say(f"a worker is ready: {_offered(catalogue, tools)}", pid=slot.pid)
         if catalogue.runners or tools.tools:

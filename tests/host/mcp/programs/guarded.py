@@ -6,6 +6,7 @@ Says yes to everybody at once, and does what it is told under /control: `expires
 """
 
 import asyncio
+import json
 import secrets
 import sys
 import time
@@ -30,7 +31,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LASTS_S = 3600
 
@@ -122,7 +123,29 @@ class Door:
             if self._authority.told.get("down") and scope["path"] == "/token":
                 await Response(status_code=503)(scope, receive, send)
                 return
+            if (methods := self._authority.told.get("pkce")) and "oauth-authorization-server" in scope["path"]:
+                send = changed_metadata(send, methods)
         await self._inner(scope, receive, send)
+
+
+def changed_metadata(send: Send, methods: str) -> Send:
+    """What the authority says of itself, with other methods of PKCE; with none at all for `missing`."""
+    started: list[Message] = []
+
+    async def pass_on(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            started.append(message)
+            return
+        said = json.loads(message["body"])
+        del said["code_challenge_methods_supported"]
+        said |= {} if methods == "missing" else {"code_challenge_methods_supported": methods.split()}
+        await JSONResponse(said)({"type": "http"}, _never, send)
+
+    return pass_on
+
+
+async def _never() -> Message:
+    raise AssertionError("an answer asks for nothing")
 
 
 async def serve(mcp_port: int, authority_port: int) -> None:
@@ -137,7 +160,9 @@ async def serve(mcp_port: int, authority_port: int) -> None:
             authority.access.clear()
         if said.get("forget") == "refresh":
             authority.refresh.clear()
-        authority.told.update({name: value for name, value in said.items() if name in {"expires", "refuse", "down"}})
+        authority.told.update(
+            {name: value for name, value in said.items() if name in {"expires", "refuse", "down", "pkce"}}
+        )
         return JSONResponse({})
 
     async def seen(request: Request) -> Response:

@@ -62,7 +62,8 @@ def listed() -> list[dict[str, Any]]:
     return [PLAIN]
 
 
-def call(request: dict[str, Any]) -> None:
+def oversize(request: dict[str, Any]) -> None:
+    """Answers that no line, or no parser, has room for."""
     if MODE == "huge":
         begun = json.dumps(
             {"jsonrpc": "2.0", "id": request["id"], "result": {"content": [{"type": "text", "text": ""}]}}
@@ -70,6 +71,28 @@ def call(request: dict[str, Any]) -> None:
         sys.stdout.write(begun.removesuffix('"}]}}'))
         for _ in range(1600):
             sys.stdout.write("x" * 65536)
+    elif MODE == "stuffed":
+        while FILE is not None and not FILE.exists():  # it reads nothing meanwhile
+            time.sleep(0.01)
+        sys.stdout.write("x" * (5 << 20))
+    elif request["params"]["arguments"].get("hold"):
+        CALLED.append(request["id"])
+    else:
+        # Its data looks like a message too, with the id of the call that is held.
+        data = json.dumps({"id": CALLED[-1] if CALLED else 0, "method": "x"}).removesuffix("}")
+        result = f'{{"structuredContent": {data}, "x": {"[" * 100_000}{"]" * 100_000}}}, "content": []}}'
+        number = json.dumps(request["id"])
+        # Some servers write the id first, others last.
+        first = f'{{"jsonrpc": "2.0", "id": {number}, "result": {result}}}'
+        last = f'{{"result": {result}, "jsonrpc": "2.0", "id": {number}}}'
+        print(last if request["params"]["arguments"].get("last") else first, flush=True)
+        while CALLED:
+            answer({"id": CALLED.pop()}, {"content": [{"type": "text", "text": "acted"}]})
+
+
+def call(request: dict[str, Any]) -> None:
+    if MODE in {"huge", "stuffed", "bottomless"}:
+        oversize(request)
     elif MODE == "dies":
         os._exit(3)
     elif MODE == "flood":

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["COMMANDS"]
-
 COMMANDS: Final = {
     "new.made": "Made {path}:",
     "new.next": "Next: bollard plugin check {path} · bollard plugin test {path} · bollard plugin run {path}",
@@ -80,13 +78,15 @@ COMMANDS: Final = {
     "chat.revoked": "taken away from the run: {what}",
     "chat.gap_uncommitted": "the host stopped before it had kept what was shown last; what it kept follows",
     "chat.gap_behind": "some of the stream was skipped because it was read too slowly; it is fetched again",
-    "chat.gap_closing": "the host is stopping; the run goes on when it is back",
+    "chat.gap_closing": "the host is stopping; the stream goes on when the host is back",
+    "chat.gap_unavailable": "the host cannot read its store at the moment; the stream resumes by itself",
     "chat.gap_revoked": "your key, session or role was changed, or the agent's rule; the run goes on without you",
     "chat.gap": "records {first} to {last} are not kept any more ({reason})",
     "failure.runner.error": "the runner gave up; its log says more",
     "failure.runner.timeout": "it took longer than the agent's deadline allows",
     "failure.runner.crashed": "the worker process ended; a new one is started by itself, send the message again",
     "failure.runner.no_output": "the runner ended without a word; that is a mistake of the runner",
+    "failure.runner.output_too_large": "the run recorded more data than it may; see the setting run_output_mib",
     "failure.runner.protocol": "the worker does not keep to the protocol; `bollard conformance` judges workers",
     "failure.revoked": "an operator took everything away from the run",
     "failure.host.lost": "the host stopped in the middle; send the message again",
@@ -234,6 +234,9 @@ COMMANDS: Final = {
     "channels.status.unknown": "unknown",
     "log.rebuilding": "Rebuilding",
     "log.rebuilt": "made every projection anew from {count} records",
+    "log.skipped": "skipped {count} records whose data was edited and is unreadable: `bollard audit verify` names them",
+    "log.dropped": "deleted: {kind} {id} of workspace {workspace}",
+    "log.dropped_count": "deleted {count} rows that this host did not write",
     "status.queued": "queued",
     "status.dispatching": "starting",
     "status.running": "running",

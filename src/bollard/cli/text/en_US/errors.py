@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["ERRORS"]
-
 ERRORS: Final = {
     "hint": "hint: {hint}",
     "error.bug": "something went wrong inside bollard ({detail})",
@@ -72,10 +70,13 @@ ERRORS: Final = {
     "error.log_broken": "nothing is written behind this end of the log: {detail}",
     "hint.log_broken": "keep a copy, look with `bollard audit verify` and restore a backup, or start with "
     "BOLLARD_BROKEN_LOG={name}",
+    "error.store_mismatch": "the database is not what the host wrote: {detail}",
     "error.host": "the host says: {detail}",
     "hint.host": "{advice}",
     "hint.data": "choose another directory with --data, or make this one writable",
     "hint.no_data": "name the data directory of a host with --data",
+    "error.data_open": "the data directory {path} is open to other users (mode {mode}) and cannot be closed to them",
+    "hint.data_open": "have its owner run `chmod 700 {path}`, or choose another directory with --data",
     "error.data_busy": "{path} is in use by process {pid}",
     "hint.data_busy": "stop that host first, or name another directory with --data",
     "error.database_busy": "another host or command writes to the database: session {session} from {address}",

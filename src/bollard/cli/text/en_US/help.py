@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["HELP"]
-
 HELP: Final = {
     "bollard": "Bollard: an event-first agent host. Moor any agent, guard everything it touches.",
     "bollard.epilog": "Exit codes: 0 all is well, 1 what was checked failed, 2 wrong usage, 3 the plugin cannot be "
@@ -117,6 +115,8 @@ HELP: Final = {
     "events.data": "More about it, as a JSON object or from a file.",
     "log": "Look after the log.",
     "log.rebuild": "Make every projection anew from the log. The host must be stopped.",
+    "log.drop_unverified": "Also delete passwords, sessions and secrets whose HMAC is missing or wrong, and list "
+    "them. Set them again afterwards.",
     "plugin": "Write, check, test, try, install and watch plugins.",
     "plugin.path": "A plugin folder, or one Python file with a runner.",
     "plugin.new": "Make a new plugin: a folder with a manifest, a streaming runner, a tool and tests.",

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["ADVICE", "CODES", "HOST"]
-
 HOST: Final[dict[str, str]] = {}
 CODES: Final[dict[str, str]] = {}
 ADVICE: Final[dict[str, str]] = {}

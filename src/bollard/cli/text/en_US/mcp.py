@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["MCP"]
-
 MCP: Final = {
     # --- help ---
     "mcp": "List the MCP servers of a host, add them, say yes to their tools, remove them.\n\nWithout a command it "

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["PLUGINS"]
-
 PLUGINS: Final = {
     # --- help ---
     "plugin.install": "Install a plugin in a host.\n\nShows what the plugin asks for, and installs it when you say "
@@ -79,4 +77,129 @@ PLUGINS: Final = {
     "hint.dev_renamed": "start `bollard plugin dev` again",
     "error.dev_check": "{problem}",
     "hint.dev_check": "`bollard plugin check` says more",
+}
+
+
+# What the command line says in English about a plugin that is checked.
+
+
+RULES: Final = {
+    "rule.detail": "{rule} ({detail})",
+    "rule.PL01": "the path is a plugin folder or one Python file",
+    "rule.PL02": "a plugin folder has a manifest.yaml",
+    "rule.PL03": "manifest.yaml is plain YAML: one mapping, no aliases, tags or duplicate keys, at most 256 KiB",
+    "rule.PL04": "the plugin's own fields are complete and valid",
+    "rule.PL05": "the plugin runs on this Python",
+    "rule.PL06": "the plugin offers at least one runner or tool",
+    "rule.PL10": "each runner's manifest entry is complete and valid",
+    "rule.PL11": "the module of each entry can be imported",
+    "rule.PL12": "each entry names something that exists in its module",
+    "rule.PL13": "each runner entry is a runner",
+    "rule.PL14": "runner and tool names are unique in a plugin",
+    "rule.PL15": "the manifest and the decorator agree",
+    "rule.PL20": "each tool's manifest entry is complete and valid",
+    "rule.PL23": "each tool entry is a tool",
+    "rule.PC01": "a plugin folder has a README.md that says something",
+    "rule.PC02": "a plugin folder has tests",
+    "rule.PC03": "every label has a Chinese text (zh_Hans)",
+    "rule.PC04": "every API call in the code is permitted by a runner's manifest",
+    "rule.PC05": "no secrets lie in the plugin's folder",
+    "rule.PC06": "the plugin and each runner have a description",
+    "rule.PC07": "no left-overs of tools lie in the plugin's folder",
+    "rule.PC08": "the plugin's modules are imported in time",
+    "rule.PC09": "the process that imports the plugin's modules survives it",
+    "fix.PL01": "name a plugin folder or a .py file",
+    "fix.PL02": "write a manifest.yaml, or let `bollard plugin new` make one",
+    "fix.PL03": "correct the file; write plain YAML in UTF-8",
+    "fix.PL04": "correct the field; see docs/reference/plugin-manifest.md",
+    "fix.PL05": "run it on that Python, or widen spec.python",
+    "fix.PL06": "decorate a function with @runner, or name it in manifest.yaml",
+    "fix.PL10": "correct the entry; see docs/reference/plugin-manifest.md",
+    "fix.PL11": "fix the error it names",
+    "fix.PL12": "define it, or correct the entry",
+    "fix.PL13": "write `async def run(ctx: RunContext)`, decorated with @runner",
+    "fix.PL14": "give each its own name",
+    "fix.PL15": "write permissions once, in manifest.yaml",
+    "fix.PL20": "correct the entry; see docs/reference/plugin-manifest.md",
+    "fix.PL23": "write a function with typed parameters, decorated with @tool",
+    "PC01.problem": "README.md is missing or empty",
+    "fix.PC01": "say what the plugin does and which settings it has",
+    "PC02.problem": "there is no tests/test_*.py",
+    "fix.PC02": "write tests/test_runner.py with bollard.sdk.testing",
+    "PC03.problem": "has no text for zh_Hans",
+    "fix.PC03": "add a Chinese text next to en_US",
+    "PC04.problem": "{call} is called, and no runner asks for {key}: {operation}",
+    "fix.PC04": "add {key}: [{operation}] to the runner's permissions",
+    "PC05.problem": "{name} looks like a secret",
+    "fix.PC05": "take it out of the folder; name variables in spec.env instead",
+    "PC06.problem": "has no description",
+    "fix.PC06": "say in a sentence what it is for",
+    "PC07.problem": "left-overs of tools: {names}",
+    "fix.PC07": "delete them before you ship the folder",
+    "PC08.problem": "importing it did not end within {seconds} s",
+    "fix.PC08": "do no work while a module is imported; do it in the runner",
+    "PC09.problem": "the process ended with code {code}: {detail}",
+    "PC09.silent": "it wrote nothing",
+    "fix.PC09": "do not end the process while a module is imported",
+}
+
+
+# What the command line says in English about runtimes of other machines.
+
+
+RUNTIMES: Final = {
+    # --- help ---
+    "runtime": "Serve a plugin on this machine to a host on another.\n\nThe first time it needs a code: `bollard "
+    "runtimes enroll NAME` on the host gives one. It makes a key here, which never leaves this machine. From then on "
+    "it connects by itself, and again whenever the line breaks.",
+    "runtime.connect": "The host: wss://host, or ws://127.0.0.1:PORT on this machine.",
+    "runtime.enroll": "A one-time code; only the first time.",
+    "runtime.key": "Where the key is kept; otherwise below the user's settings, one for each host and plugin.",
+    "runtimes": "List the runtimes of other machines, let them in, say yes to what they bring, revoke them.\n\n"
+    "Without a command it lists them.",
+    "runtimes.list": "List the runtimes, and whether they are connected.",
+    "runtimes.enroll": "Print a one-time code that lets a runtime in under this name.",
+    "runtimes.show": "Show one runtime: since when it is connected, what it brings, and what that asks for.",
+    "runtimes.consent": "Say yes to the plugin that a runtime brings.\n\nThe yes is to this code: when it changes, the "
+    "runtime waits until somebody says yes again.",
+    "runtimes.enable": "Let a runtime in again.",
+    "runtimes.disable": "Let a runtime in no more for now; its runs are ended.",
+    "runtimes.revoke": "Forget the key of a runtime. It is cut at once, and its runs are ended.",
+    "runtimes.name": "The runtime's name.",
+    "runtimes.plugin": "The only plugin that it may bring.",
+    # --- as it works ---
+    "runtime.enrolled": "enrolled as {name}; the key is in {path}",
+    "runtimes.enrolling": "Run this where {name} is, until {until}:",
+    "runtimes.command": "  bollard runtime ./plugin --connect {url} --enroll {code}",
+    "runtimes.once": "The code is good once and is not shown again. When it is connected: bollard runtimes consent "
+    "{name}",
+    "runtimes.none": "there are no runtimes; `bollard runtimes enroll NAME` lets one in",
+    "runtimes.consented": "{name} may be given runs",
+    "runtimes.enabled": "{name} may connect",
+    "runtimes.disabled": "{name} may not connect",
+    "runtimes.revoked": "{name} is revoked",
+    "runtimes.column.name": "Runtime",
+    "runtimes.column.status": "Status",
+    "runtimes.column.plugin": "Plugin",
+    "runtimes.column.since": "Connected since",
+    "runtimes.column.ping": "Ping",
+    "runtimes.column.runs": "Runs",
+    "runtimes.status.ready": "ready",
+    "runtimes.status.waiting": "waits",
+    "runtimes.status.away": "away",
+    "runtimes.status.disabled": "disabled",
+    "runtimes.head": "{name}: {status}",
+    "runtimes.key": "key: {key}",
+    "runtimes.enrolled": "enrolled by {by} at {at}",
+    "runtimes.only": "may bring {plugin} only",
+    "runtimes.there": "connected since {since}, last seen {seen}, ping {ping}, runs: {runs}",
+    "runtimes.worker": "runs {name} {version} ({language})",
+    "runtimes.brings": "brings {plugin} {version}, code {digest}, which asks for:",
+    "runtimes.agreed": "{plugin} {version} ({digest}) was agreed to by {by} at {at}",
+    # --- what can go wrong ---
+    "error.not_enrolled": "there is no key at {path}",
+    "hint.not_enrolled": "get a code with `bollard runtimes enroll NAME` on the host, and give it as --enroll",
+    "error.runtime": "{detail}",
+    "hint.runtime": "{advice}",
+    "hint.runtime.reach": "check the address, and that the host listens there",
 }

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["COMMANDS"]
-
 COMMANDS: Final = {
     "new.made": "已建立 {path}：",
     "new.next": "接下来：bollard plugin check {path} · bollard plugin test {path} · bollard plugin run {path}",
@@ -80,13 +78,15 @@ COMMANDS: Final = {
     "chat.revoked": "已从运行收回：{what}",
     "chat.gap_uncommitted": "主机在保存最后显示的内容之前停止了；以下是已保存的内容",
     "chat.gap_behind": "读得太慢，流的一部分被跳过；正在重新获取",
-    "chat.gap_closing": "主机正在停止；它恢复后运行会继续",
+    "chat.gap_closing": "主机正在停止；恢复后会继续接收",
+    "chat.gap_unavailable": "主机暂时无法读取存储；稍后会继续接收",
     "chat.gap_revoked": "你的密钥、会话或角色，或智能体的规则已变更；运行会继续，但你看不到后续内容",
     "chat.gap": "记录 {first} 至 {last} 已不再保留（{reason}）",
     "failure.runner.error": "运行器放弃了；详情见其日志",
     "failure.runner.timeout": "用时超过了智能体的时限",
     "failure.runner.crashed": "工作进程已结束；新的进程会自动启动，请重新发送消息",
     "failure.runner.no_output": "运行器什么也没说就结束了；这是运行器的错误",
+    "failure.runner.output_too_large": "运行写入的数据超过上限；见设置 run_output_mib",
     "failure.runner.protocol": "工作进程不遵守协议；可用 `bollard conformance` 检验",
     "failure.revoked": "管理员收回了该运行的一切权利",
     "failure.host.lost": "主机中途停止；请重新发送消息",
@@ -234,6 +234,9 @@ COMMANDS: Final = {
     "channels.status.unknown": "未知",
     "log.rebuilding": "重建中",
     "log.rebuilt": "已由 {count} 条记录重建全部投影",
+    "log.skipped": "跳过了 {count} 条数据被改动而无法读取的记录：`bollard audit verify` 会指出它们",
+    "log.dropped": "已删除：工作区 {workspace} 的 {kind} {id}",
+    "log.dropped_count": "已删除 {count} 行并非由本主机写入的内容",
     "status.queued": "排队中",
     "status.dispatching": "启动中",
     "status.running": "运行中",

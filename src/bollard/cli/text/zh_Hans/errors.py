@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["ERRORS"]
-
 ERRORS: Final = {
     "hint": "提示：{hint}",
     "error.bug": "bollard 内部出错（{detail}）",
@@ -72,10 +70,13 @@ ERRORS: Final = {
     "error.log_broken": "日志的末尾与当初写入的不符，不会在其后继续写入：{detail}",
     "hint.log_broken": "请保留一份副本，用 `bollard audit verify` 检查并恢复备份；若仍要继续，请以 "
     "BOLLARD_BROKEN_LOG={name} 启动",
+    "error.store_mismatch": "数据库与主机写入的内容不一致：{detail}",
     "error.host": "主机答复：{detail}",
     "hint.host": "{advice}",
     "hint.data": "用 --data 换一个目录，或使其可写",
     "hint.no_data": "用 --data 给出主机的数据目录",
+    "error.data_open": "数据目录 {path} 对其他用户开放（权限 {mode}），且无法收紧",
+    "hint.data_open": "请让目录所有者执行 `chmod 700 {path}`，或用 --data 换一个目录",
     "error.data_busy": "{path} 正被进程 {pid} 使用",
     "hint.data_busy": "请先停止该主机，或用 --data 换一个目录",
     "error.database_busy": "另一台主机或另一条命令正在写入该数据库：来自 {address} 的会话 {session}",

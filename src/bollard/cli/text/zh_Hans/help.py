@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["HELP"]
-
 HELP: Final = {
     "bollard": "Bollard：以事件为先的智能体主机。系泊任何智能体，看护它触及的一切。",
     "bollard.epilog": "退出码：0 一切正常，1 检查未通过，2 用法有误，3 插件无法加载，4 工作进程或通道不可用，"
@@ -113,6 +111,7 @@ HELP: Final = {
     "events.data": "更多内容，写成 JSON 对象或来自文件。",
     "log": "维护日志。",
     "log.rebuild": "由日志重建全部投影。须先停止主机。",
+    "log.drop_unverified": "同时删除 HMAC 缺失或错误的密码、会话与机密，并逐一列出；之后需重新设置。",
     "plugin": "编写、检查、测试、试用、安装和观察插件。",
     "plugin.path": "插件文件夹，或一个含运行器的 Python 文件。",
     "plugin.new": "新建插件：含清单、流式运行器、工具和测试的文件夹。",

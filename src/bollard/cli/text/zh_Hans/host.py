@@ -7,8 +7,6 @@ so.
 
 from typing import Final
 
-__all__ = ["ADVICE", "CODES", "HOST"]
-
 HOST: Final = {
     "there is no such run": "没有这个运行",
     "`bollard runs` lists the newest": "`bollard runs` 会列出最新的运行",
@@ -140,7 +138,9 @@ HOST: Final = {
     "{address} is no address of a provider": "{address} 不是提供方的地址",
     "link-local addresses are never called": "从不访问链路本地地址",
     "put the provider's own address into base_url": "请在 base_url 中写提供方自己的地址",
-    "put another address into base_url": "请在 base_url 中换一个地址",
+    "check the name; an operator can open a place inside with the setting egress_allow": "请检查域名；"
+    "内网地址可由运维通过设置 egress_allow 放行",
+    "an operator can open it with the setting egress_allow": "可由运维通过设置 egress_allow 放行",
     "{where}this field is needed": "{where}此字段是必需的",
     "give the address with its version, and the provider's name": "请给出带版本的地址，以及提供方对它的名称",
     "{where}is written by the host itself": "{where}由主机自己填写",
@@ -160,14 +160,19 @@ HOST: Final = {
     "the model did not answer within {seconds} seconds": "模型在 {seconds} 秒内没有回答",
     "look at its provider": "请查看它的提供方",
     "{origin}: no connection within {seconds} s: {problem}": "{origin}：{seconds} 秒内没有连上：{problem}",
-    "{origin}: the name has no address: {problem}": "{origin}：该域名没有地址：{problem}",
+    "{host} cannot be reached: it has no address, or one that is not globally routable": "无法连接 {host}："
+    "没有可用的公网地址",
+    "{host} has no address: {problem}": "{host} 没有地址：{problem}",
+    "the provider answered HTTP {status}; the host's log has its words": "提供方答复 HTTP {status}；原文见主机日志",
+    "the provider broke off; the host's log has its words": "提供方中断了回答；原文见主机日志",
     "the provider answered HTTP {status}: {words}": "提供方答复 HTTP {status}：{words}",
     "the provider answered HTTP {status}": "提供方答复 HTTP {status}",
     "the provider broke off: {words}": "提供方中断了回答：{words}",
     "the provider sends on to another address (HTTP {status})": "提供方转到了另一个地址（HTTP {status}）",
     "no call follows there; put the right address into base_url": "调用不会跟随过去；请在 base_url 中写正确的地址",
-    "the provider said nothing for {seconds} s": "提供方 {seconds} 秒没有任何回应",
-    "the provider closed the connection without an answer": "提供方没有回答就关闭了连接",
+    "no answer within {seconds} s": "{seconds} 秒内没有回答",
+    "nothing came for {seconds} s": "{seconds} 秒没有收到任何数据",
+    "the connection ended without an answer": "连接没有回答就结束了",
     "the provider packed its answer although nobody asked for it": "提供方压缩了回答，而没有人要求这样做",
     "the connection ended in the middle of the answer": "连接在回答中途结束",
     "the connection broke: {problem}": "连接中断：{problem}",
@@ -249,6 +254,7 @@ CODES: Final = {
     "draining": "主机正在停止",
     "storage_full": "磁盘已满",
     "storage_unavailable": "存储不可用",
+    "storage_stalled": "存储没有响应，请求的结果尚不确定",
     "knowledge_unavailable": "知识库暂不可用",
     "worker_unavailable": "工作进程不可用",
     "consent_needed": "需要同意",
@@ -282,6 +288,7 @@ ADVICE: Final = {
     "draining": "请稍后再试，或使用另一台主机",
     "storage_full": "请清理磁盘空间",
     "storage_unavailable": "请查看磁盘或数据库，然后再试",
+    "storage_stalled": "请用相同的 Idempotency-Key 或事件 id 重试，会得到第一次的结果",
     "knowledge_unavailable": "请稍后再试",
     "worker_unavailable": "请稍后再试，或用 `bollard plugin list` 查看插件",
     "consent_needed": "请查看它要求的权限，再决定是否同意",

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["IDENTITY"]
-
 IDENTITY: Final = {
     "users": "添加、修改、删除工作区的用户。\n\n不带子命令时列出用户。用户用密码登录，或者使用密钥。",
     "users.list": "列出用户。",
@@ -108,4 +106,30 @@ IDENTITY: Final = {
     "whoami.role": "角色：{role}",
     "whoami.rights": "可以：{rights}",
     "whoami.until": "有效期至 {until}",
+}
+
+
+# 命令行关于机密的中文文字。
+
+
+SECRETS: Final = {
+    "secrets": "设置、列出和删除机密。\n\n不带子命令时列出机密。值不会再显示：需要它的地方写 secret:NAME。",
+    "secrets.list": "列出机密：名字、何时设置、上次何时使用。",
+    "secrets.set": "设置机密，或换一个值。\n\n值来自标准输入，或在终端上询问。",
+    "secrets.remove": "删除机密。此后引用它的地方不再可用。",
+    "secrets.name": "机密的名字。",
+    "secrets.ask": "值",
+    "secrets.saved": "机密 {name} 已设置；需要它的地方写 {reference}",
+    "secrets.short": "它太短，无法从运行的输出中隐去",
+    "secrets.removed": "已删除机密 {name}",
+    "secrets.none": "还没有机密；用 `bollard secrets set NAME` 设置",
+    "secrets.column.name": "机密",
+    "secrets.column.set": "设置于",
+    "secrets.column.used": "上次使用",
+    "secrets.column.state": "状态",
+    "secrets.never": "从未",
+    "secrets.readable": "可用",
+    "secrets.unreadable": "它的密钥文件不在这里：请重新设置",
+    "error.secret_empty": "没有给出值",
+    "hint.secret_empty": '用管道传入：`printf %s "$VALUE" | bollard secrets set NAME`',
 }

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["MCP"]
-
 MCP: Final = {
     # --- help ---
     "mcp": "列出主机的 MCP 服务器，添加、同意其工具、移除。\n\n不带子命令时列出它们。",

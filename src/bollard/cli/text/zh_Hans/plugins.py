@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["PLUGINS"]
-
 PLUGINS: Final = {
     # --- help ---
     "plugin.install": "把插件安装到主机。\n\n先显示插件要求的权限，同意后才安装；在此之前不会运行它的任何代码。",
@@ -77,4 +75,125 @@ PLUGINS: Final = {
     "hint.dev_renamed": "请重新启动 `bollard plugin dev`",
     "error.dev_check": "{problem}",
     "hint.dev_check": "`bollard plugin check` 会给出更多说明",
+}
+
+
+# What the command line says in Chinese about a plugin that is checked.
+
+
+RULES: Final = {
+    "rule.detail": "{rule}（{detail}）",
+    "rule.PL01": "路径应为插件文件夹或一个 Python 文件",
+    "rule.PL02": "插件文件夹应有 manifest.yaml",
+    "rule.PL03": "manifest.yaml 应为纯 YAML：一个映射，无别名、标签和重复键，至多 256 KiB",
+    "rule.PL04": "插件自身的字段应完整有效",
+    "rule.PL05": "插件应能在此 Python 上运行",
+    "rule.PL06": "插件应至少提供一个运行器或工具",
+    "rule.PL10": "每个运行器的清单条目应完整有效",
+    "rule.PL11": "每个条目的模块应可导入",
+    "rule.PL12": "每个条目所指的对象应存在于其模块中",
+    "rule.PL13": "每个运行器条目应是运行器",
+    "rule.PL14": "插件内运行器和工具的名称应唯一",
+    "rule.PL15": "清单与装饰器应一致",
+    "rule.PL20": "每个工具的清单条目应完整有效",
+    "rule.PL23": "每个工具条目应是工具",
+    "rule.PC01": "插件文件夹应有内容非空的 README.md",
+    "rule.PC02": "插件文件夹应有测试",
+    "rule.PC03": "每个标签应有中文文本（zh_Hans）",
+    "rule.PC04": "代码中的每个 API 调用应有运行器清单许可",
+    "rule.PC05": "插件文件夹中不应有机密",
+    "rule.PC06": "插件和每个运行器应有描述",
+    "rule.PC07": "插件文件夹中不应有工具的残留物",
+    "rule.PC08": "插件的模块应及时导入完毕",
+    "rule.PC09": "导入插件模块的进程不应因此结束",
+    "fix.PL01": "请给出插件文件夹或 .py 文件",
+    "fix.PL02": "编写 manifest.yaml，或用 `bollard plugin new` 生成",
+    "fix.PL03": "修正该文件；请用 UTF-8 写纯 YAML",
+    "fix.PL04": "修正该字段；见 docs/reference/plugin-manifest.md",
+    "fix.PL05": "在所需的 Python 上运行，或放宽 spec.python",
+    "fix.PL06": "用 @runner 装饰一个函数，或在 manifest.yaml 中列出它",
+    "fix.PL10": "修正该条目；见 docs/reference/plugin-manifest.md",
+    "fix.PL11": "修正所指出的错误",
+    "fix.PL12": "定义它，或修正条目",
+    "fix.PL13": "编写 `async def run(ctx: RunContext)` 并用 @runner 装饰",
+    "fix.PL14": "各取不同的名称",
+    "fix.PL15": "权限只在 manifest.yaml 中写一次",
+    "fix.PL20": "修正该条目；见 docs/reference/plugin-manifest.md",
+    "fix.PL23": "编写参数带类型的函数并用 @tool 装饰",
+    "PC01.problem": "README.md 缺失或为空",
+    "fix.PC01": "写明插件的用途和设置",
+    "PC02.problem": "没有 tests/test_*.py",
+    "fix.PC02": "用 bollard.sdk.testing 编写 tests/test_runner.py",
+    "PC03.problem": "没有 zh_Hans 文本",
+    "fix.PC03": "在 en_US 旁添加中文文本",
+    "PC04.problem": "调用了 {call}，但没有运行器申请 {key}: {operation}",
+    "fix.PC04": "在运行器的权限中加入 {key}: [{operation}]",
+    "PC05.problem": "{name} 看起来是机密",
+    "fix.PC05": "将其移出文件夹；改为在 spec.env 中列出变量名",
+    "PC06.problem": "没有描述",
+    "fix.PC06": "用一句话说明用途",
+    "PC07.problem": "工具的残留物：{names}",
+    "fix.PC07": "发布文件夹之前请删除",
+    "PC08.problem": "导入未能在 {seconds} 秒内结束",
+    "fix.PC08": "导入模块时不要做事；放到运行器中去做",
+    "PC09.problem": "进程以代码 {code} 结束：{detail}",
+    "PC09.silent": "没有任何输出",
+    "fix.PC09": "导入模块时不要结束进程",
+}
+
+
+# What the command line says in Chinese about runtimes of other machines.
+
+
+RUNTIMES: Final = {
+    # --- help ---
+    "runtime": "在这台机器上为另一台机器上的主机运行插件。\n\n第一次需要一次性代码：在主机上用 `bollard "
+    "runtimes enroll NAME` 取得。密钥在这里生成，不会离开这台机器。之后它会自行连接，断线后也会重新连接。",
+    "runtime.connect": "主机：wss://host，或本机的 ws://127.0.0.1:PORT。",
+    "runtime.enroll": "一次性代码；只在第一次需要。",
+    "runtime.key": "密钥保存在哪里；不写则在用户设置目录下，每个主机和插件一个。",
+    "runtimes": "列出其他机器上的运行时，登记、同意其插件、吊销。\n\n不带子命令时列出它们。",
+    "runtimes.list": "列出运行时及其连接状态。",
+    "runtimes.enroll": "打印一次性代码，让运行时以这个名称登记。",
+    "runtimes.show": "显示一个运行时：何时连接、带来什么插件、插件有什么要求。",
+    "runtimes.consent": "同意运行时带来的插件。\n\n同意只针对这份代码：代码改变后，要等到有人再次同意。",
+    "runtimes.enable": "重新允许运行时连接。",
+    "runtimes.disable": "暂时不允许运行时连接；它的运行会被结束。",
+    "runtimes.revoke": "忘记运行时的密钥。连接立即断开，它的运行会被结束。",
+    "runtimes.name": "运行时的名称。",
+    "runtimes.plugin": "只允许它带来这个插件。",
+    # --- as it works ---
+    "runtime.enrolled": "已登记为 {name}；密钥在 {path}",
+    "runtimes.enrolling": "在 {name} 所在的机器上运行（{until} 前有效）：",
+    "runtimes.command": "  bollard runtime ./plugin --connect {url} --enroll {code}",
+    "runtimes.once": "代码只能用一次，不会再次显示。连接后：bollard runtimes consent {name}",
+    "runtimes.none": "还没有运行时；用 `bollard runtimes enroll NAME` 登记一个",
+    "runtimes.consented": "{name} 可以执行运行了",
+    "runtimes.enabled": "{name} 可以连接",
+    "runtimes.disabled": "{name} 不可以连接",
+    "runtimes.revoked": "{name} 已吊销",
+    "runtimes.column.name": "运行时",
+    "runtimes.column.status": "状态",
+    "runtimes.column.plugin": "插件",
+    "runtimes.column.since": "连接时间",
+    "runtimes.column.ping": "延迟",
+    "runtimes.column.runs": "运行",
+    "runtimes.status.ready": "就绪",
+    "runtimes.status.waiting": "等待",
+    "runtimes.status.away": "离线",
+    "runtimes.status.disabled": "已停用",
+    "runtimes.head": "{name}：{status}",
+    "runtimes.key": "密钥：{key}",
+    "runtimes.enrolled": "由 {by} 于 {at} 登记",
+    "runtimes.only": "只可带来 {plugin}",
+    "runtimes.there": "自 {since} 连接，最近一次 {seen}，延迟 {ping}，运行：{runs}",
+    "runtimes.worker": "运行 {name} {version}（{language}）",
+    "runtimes.brings": "带来 {plugin} {version}，代码 {digest}，要求：",
+    "runtimes.agreed": "{plugin} {version}（{digest}）由 {by} 于 {at} 同意",
+    # --- what can go wrong ---
+    "error.not_enrolled": "{path} 没有密钥",
+    "hint.not_enrolled": "在主机上用 `bollard runtimes enroll NAME` 取得代码，再用 --enroll 传入",
+    "error.runtime": "{detail}",
+    "hint.runtime": "{advice}",
+    "hint.runtime.reach": "检查地址，以及主机是否在那里监听",
 }

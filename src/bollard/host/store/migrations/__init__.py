@@ -12,9 +12,7 @@ from typing import Final
 import msgspec
 
 from bollard.host.errors import SchemaTooNew
-from bollard.host.store.migrations import first_schema, fourth_schema, second_schema, third_schema
-
-__all__ = ["REVISIONS", "UPGRADE_LOCK", "Revisions", "migrate"]
+from bollard.host.store.migrations import fifth_schema, first_schema, fourth_schema, second_schema, third_schema
 
 UPGRADE_LOCK: Final = 0x626F_6C6C
 """One program at a time makes or upgrades the schema of a PostgreSQL database."""
@@ -25,12 +23,18 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
 
     known: tuple[str, ...]
     folders: tuple[Path, ...]
-    fresh: str | None = fourth_schema.REVISION
+    fresh: str | None = fifth_schema.REVISION
     """The revision that plain statements make of an empty database; without it, migrations start from nothing."""
 
 
 REVISIONS: Final = Revisions(
-    known=(first_schema.REVISION, second_schema.REVISION, third_schema.REVISION, fourth_schema.REVISION),
+    known=(
+        first_schema.REVISION,
+        second_schema.REVISION,
+        third_schema.REVISION,
+        fourth_schema.REVISION,
+        fifth_schema.REVISION,
+    ),
     folders=(Path(__file__).parent / "versions",),
 )
 
@@ -48,4 +52,4 @@ def migrate(revisions: Revisions, stored: str | None, create: Callable[[], str],
         message = f"the database has revision {stored}, this version knows up to {revisions.known[-1]}"
         raise SchemaTooNew(message, hint="start the newer version, or restore a backup made by this one", stored=stored)
     # By name, because Alembic and SQLAlchemy cost a third of a second that a start without news should not pay.
-    importlib.import_module("bollard.host.store.migrations.upgrading").upgrade(revisions, url, wait_s)
+    importlib.import_module("bollard.host.store.migrations.upgrade").upgrade(revisions, url, wait_s)

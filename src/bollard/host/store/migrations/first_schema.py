@@ -9,8 +9,6 @@ one at least for each index it touches; there, the two that only retention reads
 
 from typing import Final
 
-__all__ = ["POSTGRES", "POSTGRES_WORDS", "RETENTION_INDICES", "REVISION", "SQLITE", "SQLITE_WORDS"]
-
 REVISION: Final = "0001"
 
 _LOG: Final = (

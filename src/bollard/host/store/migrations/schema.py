@@ -2,14 +2,15 @@
 
 from typing import Final
 
-from bollard.host.store.migrations import first_schema, fourth_schema, second_schema, third_schema
+from bollard.host.store.migrations import fifth_schema, first_schema, fourth_schema, second_schema, third_schema
 from bollard.host.store.migrations.first_schema import RETENTION_INDICES
 
 __all__ = ["POSTGRES", "RETENTION_INDICES", "REVISION", "SQLITE", "STAMP"]
 
-REVISION: Final = fourth_schema.REVISION
-SQLITE: Final = (*first_schema.SQLITE, *second_schema.SQLITE, *third_schema.SQLITE, *fourth_schema.SQLITE)
-POSTGRES: Final = (*first_schema.POSTGRES, *second_schema.POSTGRES, *third_schema.POSTGRES, *fourth_schema.POSTGRES)
+REVISION: Final = fifth_schema.REVISION
+_REVISIONS: Final = (first_schema, second_schema, third_schema, fourth_schema, fifth_schema)
+SQLITE: Final = tuple(statement for revision in _REVISIONS for statement in revision.SQLITE)
+POSTGRES: Final = tuple(statement for revision in _REVISIONS for statement in revision.POSTGRES)
 
 # As Alembic itself would make it.
 _VERSION: Final = (

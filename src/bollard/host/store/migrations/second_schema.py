@@ -6,8 +6,6 @@ from typing import Final
 
 from bollard.host.store.migrations.first_schema import POSTGRES_WORDS, SQLITE_WORDS
 
-__all__ = ["POSTGRES", "REVISION", "SQLITE"]
-
 REVISION: Final = "0002"
 
 _SAVED: Final = tuple(

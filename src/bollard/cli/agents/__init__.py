@@ -1,0 +1,1 @@
+"""Commands for agents and for what agents can use."""

@@ -1,0 +1,117 @@
+"""`bollard agents …`: lists, shows, saves and deletes the agents of a host, and begins a new one."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bollard.cli.client.documents import AGENTS, RUNNERS
+from bollard.cli.command import CommandGroup
+from bollard.cli.errors import UsageProblem
+from bollard.cli.language import Text
+from bollard.cli.shell import HostShell
+from bollard.cli.terminal.columns import Column, printable
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
+
+
+AgentId = Annotated[str, typer.Argument(metavar="ID", help="agents.id")]
+
+
+def _label(agent: dict[str, Any], text: Text) -> str:
+    label: dict[str, str] = agent["label"]
+    return label.get(text.language) or label.get("en_US", "")
+
+
+def _shown_label(agent: dict[str, Any], text: Text) -> str:
+    label = _label(agent, text)
+    return label if agent["available"] else text("agents.absent", label=label)
+
+
+def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
+    """What an agent is and how it is treated, a line for each part of its policy."""
+    policy: dict[str, Any] = agent["policy"]
+    yield text("agents.head", agent=agent["agent_id"], label=printable(_label(agent, text)), runner=agent["runner_id"])
+    yield text("agents.revision", revision=agent["revision"])
+    yield text("agents.access", what=_listed(policy["access"]["permissions"], text))
+    state: dict[str, Any] = policy["state"]
+    yield text("agents.state", what=", ".join(state["scopes"]) if state["enabled"] else text("rights.none"))
+    yield text("agents.concurrency", mode=policy["concurrency"]["mode"], by=policy["concurrency"]["steer_from"])
+    gate: dict[str, Any] = policy["gate"]
+    actors = printable(", ".join(gate["actors"])) or text("rights.none")
+    yield text("agents.gate", who=text("agents.everyone") if gate["talk"] == "everyone" else actors)
+    yield text("agents.budget", what=_listed(policy["budget"], text))
+    yield text("agents.times", deadline=f"{agent['deadline_s']:g}", idle=f"{agent['idle_s']:g}")
+    yield text("agents.config", config=printable(json.dumps(agent["config"], ensure_ascii=False)))
+
+
+def _listed(values: Mapping[str, Any], text: Text) -> str:
+    """`history: page, search; models: invoke`, or that there is nothing."""
+    said = (f"{name}: {_joined(value)}" for name, value in values.items())
+    return printable("; ".join(said)) or text("rights.none")
+
+
+def _joined(value: list[str] | int) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+app = CommandGroup("agents")
+app.add_list(
+    AGENTS,
+    (
+        Column("agent", "agent_id"),
+        Column("label", _shown_label),
+        Column("runner", "runner_id"),
+        Column("deadline", lambda agent, _: f"{agent['deadline_s']:g}", right=True),
+    ),
+    none="agents.none",
+)
+app.add_show(AGENTS, ("agent", AgentId), agent_lines)
+app.add_save(AGENTS, lambda saved, text: [text("agents.saved", agent=saved["agent_id"], revision=saved["revision"])])
+app.add_delete(AGENTS, ("agent", AgentId))
+
+
+@app.command("new")
+def new(
+    shell: HostShell,
+    agent: AgentId,
+    runner: Annotated[str, typer.Option("--runner", metavar="RUNNER", help="agents.new.runner")],
+) -> int:
+    offered = shell.all(RUNNERS)
+    found = runner_meant(offered, runner)
+    if found is None:
+        known = ", ".join(item["runner_id"] for item in offered)
+        raise UsageProblem("error.no_such_runner", "hint.no_such_runner", runner=runner, known=known)
+    shell.print_json(new_agent(agent, found))  # a document to be edited, also on a terminal
+    return 0
+
+
+# The document of a new agent: all that its runner asks for is spelled out, so that whoever saves it has read it.
+
+
+def runner_meant(offered: Sequence[Mapping[str, Any]], named: str) -> Mapping[str, Any] | None:
+    """The runner of that id, or the one whose own agent has that id."""
+    return next((item for item in offered if named in (item["runner_id"], _own_agent(item))), None)
+
+
+def _own_agent(item: Mapping[str, Any]) -> str:
+    _, name, runner = item["runner_id"].split("/")
+    return name if runner == "default" else f"{name}.{runner}"
+
+
+def new_agent(agent_id: str, runner: Mapping[str, Any]) -> "JsonObject":
+    """What `bollard agents save` takes: the manifest's permissions, and the form with its defaults."""
+    asked: Mapping[str, list[str]] = runner["permissions"]
+    form: Sequence[Mapping[str, Any]] = runner["config_schema"]
+    return {
+        "agent_id": agent_id,
+        "runner_id": runner["runner_id"],
+        "label": runner["label"],
+        "config": {item["name"]: item["default"] for item in form if item.get("default") is not None},
+        "policy": {
+            "access": {"permissions": {family: [*names] for family, names in asked.items() if names}},
+            "concurrency": {"mode": "steer" if runner["capabilities"].get("steering") else "queue"},
+        },
+    }

@@ -1,0 +1,203 @@
+"""`bollard knowledge …`: knowledge bases of a host, their documents, and questions to them.
+
+What documents say is shown such that it cannot pretend to be the command line.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from bollard.cli.agents.knowledge_documents import KNOWLEDGE, documents_of, problem_in, put_files, read_files
+from bollard.cli.command import CommandGroup
+from bollard.cli.errors import CheckFailed, HostRefusal
+from bollard.cli.language import Text
+from bollard.cli.options import given_values, one_of, pairs_of
+from bollard.cli.shell import HostShell
+from bollard.cli.terminal.columns import Column, printable, shorten
+from bollard.cli.terminal.progress_bar import progress_bar
+
+_EMBEDDINGS = ("bundled", "none")
+_FLOW = ("private", "untrusted", "none")
+_PASSAGE_CHARACTERS = 600
+Base = Annotated[str, typer.Argument(metavar="BASE", help="knowledge.base")]
+Document = Annotated[str, typer.Argument(metavar="DOCUMENT", help="knowledge.document")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseOptions:
+    """How a base cuts, embeds and ranks its documents."""
+
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="knowledge.name")] = None
+    description: Annotated[str | None, typer.Option("--description", metavar="TEXT", help="knowledge.description")] = (
+        None
+    )
+    embedding: Annotated[
+        str | None, typer.Option("--embedding", metavar="|".join(_EMBEDDINGS), help="knowledge.embedding")
+    ] = None
+    chunk_tokens: Annotated[
+        int | None, typer.Option("--chunk-tokens", metavar="NUMBER", help="knowledge.chunk_tokens")
+    ] = None
+    overlap_tokens: Annotated[
+        int | None, typer.Option("--overlap-tokens", metavar="NUMBER", help="knowledge.overlap_tokens")
+    ] = None
+    flow: Annotated[str | None, typer.Option("--flow", metavar="private,untrusted", help="knowledge.flow")] = None
+    rerank: Annotated[str | None, typer.Option("--rerank", metavar="MODEL", help="knowledge.rerank")] = None
+
+    def document(self) -> dict[str, Any]:
+        """The fields that were given; raises `UsageProblem`."""
+        embedding = None if self.embedding is None else one_of("--embedding", self.embedding, _EMBEDDINGS)
+        bits = None if self.flow is None else [one_of("--flow", bit, _FLOW) for bit in self.flow.split(",")]
+        return given_values(
+            {
+                "name": self.name,
+                "description": self.description,
+                "embedding": embedding,
+                "chunk_tokens": self.chunk_tokens,
+                "overlap_tokens": self.overlap_tokens,
+                "flow": None if bits is None else [bit for bit in bits if bit != "none"],
+                "rerank_model": self.rerank,
+            }
+        )
+
+
+def base_lines(base: dict[str, Any], text: Text) -> Iterator[str]:
+    """Everything about one base."""
+    yield text("knowledge.head", base=base["kb_id"], name=printable(base["name"] or base["kb_id"]))
+    if base["description"]:
+        yield f"  {printable(base['description'])}"
+    yield text("knowledge.cut", embedding=base["embedding"], chunk=base["chunk_tokens"], overlap=base["overlap_tokens"])
+    yield text("knowledge.brings", flow=", ".join(base["flow"]) or text("knowledge.brings_nothing"))
+    if base["rerank_model"] is not None:
+        yield text("knowledge.reranked", model=printable(base["rerank_model"]))
+
+
+def _status(item: dict[str, Any], text: Text) -> str:
+    return text(
+        f"knowledge.status.{item['status']}",
+        chunks=item["chunks"],
+        done=item["done_chunks"],
+        error=printable(problem_in(text, item["error"] or "")),
+    )
+
+
+def passage_lines(chunks: Sequence[dict[str, Any]], text: Text) -> Iterator[str]:
+    """Every passage, and where it comes from."""
+    if not chunks:
+        yield text("knowledge.nothing")
+    for number, chunk in enumerate(chunks, start=1):
+        source: dict[str, Any] = chunk["source"]
+        named = str(source.get("source") or source.get("name") or chunk["kb_id"])
+        headings = " › ".join(map(str, source["headings"]))
+        where = printable(f"{named} › {headings}" if headings else named)
+        if source.get("page") is not None:
+            where = text("knowledge.page", where=where, page=source["page"])
+        yield text("knowledge.passage", number=number, where=where, score=f"{chunk['score']:.3f}")
+        yield f"    {shorten(chunk['text'], _PASSAGE_CHARACTERS)}"
+
+
+_DOCUMENTS: Final = (
+    Column("document", "document_id"),
+    Column("name", "name"),
+    Column("status", _status),
+    Column("size", "size_bytes"),
+)
+
+app = CommandGroup("knowledge")
+app.add_list(
+    KNOWLEDGE, (Column("base", "kb_id"), Column("name", "name"), Column("about", "description")), none="knowledge.none"
+)
+
+
+@app.command("add")
+def add(shell: HostShell, base: Base, options: BaseOptions) -> int:
+    body = options.document()
+    # What is not said of a base that is there stays as it is; its revision says that nobody changed it meanwhile.
+    try:
+        before = shell.get(KNOWLEDGE.one(base))
+    except HostRefusal as refusal:
+        if refusal.code != "not_found":
+            raise
+        before = {}
+    saved = shell.put(KNOWLEDGE.one(base), {**before, **body})
+    return shell.tell(
+        saved,
+        shell.text("knowledge.saved", base=base, revision=saved["revision"]),
+        shell.text("knowledge.next", base=base),
+    )
+
+
+app.add_show(KNOWLEDGE, ("base", Base), base_lines)
+
+
+@app.command("remove")
+def remove(shell: HostShell, base: Base) -> int:
+    answer = shell.delete(KNOWLEDGE.one(base))
+    return shell.tell(answer, shell.text("knowledge.removed" if answer["erased"] else "knowledge.removing", base=base))
+
+
+@app.command("put")
+def put(
+    shell: HostShell,
+    base: Base,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="knowledge.files")],
+    source: Annotated[str | None, typer.Option("--source", metavar="TEXT", help="knowledge.source")] = None,
+    metadata: Annotated[list[str] | None, typer.Option("--meta", metavar="NAME=VALUE", help="knowledge.meta")] = None,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="knowledge.no_wait")] = False,
+) -> int:
+    given = read_files(files, source, _pairs(metadata))
+    with ExitStack() as stack:
+        update = progress_bar(shell, stack, "knowledge.indexing")
+        items = shell.run(put_files(shell.client, base, given, update, wait=not no_wait))
+    text = shell.text
+    lines = [
+        text("knowledge.document_line", document=each["document_id"], status=_status(each, text)) for each in items
+    ]
+    shell.show({"items": items}, lines)
+    if failed := sum(item["status"] == "failed" for item in items):
+        raise CheckFailed("error.knowledge_failed", "hint.knowledge_failed", count=failed, base=base)
+    return 0
+
+
+@app.command("documents")
+def documents(shell: HostShell, base: Base) -> int:
+    items = shell.all(documents_of(base))
+    if not items and not shell.for_programs:
+        return shell.tell(items, shell.text("knowledge.empty", base=base))
+    return shell.show_items({"items": items}, "knowledge", _DOCUMENTS)
+
+
+@app.command("forget")
+def forget(shell: HostShell, base: Base, document: Document) -> int:
+    answer = shell.delete(documents_of(base).one(document))
+    return shell.tell(answer, shell.text("knowledge.forgotten", base=base, document=document))
+
+
+@app.command("ask")
+def ask(
+    shell: HostShell,
+    base: Base,
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="knowledge.question")],
+    top_k: Annotated[int, typer.Option("--top", metavar="NUMBER", help="knowledge.top")] = 5,
+    filters: Annotated[list[str] | None, typer.Option("--where", metavar="NAME=VALUE", help="knowledge.where")] = None,
+) -> int:
+    body = {"query": " ".join(question), "top_k": top_k, "filters": _pairs(filters)}
+    found = shell.post(KNOWLEDGE.one(base, "/retrieve"), body)
+    return shell.show(found, passage_lines(found["chunks"], shell.text))
+
+
+@app.command("reindex")
+def reindex(shell: HostShell, base: Base) -> int:
+    answer = shell.post(KNOWLEDGE.one(base, "/reindex"))
+    return shell.tell(answer, shell.text("knowledge.reindexing", base=base))
+
+
+def _pairs(given: list[str] | None) -> dict[str, Any]:
+    """`NAME=VALUE`; a name that comes again has several values."""
+    found: dict[str, list[str]] = {}
+    for name, value in pairs_of(given, "error.knowledge_pair", "hint.knowledge_pair"):
+        found.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}

@@ -1,0 +1,162 @@
+"""Documents of a knowledge base: files on their way into it, and why one could not be read."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlencode
+
+from bollard.cli.client.documents import Resource
+from bollard.cli.client.host_client import HostClient
+from bollard.cli.errors import UsageProblem
+from bollard.cli.language import Text, pattern_of
+from bollard.cli.limits import KNOWLEDGE_FILE_BYTES, KNOWLEDGE_FILES, KNOWLEDGE_LOOK_S
+from bollard.cli.terminal.progress_bar import uploading
+from bollard.cli.text.en_US.agents import KNOWLEDGE as ENGLISH
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
+
+
+KNOWLEDGE: Final = Resource(path="/api/v1/knowledge", key="kb_id")
+_MEDIA: Final = "application/octet-stream"
+"""The host knows what a file is by its name."""
+_ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_ID_CHARACTERS: Final = 128
+_SETTLED: Final = frozenset({"ready", "failed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenFile:
+    """A file as it is sent."""
+
+    path: Path
+    document_id: str
+    query: str
+
+
+def documents_of(base: str) -> Resource:
+    return Resource(path=KNOWLEDGE.one(base, "/documents"), key="document_id")
+
+
+def read_files(files: Sequence[Path], source: str | None, metadata: JsonObject) -> list[GivenFile]:
+    """Each file, and those of each folder; what is hidden or a link is left out. Raises `UsageProblem`."""
+    found: list[tuple[Path, str]] = []
+    for file in files:
+        if file.is_dir():
+            found += [
+                (path, path.relative_to(file).as_posix()) for path in sorted(file.rglob("*")) if _is_plain(path, file)
+            ]
+        elif file.is_file():
+            found.append((file, file.name))
+        else:
+            raise UsageProblem("error.knowledge_file", "hint.knowledge_file", path=file)
+    if not found or len(found) > KNOWLEDGE_FILES:
+        raise UsageProblem("error.knowledge_files", "hint.knowledge_files", count=len(found), most=KNOWLEDGE_FILES)
+    for path, _ in found:
+        if path.stat().st_size > KNOWLEDGE_FILE_BYTES:
+            raise UsageProblem("error.knowledge_large", "hint.knowledge_large", path=path, most=KNOWLEDGE_FILE_BYTES)
+    return [_given(path, name, source, metadata) for path, name in found]
+
+
+def _is_plain(path: Path, folder: Path) -> bool:
+    inside = path.relative_to(folder).parts
+    linked = any((folder.joinpath(*inside[: depth + 1])).is_symlink() for depth in range(len(inside)))
+    return path.is_file() and not linked and not any(part.startswith(".") for part in inside)
+
+
+def _given(path: Path, name: str, source: str | None, metadata: JsonObject) -> GivenFile:
+    query = {"name": name[-256:]}
+    if source is not None:
+        query["source"] = source
+    if metadata:
+        query["metadata"] = json.dumps(metadata, ensure_ascii=False)
+    return GivenFile(path=path, document_id=document_id_of(name), query=urlencode(query))
+
+
+def document_id_of(name: str) -> str:
+    """The same name always gets the same id, so that a file that is sent again replaces what was there."""
+    plain = _ODD.sub("-", name).lstrip("._-")
+    if plain == name and len(name) <= _ID_CHARACTERS:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"{plain[: _ID_CHARACTERS - 13].rstrip('-') or 'file'}-{digest}"
+
+
+async def put_files(
+    client: HostClient,
+    base: str,
+    files: Sequence[GivenFile],
+    update: Callable[[int, int | None], None],
+    *,
+    wait: bool,
+) -> list[dict[str, Any]]:
+    """Send every file; with `wait`, look until each is indexed or failed. `update` is called with the number of indexed
+    chunks, and of all that are known."""
+    documents = documents_of(base)
+    items: dict[str, dict[str, Any]] = {}
+    for file in files:
+        content = await asyncio.to_thread(file.path.read_bytes)
+        with uploading(len(content)) as sent:
+            where = documents.one(file.document_id, f"?{file.query}")
+            items[file.document_id] = cast("dict[str, Any]", await client.upload("PUT", where, content, _MEDIA, sent))
+    while wait and (waiting := [name for name, item in items.items() if item["status"] not in _SETTLED]):
+        total = sum(item["chunks"] for item in items.values())
+        update(sum(item["done_chunks"] for item in items.values()), total or None)
+        await asyncio.sleep(KNOWLEDGE_LOOK_S)
+        for name in waiting:
+            items[name] = cast("dict[str, Any]", await client.get(documents.one(name)))
+    return [*items.values()]
+
+
+# A host keeps an English sentence with a document that it could not read. The English catalogue turns it back into a
+# key and its fields, so that the reader's language can say it.
+
+
+PROBLEMS: Final = (
+    "knowledge.problem.type",
+    "knowledge.problem.slow",
+    "knowledge.problem.ended",
+    "knowledge.problem.attempts",
+    "knowledge.problem.memory",
+    "knowledge.problem.nested",
+    "knowledge.problem.deep",
+    "knowledge.problem.no_docx",
+    "knowledge.problem.packed",
+    "knowledge.problem.ratio",
+    "knowledge.problem.doctype",
+    "knowledge.problem.entities",
+    "knowledge.problem.characters",
+    "knowledge.problem.encrypted",
+    "knowledge.problem.no_pdf",
+    "knowledge.problem.pages",
+    "knowledge.problem.pictures",
+    "knowledge.problem.no_text",
+    "knowledge.problem.no_zip",
+    "knowledge.problem.members",
+    "knowledge.problem.broken",
+)
+"""Every reason there is; one that could be taken for another stands behind it."""
+
+
+def problem_of(sentence: str) -> tuple[str, dict[str, str]] | None:
+    """Which of them a sentence is, and what it fills in; nothing for one that no known host says."""
+    for key in PROBLEMS:
+        if found := _PATTERNS[key].fullmatch(sentence):
+            return key, found.groupdict()
+    return None
+
+
+def problem_in(text: Text, sentence: str) -> str:
+    """The same in the language of `text`; what is not known stays as it came."""
+    known = problem_of(sentence)
+    return sentence if known is None else text(known[0], **known[1])
+
+
+_PATTERNS: Final = {key: pattern_of(ENGLISH[key], re.DOTALL) for key in PROBLEMS}

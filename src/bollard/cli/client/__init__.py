@@ -1,0 +1,1 @@
+"""The client of a host's API: requests, streams, credentials and saved documents."""

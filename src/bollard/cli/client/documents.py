@@ -1,0 +1,81 @@
+"""JSON documents that commands read from files and options, and the resources that a host saves. Prints nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, urlencode
+
+from bollard.cli.errors import UsageProblem
+from bollard.protocol import limits
+
+if TYPE_CHECKING:
+    from bollard.cli.client.host_client import HostClient
+    from bollard.protocol import JsonObject
+
+
+# A JSON object that a command is given: as an option, in a file (`@file`), or as a document on its own.
+
+
+def read_json_object(option: str, given: str) -> JsonObject:
+    """The object; raises `UsageProblem`."""
+    source = given
+    if given.startswith("@"):
+        try:
+            source = Path(given[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageProblem("error.json_file", "hint.json", option=option, path=given[1:], detail=error) from error
+    return _object(option, source, "hint.json")
+
+
+def read_json_document(given: str) -> JsonObject:
+    """The object in a file, or on stdin for `-`; raises `UsageProblem`."""
+    try:
+        source = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        detail = error.strerror if isinstance(error, OSError) else error
+        raise UsageProblem("error.document", "hint.document", path=given, detail=detail) from error
+    return _object(given, source, "hint.document")
+
+
+def _object(named: str, source: str, hint: str) -> JsonObject:
+    try:
+        value = json.loads(source)
+    except ValueError as error:
+        raise UsageProblem("error.json_text", hint, option=named, detail=error) from error
+    if not isinstance(value, dict):
+        raise UsageProblem("error.json_object", hint, option=named)
+    return cast("JsonObject", value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One kind of thing that a host saves: its path, and the field that names one."""
+
+    path: str
+    key: str
+
+    def one(self, name: str, rest: str = "") -> str:
+        """The path of one of them. Whatever its name is, it stays one part of the path."""
+        return f"{self.path}/{quote(name, safe='')}{rest}"
+
+    async def all(self, client: HostClient) -> list[dict[str, Any]]:
+        """Every one of them, page by page. Raises `HostProblem`."""
+        found: list[dict[str, Any]] = []
+        query: dict[str, Any] = {"limit": limits.PAGE_ITEMS}
+        while True:
+            page = cast("dict[str, Any]", await client.get(f"{self.path}?{urlencode(query)}"))
+            found += page["items"]
+            if not page.get("has_more"):
+                return found
+            query["cursor"] = page["next_cursor"]
+
+
+AGENTS = Resource(path="/api/v1/agents", key="agent_id")
+RUNNERS = Resource(path="/api/v1/runners", key="runner_id")
+BINDINGS = Resource(path="/api/v1/bindings", key="binding_id")
+CHANNELS = Resource(path="/api/v1/channels", key="channel_id")
+SECRETS = Resource(path="/api/v1/secrets", key="secret_name")

@@ -1,0 +1,256 @@
+"""The host's API as commands use it: JSON in and out, streams of records, and refusals as `HostProblem`.
+
+Finds the address and the token: options, then the environment, then the settings and what `bollard up` kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from bollard.cli.client.credentials import Credentials, credentials_path
+from bollard.cli.client.http_client import (
+    BadAnswer,
+    ConnectionLost,
+    HttpClient,
+    Unreachable,
+    pieces_of,
+    read_url,
+)
+from bollard.cli.errors import CheckFailed, CliError, HostProblem, HostRefusal, UsageProblem
+from bollard.cli.limits import HTTP_BODY_BYTES
+from bollard.host.egress.connections import HttpAnswer
+from bollard.host.egress.sse import SseDecoder, SseEvent
+from bollard.host.errors import HostError
+from bollard.host.exposure import own_address
+from bollard.host.settings import read_settings
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
+
+
+_JSON = {"Accept": "application/json"}
+_OF_SOMEBODY = ("bls_", "blk_")
+"""How the tokens of sessions and of keys begin; the admin token is nobody's in particular."""
+
+
+def find_host(url: str | None, token: str | None, environment: Mapping[str, str]) -> HostClient:
+    """Where to go and with what token; raises `UsageProblem`."""
+    asked = url or environment.get("BOLLARD_URL") or _configured(environment)
+    try:
+        address = read_url(asked)
+    except ValueError as error:
+        raise UsageProblem("error.url", "hint.url", url=asked) from error
+    known = (
+        token or environment.get("BOLLARD_TOKEN") or Credentials(credentials_path(environment)).token_for(str(address))
+    )
+    if known is not None and (not known.isascii() or not known.isprintable()):
+        raise HostProblem("error.token", "hint.token", address=address)
+    headers = {"Authorization": f"Bearer {known}"} if known else {}
+    if (workspace := environment.get("BOLLARD_WORKSPACE")) and workspace.isascii() and workspace.isprintable():
+        headers["Bollard-Workspace"] = workspace
+    return HostClient(HttpClient(address, headers), known=bool(known), named=(known or "").startswith(_OF_SOMEBODY))
+
+
+def _configured(environment: Mapping[str, str]) -> str:
+    try:
+        settings = read_settings(environment, Path(), {})
+    except HostError as error:
+        raise UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint) from error
+    return own_address(settings.host, settings.port, tls=bool(settings.tls_cert))
+
+
+class HostClient:
+    """One host."""
+
+    def __init__(self, http: HttpClient, *, known: bool, named: bool = False) -> None:
+        self._http = http
+        self._has_token = known
+        self.is_named = named
+        """Whether the token is a user's or a key's, so that the host knows in whose name it comes."""
+
+    @property
+    def address(self) -> str:
+        return str(self._http.address)
+
+    async def get(self, path: str) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("GET", path, None)
+
+    async def post(self, path: str, body: JsonObject) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("POST", path, body)
+
+    async def put(self, path: str, body: JsonObject) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("PUT", path, body)
+
+    async def patch(self, path: str, body: JsonObject) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("PATCH", path, body)
+
+    async def upload(
+        self, method: str, path: str, data: bytes, media_type: str, sent: Callable[[int], None] | None = None
+    ) -> JsonObject:
+        """A body that is not JSON; `sent` hears how much of it is on its way. Raises `HostProblem`."""
+        return await self._send(method, path, data, {"Content-Type": media_type}, sent)
+
+    async def delete(self, path: str) -> JsonObject:
+        """Raises `HostProblem`."""
+        return await self._call("DELETE", path, None)
+
+    async def begin_session(self, body: JsonObject) -> JsonObject:
+        """Log in. Raises `HostProblem`, with what the host says of a wrong password."""
+        data = json.dumps(body).encode()
+        with _told_failures():
+            async with self._http.request("POST", "/api/v1/session", data, _JSON) as answer:
+                if answer.status == 401:
+                    raise await self._refusal(answer)
+                await self._refused(answer)
+                return _object(self.address, await answer.whole())
+
+    async def health(self) -> JsonObject:
+        """What `/readyz` says, ready or not. Raises `HostProblem`."""
+        with _told_failures():
+            async with self._http.request("GET", "/readyz") as answer:
+                return _object(self.address, await answer.whole())
+
+    async def _call(self, method: str, path: str, body: JsonObject | None) -> JsonObject:
+        return await self._send(method, path, None if body is None else json.dumps(body).encode(), {})
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: dict[str, str],
+        sent: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        with _told_failures():
+            async with self._http.request(method, path, data, {**_JSON, **headers}, sent) as answer:
+                await self._refused(answer)
+                return _object(self.address, await answer.whole())
+
+    @asynccontextmanager
+    async def events(
+        self, method: str, path: str, body: JsonObject | None = None, last_id: str | None = None
+    ) -> AsyncGenerator[tuple[HttpAnswer, AsyncIterator[SseEvent]]]:
+        """A stream of events. Raises what `http_client` raises, and `HostProblem` when the host refuses."""
+        headers = {"Accept": "text/event-stream"}
+        if last_id is not None:
+            headers["Last-Event-ID"] = last_id
+        data = None if body is None else json.dumps(body).encode()
+        async with self._http.stream(method, path, data, headers) as answer:
+            await self._refused(answer)
+            yield answer, _events(answer)
+
+    @asynccontextmanager
+    async def content(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """A body that is not JSON, piece by piece. Raises `HostProblem`."""
+        with _told_failures():
+            async with self._http.stream("GET", path) as answer:
+                await self._refused(answer)
+                yield pieces_of(answer)
+
+    async def _refused(self, answer: HttpAnswer) -> None:
+        if answer.status < 400:
+            return
+        if answer.status == 401:
+            key = "error.token" if self._has_token else "error.no_token"
+            raise HostProblem(key, "hint.token", address=self.address)
+        raise await self._refusal(answer)
+
+    async def _refusal(self, answer: HttpAnswer) -> HostRefusal:
+        try:
+            error = cast("dict[str, Any]", _object(self.address, await answer.whole()).get("error") or {})
+        except BadAnswer:  # a proxy answers, or a path that the host does not know
+            error = {}
+        message = str(error.get("message") or f"HTTP {answer.status}")
+        return HostRefusal(
+            "error.host",
+            "hint.host",
+            code=str(error.get("code", "")),
+            details=cast("dict[str, Any]", error.get("details") or {}),
+            detail=message,
+            advice=str(error.get("hint") or self.address),
+        )
+
+
+async def _events(answer: HttpAnswer) -> AsyncIterator[SseEvent]:
+    decoder = SseDecoder(HTTP_BODY_BYTES)
+    async for piece in pieces_of(answer):
+        for event in decoder.feed(piece):
+            yield event
+
+
+def _object(address: str, body: bytes) -> JsonObject:
+    try:
+        value = json.loads(body)
+    except ValueError as error:
+        raise BadAnswer(address, "it answers something that is not JSON") from error
+    if not isinstance(value, dict):
+        raise BadAnswer(address, "it answers something that is not an object")
+    return cast("JsonObject", value)
+
+
+@contextmanager
+def _told_failures() -> Generator[None]:
+    """Turns what `http_client` raises into `HostProblem`."""
+    try:
+        yield
+    except (Unreachable, ConnectionLost, BadAnswer) as error:
+        raise problem_of_failure(error) from error
+
+
+def problem_of_failure(error: Unreachable | ConnectionLost | BadAnswer) -> HostProblem:
+    """A request without an answer, as the command line tells it."""
+    match error:
+        case Unreachable():
+            return HostProblem("error.unreachable", "hint.unreachable", address=error.address, detail=error.detail)
+        case ConnectionLost():
+            return HostProblem("error.lost", "hint.lost", address=error.address, detail=error.detail)
+        case BadAnswer():
+            return HostProblem("error.not_http", "hint.unreachable", address=error.address, detail=error.detail)
+
+
+_MISSING = {
+    "bad_archive": ("error.content_archive", "hint.content_archive"),
+    "storage_unavailable": ("error.content_source", "hint.content_source"),
+}
+"""What is said of a content that is missing, by the code of the error that names it."""
+
+
+def problem_of(error: HostError) -> CliError:
+    """An error of the host's own code as the command line tells it: in the reader's language where it is known."""
+    details = error.details
+    match error.code, details.get("field"):
+        case "settings", "host" if "exposed" in details:
+            return UsageProblem("error.public", "hint.public")
+        case "settings", _:
+            return UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint)
+        case "bad_archive", _ if details.get("distrust") == "unsigned":
+            return CheckFailed("error.archive_unsigned", "hint.archive_unsigned")
+        case "bad_archive", _ if details.get("distrust") == "unknown_signer":
+            fingerprint = details.get("fingerprint")
+            return CheckFailed("error.archive_unknown", "hint.archive_unknown", fingerprint=fingerprint)
+        case "bad_archive" | "storage_unavailable", _ if "content" in details:
+            named = {name: details.get(name) for name in ("content", "named_by", "contents")}
+            return CheckFailed(*_MISSING[error.code], **named)
+        case "bad_archive", _:
+            return CheckFailed("error.archive", "hint.host", detail=error.message, advice=error.hint)
+        case (("conflict" | "not_found"), _):
+            return UsageProblem("error.archive", "hint.host", detail=error.message, advice=error.hint)
+        case "storage_unavailable", "database":
+            holder = {name: details.get(name) for name in ("session", "address")}
+            return UsageProblem("error.database_busy", "hint.database_busy", **holder)
+        case "schema_too_new", _:
+            return HostProblem("error.schema_new", "hint.schema_new", detail=error.message)
+        case "log_broken", _:
+            return HostProblem("error.log_broken", "hint.log_broken", detail=error.message, name=details.get("name"))
+        case "store_mismatch", _:
+            return HostProblem("error.store_mismatch", "hint.host", detail=error.message, advice=error.hint)
+        case _:
+            return HostProblem("error.host", "hint.host", detail=error.message, advice=error.hint)

@@ -1,0 +1,272 @@
+"""Follows one run of a host to its end. A stream that breaks is picked up behind the last record that came."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol, TextIO
+
+from bollard.cli.client.host_client import HostClient, problem_of_failure
+from bollard.cli.client.http_client import BadAnswer, ConnectionLost, Unreachable
+from bollard.cli.errors import HostProblem
+from bollard.cli.language import Text
+from bollard.cli.limits import RECONNECT_S, RECONNECT_WAIT_S
+from bollard.cli.shell import Shell
+from bollard.cli.terminal.columns import printable, revocation
+from bollard.cli.terminal.renderers import ApiDone, Renderer, RunEnded
+from bollard.host.egress.connections import HttpAnswer
+from bollard.host.egress.sse import SseEvent
+from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject
+
+# What becomes of a host's records here: lines for a program, or calls of the renderer that `plugin run` uses too.
+
+
+_OF_THE_HOST: Final = frozenset({"expires_ms", "flow", "version"})
+"""What the host adds to what a runner said: no part of the result as the protocol has it."""
+
+
+_GAPS: Final = {
+    "uncommitted": "chat.gap_uncommitted",
+    "behind": "chat.gap_behind",
+    "closing": "chat.gap_closing",
+    "unavailable": "chat.gap_unavailable",
+    "revoked": "chat.gap_revoked",
+}
+"""What is said about a gap, by its reason."""
+
+
+class RecordSink(Protocol):
+    """Takes the records of one run after the other, as a stream carries them."""
+
+    def record(self, record: AgentRunRecord) -> None: ...
+
+    def gap(self, gap: JsonObject) -> None:
+        """The stream says that something cannot be had."""
+        ...
+
+
+class RecordLines:
+    """One JSON line for each record."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def record(self, record: AgentRunRecord) -> None:
+        self._line(record.to_wire())
+
+    def gap(self, gap: JsonObject) -> None:
+        self._line(gap)
+
+    def _line(self, value: JsonObject) -> None:
+        self._out.write(json.dumps(value, ensure_ascii=False) + "\n")
+        self._out.flush()
+
+
+class ShownRecords:
+    """For a person: what the runner sent as `plugin run` shows it, what the host adds in words."""
+
+    def __init__(self, renderer: Renderer, text: Text) -> None:
+        self._renderer = renderer
+        self._text = text
+        self._began: float | None = None
+        self._results = 0
+        self._asked: set[str] = set()
+        """Questions to people that nobody has answered."""
+
+    def record(self, record: AgentRunRecord) -> None:
+        if self._began is None:
+            self._began = record.created_at
+        if record.type == "run.ended":
+            self._ended(record)
+        elif record.type in RESULT_PAYLOADS:
+            self._results += not record.observed  # what the host assembled is no result of the runner
+            said = {name: value for name, value in record.data.items() if name not in _OF_THE_HOST}
+            self._renderer.result(
+                AgentRunResult(run_id=record.run_id, type=record.type, data=said, sequence=record.seq)
+            )
+        elif record.type.startswith("result."):
+            self._renderer.rejected(record.type, str(record.data.get("problem") or json.dumps(record.data)))
+        else:
+            self._host_said(record.type, record.data)
+
+    def _host_said(self, kind: str, data: JsonObject) -> None:
+        """What became of messages and rights during the run. Calls that went well are the runner's own business."""
+        match kind:
+            case "steering.injected":
+                self._renderer.note(self._text("chat.injected"))
+            case "steering.dropped":
+                self._renderer.note(self._text(_given_back(data)))
+            case "approval.requested":
+                self._asked.add(str(data.get("approval_id")))
+                asked = {"name": printable(str(data.get("name"))), "approval": str(data.get("approval_id"))}
+                self._renderer.note(self._text("chat.waits", **asked))
+            case "approval.granted" | "approval.denied" | "approval.expired":
+                self._asked.discard(str(data.get("approval_id")))
+            case "question.asked":
+                asked = {"question": printable(str(data.get("question"))), "id": str(data.get("question_id"))}
+                self._renderer.note(self._text("chat.question", **asked))
+            case "grant.revoked":
+                self._renderer.note(self._text("chat.revoked", what=revocation(data, self._text)))
+            case "api.denied" if "action" in data:
+                self._renderer.called(
+                    ApiDone(action=str(data.get("action")), params={}, error=str(data.get("outcome")), seconds=0.0)
+                )
+            case _:
+                pass
+
+    def gap(self, gap: JsonObject) -> None:
+        data = gap.get("data")
+        said = data if isinstance(data, dict) else {}
+        fields = {name: said.get(name) for name in ("first", "last", "reason")}
+        key = _GAPS.get(str(said.get("reason")), "chat.gap")
+        self._renderer.note(self._text(key, **fields))
+
+    def _ended(self, record: AgentRunRecord) -> None:
+        code, error = record.data.get("code"), record.data.get("error")
+        began, self._began = self._began or record.created_at, None
+        results, self._results = self._results, 0
+        self._renderer.ended(
+            RunEnded(
+                run_id=record.run_id,
+                status=str(record.data.get("status")),
+                code=None if code is None else str(code),
+                error=None if error is None else str(error),
+                results=results,
+                seconds=max(0.0, record.created_at - began),
+            )
+        )
+        asked, self._asked = self._asked, set[str]()
+        if code == "host.lost" and asked:  # sent again, it would be asked for twice
+            self._renderer.note(self._text("hint", hint=self._text("chat.still_asked")))
+        elif (key := f"failure.{code}") in self._text:
+            self._renderer.note(self._text("hint", hint=self._text(key)))
+
+
+def sink_for(shell: Shell, renderer: Renderer) -> RecordSink:
+    """Lines for a program, or what the renderer shows to a person."""
+    return RecordLines(sys.stdout) if shell.for_programs else ShownRecords(renderer, shell.text)
+
+
+def _given_back(data: JsonObject) -> str:
+    """What is said of a message that a run gave back: it may have been read, and not answered."""
+    if not data.get("redispatch"):
+        return "chat.dropped"
+    return "chat.unanswered" if data.get("pulled") else "chat.redispatched"
+
+
+Stream = AbstractAsyncContextManager[tuple[HttpAnswer, AsyncIterator[SseEvent]]]
+
+
+class FollowedRun:
+    """One run, whose id may only be known once the host has answered."""
+
+    def __init__(
+        self,
+        client: HostClient,
+        sink: RecordSink,
+        renderer: Renderer,
+        text: Text,
+        *,
+        run_id: str | None = None,
+        request: JsonObject | None = None,
+        place: str | None = None,
+    ) -> None:
+        self._client = client
+        self._sink = sink
+        self._run_id = run_id
+        self._request = request
+        self._place = place
+        self._renderer = renderer
+        self._text = text
+        self._end: AgentRunRecord | None = None
+        self._cancel_wanted = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def run_id(self) -> str | None:
+        """The run, as soon as the host has named it."""
+        return self._run_id
+
+    async def to_the_end(self) -> AgentRunRecord:
+        """Its `run.ended`. Raises `HostProblem` when the host refuses, or stays away too long."""
+        tries, since = 0, time.monotonic()
+        while True:
+            place = self._place
+            failure = await self._read_once()
+            if self._end is not None:
+                return self._end
+            if self._place != place:  # it got on: what failed before does not count
+                tries, since = 0, time.monotonic()
+            if self._run_id is None and isinstance(failure, Unreachable) and tries == 0:
+                raise problem_of_failure(failure)  # nothing was begun: say so at once
+            if time.monotonic() - since > RECONNECT_S:
+                raise problem_of_failure(failure)
+            if tries == 0:
+                self._renderer.note(self._text("chat.lost", detail=failure.detail))
+            await asyncio.sleep(RECONNECT_WAIT_S[min(tries, len(RECONNECT_WAIT_S) - 1)])
+            tries += 1
+
+    def cancel(self) -> bool:
+        """Ask the host to stop it; as soon as it is known there. False when that was asked already."""
+        if self._cancel_wanted:
+            return False
+        self._cancel_wanted = True
+        if self._run_id is not None:
+            self._send_cancel(self._run_id)
+        return True
+
+    async def close(self) -> None:
+        """Wait for what is still being said to the host."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _read_once(self) -> Unreachable | ConnectionLost:
+        """Read until the stream ends, however it does. A stream that ends before its run has broken off."""
+        try:
+            async with self._opened() as (answer, events):
+                self._known(answer.header("bollard-run-id"))
+                async for event in events:
+                    self._take(event)
+        except (Unreachable, ConnectionLost) as error:
+            return error
+        except BadAnswer as error:
+            raise problem_of_failure(error) from error
+        return ConnectionLost(self._client.address, "the stream ended before the run")
+
+    def _opened(self) -> Stream:
+        if self._run_id is not None:
+            return self._client.events("GET", f"/api/v1/runs/{self._run_id}/stream", last_id=self._place)
+        # The request has an id of its own: sent once more, it finds the run that the first one made.
+        return self._client.events("POST", "/api/v1/runs", self._request)
+
+    def _known(self, run_id: str | None) -> None:
+        again = self._run_id is not None and self._place is not None
+        first = self._run_id is None
+        self._run_id = self._run_id or run_id
+        if again:
+            self._renderer.note(self._text("chat.resumed"))
+        if first and self._cancel_wanted and self._run_id is not None:
+            self._send_cancel(self._run_id)
+
+    def _take(self, event: SseEvent) -> None:
+        value: Any = json.loads(event.data)
+        if event.name == "gap":
+            self._sink.gap(value)
+            return
+        record = AgentRunRecord.from_wire(value)
+        self._place = event.id or self._place
+        if record.type == "run.ended":
+            self._end = record
+        self._sink.record(record)
+
+    def _send_cancel(self, run_id: str) -> None:
+        task = asyncio.create_task(self._post_cancel(run_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _post_cancel(self, run_id: str) -> None:
+        try:
+            await self._client.post(f"/api/v1/runs/{run_id}/cancel", {})
+        except HostProblem:
+            self._cancel_wanted = False  # it has ended, or the host is away: another Ctrl-C may ask again

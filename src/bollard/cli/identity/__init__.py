@@ -1,0 +1,1 @@
+"""Commands for users, keys, workspaces and sessions."""

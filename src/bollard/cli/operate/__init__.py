@@ -1,0 +1,1 @@
+"""Commands for operators: start, backup, audit, diagnosis."""

@@ -1,0 +1,58 @@
+"""One process at a time on a data directory: the host while it runs, and commands that rewrite what it keeps."""
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+from typing import Final, Self
+
+from bollard.cli.errors import UsageProblem
+from bollard.trust import make_folder
+
+_OTHERS: Final = 0o077
+
+
+class DataLock:
+    """Held from `take` until it is closed or the process ends, however it ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, data: Path) -> Self:
+        """Make the directory if need be and lock it; raises `UsageProblem`."""
+        try:
+            make_folder(data, 0o700)  # with its name on disk: all that is acknowledged is in there
+            _close_to_others(data)
+            descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "?"
+            os.close(descriptor)
+            raise UsageProblem("error.data_busy", "hint.data_busy", path=data, pid=holder) from error
+        try:
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        except OSError as error:  # a full disk: there was room for the name of the file and not for a line in it
+            os.close(descriptor)
+            raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error
+        return cls(descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _close_to_others(data: Path) -> None:
+    """What is in the directory is its owner's alone. A directory of another user cannot be closed, and is refused.
+    Raises `OSError` and `UsageProblem`."""
+    found = data.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & _OTHERS:
+        return
+    try:
+        data.chmod(mode & ~_OTHERS)
+    except PermissionError as error:
+        raise UsageProblem("error.data_open", "hint.data_open", path=data, mode=f"{mode:03o}") from error

@@ -1,0 +1,55 @@
+"""`bollard doctor`: finds and explains what is likely wrong, with a host running or without one. Changes nothing."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from bollard.cli.command import TokenOption, single_command
+from bollard.cli.operate.doctor_checks import Finding, examine
+from bollard.cli.operate.store_options import DatabaseOption, DataOption
+from bollard.cli.shell import Shell
+from bollard.cli.terminal.columns import printable
+
+_STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
+
+
+@single_command("doctor")
+def doctor(
+    shell: Shell,
+    data: DataOption = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", help="up.option.port")] = None,
+    database: DatabaseOption = None,
+    token: TokenOption = None,
+) -> int:
+    from bollard.cli.operate.doctor_probes import probe
+
+    facts = probe(os.environ, {"data": data, "port": port, "database": database}, token)
+    findings = examine(facts)
+    errors = sum(finding.severity == "error" for finding in findings)
+    warnings = sum(finding.severity == "warning" for finding in findings)
+    if shell.for_programs:
+        told = [_told(shell, finding) for finding in findings]
+        running = None if facts.host is None else facts.host.address
+        shell.print_json(
+            {"healthy": not errors, "errors": errors, "warnings": warnings, "host": running, "findings": told}
+        )
+        return 1 if errors else 0
+    console = shell.console()
+    for finding in findings:
+        sentences, word = _told(shell, finding), shell.text(f"doctor.{finding.severity}")
+        console.print(printable(f"{word}: {sentences['what']}"), style=_STYLES[finding.severity])
+        console.print(printable(f"  {sentences['why']}"))
+        console.print(printable(f"  {shell.text('hint', hint=sentences['fix'])}"))
+    verdict = shell.text("doctor.sick" if errors else "doctor.well", errors=errors, warnings=warnings)
+    console.print(verdict, style="red" if errors else "green")
+    return 1 if errors else 0
+
+
+def _told(shell: Shell, finding: Finding) -> dict[str, object]:
+    key = f"doctor.{finding.check}"
+    words = {True: shell.text("rights.yes"), False: shell.text("rights.no")}
+    shown = {name: words[value] if isinstance(value, bool) else value for name, value in finding.fields.items()}
+    what, why, fix = (shell.text(f"{key}{part}", **shown) for part in ("", ".why", ".fix"))
+    told = {"check": finding.check, "severity": finding.severity, "what": what, "why": why, "fix": fix}
+    return {**told, "fields": finding.fields}

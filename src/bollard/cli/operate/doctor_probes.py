@@ -1,0 +1,345 @@
+"""Finds out what `bollard doctor` judges: settings, files, the database, the machine, and a running host."""
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+import stat
+import sys
+import time
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from bollard.cli.client.credentials import credentials_path
+from bollard.cli.client.documents import AGENTS, RUNNERS, Resource
+from bollard.cli.client.host_client import HostClient, find_host
+from bollard.cli.errors import CliError
+from bollard.cli.operate.doctor_checks import (
+    AgentFacts,
+    DataFacts,
+    Facts,
+    HostFacts,
+    PluginFacts,
+    PortFacts,
+    SandboxFacts,
+    SettingsFacts,
+    StoreFacts,
+)
+from bollard.confine.order import Demand
+from bollard.confine.probe import choose_confinement
+from bollard.confine.probe import probe as probe_confinement
+from bollard.host.backup.archived_files import public_keys
+from bollard.host.backup.log_check import look_at_tail
+from bollard.host.backup.table_source import open_snapshot
+from bollard.host.errors import HostError, SettingsError
+from bollard.host.settings import Settings, read_settings
+from bollard.host.store.migrations import REVISIONS
+from bollard.protocol.form import NOTHING_SELECTED
+
+_OTHERS: Final = 0o077
+_LISTENING: Final = "0A"
+_TCP_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+_OFFERED: Final = Resource(path="/api/v1/models", key="model_id")
+_ALIAS: Final = "default"
+_DEMO: Final = "demo"
+_MODELS: Final = frozenset(
+    {"llm-model-selector", "model-fallback-selector", "rerank-model-selector", "embedding-model-selector"}
+)
+
+
+def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str | None) -> Facts:
+    """Everything. What cannot be found out is left out; nothing is changed."""
+    settings, told = _settings(environment, asked)
+    holder = lock_holder(settings.data / "lock")
+    host = None if told.problem else asyncio.run(_host(environment, settings, token))
+    refused = listening_problem(settings.host, settings.port) if told.problem is None else None
+    taken = refused == errno.EADDRINUSE
+    name, pid = (port_owner(settings.port) if taken else None) or (None, None)
+    return Facts(
+        settings=told,
+        data=_data(settings.data, holder, credentials_path(environment)),
+        port=PortFacts(
+            taken=taken,
+            by=name,
+            pid=pid,
+            is_host=host is not None,
+            refused=None if taken or refused is None else os.strerror(refused),
+        ),
+        store=_store(settings),
+        sandbox=sandbox_facts(settings.sandbox),
+        now_ms=time.time_ns() // 1_000_000,
+        files=file_limit(),
+        host=host,
+        drift_s=_drift(settings.data / "lock", holder),
+    )
+
+
+def _settings(environment: Mapping[str, str], asked: Mapping[str, Any]) -> tuple[Settings, SettingsFacts]:
+    """What is configured; where it cannot work, what of it says where the data is."""
+    try:
+        settings, problem = read_settings(environment, Path(), asked), None
+    except SettingsError as error:
+        problem = error
+        settings = _what_works(environment, asked)
+    told = SettingsFacts(host=settings.host, port=settings.port, connections=settings.connections)
+    if problem is None:
+        return settings, told
+    configured = str(_configured(environment, asked, "host") or settings.host)
+    field = problem.details.get("field")
+    return settings, replace(
+        told,
+        host=configured,
+        problem=problem.message,
+        hint=problem.hint,
+        field=field if isinstance(field, str) else None,
+    )
+
+
+def _what_works(environment: Mapping[str, str], asked: Mapping[str, Any]) -> Settings:
+    data = _configured(environment, asked, "data")
+    database = _configured(environment, asked, "database")
+    return Settings(data=Path(str(data)) if data else Path("data"), database=str(database or ""))
+
+
+def _configured(environment: Mapping[str, str], asked: Mapping[str, Any], name: str) -> object:
+    """One setting as it is written down, whatever is wrong with the others."""
+    try:
+        file = tomllib.loads(Path("bollard.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        file = dict[str, Any]()
+    return asked.get(name) or environment.get(f"BOLLARD_{name.upper()}") or file.get(name)
+
+
+def _data(path: Path, holder: int | None, credentials: Path) -> DataFacts:
+    near = path.absolute()
+    while not _is_there(near) and near != near.parent:
+        near = near.parent
+    found, disk = near.stat(), os.statvfs(near)
+    return DataFacts(
+        path=str(path),
+        there=near == path.absolute(),
+        is_folder=stat.S_ISDIR(found.st_mode),
+        writable=os.access(near, os.W_OK | os.X_OK, effective_ids=True),
+        owner=found.st_uid,
+        me=os.geteuid(),
+        mode=stat.S_IMODE(found.st_mode),
+        free_bytes=disk.f_bavail * disk.f_frsize,
+        total_bytes=disk.f_blocks * disk.f_frsize,
+        holder=holder,
+        exposed=tuple(_exposed([*_key_files(path), credentials])),
+    )
+
+
+def _is_there(path: Path) -> bool:
+    """What is in a folder that we may not look into counts as absent: the folder is what is wrong then."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def _key_files(data: Path) -> list[Path]:
+    try:
+        return [file for file in sorted((data / "keys").iterdir()) if file.suffix != ".pub"]
+    except OSError:
+        return []
+
+
+def _exposed(files: list[Path]) -> list[str]:
+    """Those that somebody else than their owner can read or write."""
+    found: list[str] = []
+    for file in files:
+        try:
+            if file.is_file() and file.stat().st_mode & _OTHERS:
+                found.append(str(file))
+        except OSError:
+            continue
+    return found
+
+
+def _store(settings: Settings) -> StoreFacts:
+    name = "PostgreSQL" if settings.database else str(settings.data / "bollard.db")
+    if not settings.database and not _is_there(settings.data / "bollard.db"):
+        return StoreFacts(name=name, known=REVISIONS.known)
+    try:
+        snapshot = open_snapshot(settings.database, settings.data)
+        try:
+            revision = snapshot.revision
+            if revision not in REVISIONS.known:
+                return StoreFacts(name=name, revision=revision, known=REVISIONS.known)
+            tail = look_at_tail(snapshot, _public_keys(settings.data))
+        finally:
+            snapshot.close()
+    except HostError as error:
+        return StoreFacts(name=name, problem=error.message, known=REVISIONS.known)
+    return StoreFacts(name=name, revision=revision, known=REVISIONS.known, newest_ms=tail.newest_ms, fault=tail.fault)
+
+
+def _public_keys(data: Path) -> dict[str, str]:
+    try:
+        return public_keys(data)
+    except (HostError, OSError):
+        return {}
+
+
+def _drift(lock: Path, holder: int | None) -> float | None:
+    """The lock file is written when a host starts, so its time is the wall clock's of that moment."""
+    try:
+        return None if holder is None else drift_of(holder, lock.stat().st_mtime)
+    except OSError:
+        return None
+
+
+async def _host(environment: Mapping[str, str], settings: Settings, token: str | None) -> HostFacts | None:
+    try:
+        known = {**environment, "BOLLARD_PORT": str(settings.port), "BOLLARD_HOST": settings.host}
+        client = find_host(None, token, known)
+        told = cast("dict[str, Any]", await client.health())
+    except CliError:
+        return None
+    if not isinstance(told.get("ready"), bool):  # something else that speaks JSON
+        return None
+    plugins = cast("dict[str, dict[str, Any]]", told.get("plugins") or {})
+    reasons = cast("list[dict[str, Any]]", told.get("reasons") or [])
+    models = await _models(client)
+    return HostFacts(
+        address=client.address,
+        ready=bool(told["ready"]),
+        version=told.get("version"),
+        reasons=tuple(str(reason.get("message")) for reason in reasons),
+        plugins=tuple(
+            PluginFacts(name=name, status=str(one.get("status")), problem=one.get("problem"))
+            for name, one in plugins.items()
+        ),
+        agents=await _agents_without_models(client, models),
+        only_demo=models == frozenset({_DEMO, _ALIAS}),
+    )
+
+
+async def _agents_without_models(client: HostClient, models: frozenset[str]) -> tuple[AgentFacts, ...] | None:
+    """Agents whose configuration asks for a model that this host does not have."""
+    found: list[AgentFacts] = []
+    try:
+        fields = {str(runner["runner_id"]): _model_fields(runner) for runner in await RUNNERS.all(client)}
+        for agent in await AGENTS.all(client):
+            if wanted := fields.get(agent["runner_id"]):
+                whole = cast("dict[str, Any]", await client.get(AGENTS.one(str(agent["agent_id"]))))
+                unmet = tuple(str(item["name"]) for item in wanted if _is_unmet(item, whole, models))
+                found += [AgentFacts(agent_id=str(agent["agent_id"]), models=unmet)] if unmet else []
+    except CliError:
+        return None
+    return tuple(found)
+
+
+def _model_fields(runner: dict[str, Any]) -> list[dict[str, Any]]:
+    form = cast("list[dict[str, Any]]", runner.get("config_schema") or [])
+    return [item for item in form if item["type"] in _MODELS]
+
+
+def _is_unmet(item: dict[str, Any], agent: dict[str, Any], models: frozenset[str]) -> bool:
+    config = cast("dict[str, Any]", agent.get("config") or {})
+    chosen: Any = config.get(item["name"], item.get("default"))
+    if isinstance(chosen, dict):
+        chosen = cast("dict[str, Any]", chosen).get("primary")
+    if not chosen or chosen in NOTHING_SELECTED:
+        return bool(item.get("required"))
+    return str(chosen) not in models
+
+
+async def _models(client: HostClient) -> frozenset[str]:
+    """What the host offers, with the alias that stands for one of them; nothing where it does not tell us."""
+    try:
+        found = frozenset(str(item.get("model_id")) for item in await _OFFERED.all(client))
+    except CliError:
+        return frozenset()
+    return found | {_ALIAS} if found else found
+
+
+# The machine: who holds a lock, who listens on a port, how clocks ran, what confines a process.
+
+
+def lock_holder(path: Path) -> int | None:
+    """Who holds a lock on a file, as the kernel says: taking it to see would keep a host from starting."""
+    try:
+        number = path.stat().st_ino
+        lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        words = line.split()
+        if "->" not in words and words[1] == "FLOCK" and words[5].rpartition(":")[2] == str(number):
+            return int(words[4])
+    return None
+
+
+def listening_problem(host: str, port: int) -> int | None:
+    """The error with which a host could not listen there now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno or errno.EINVAL
+    return None
+
+
+def port_owner(port: int) -> tuple[str, int] | None:
+    """The name and the id of the process that listens on a port, where this user may know."""
+    sockets = set(_listening(port))
+    for folder in Path("/proc").iterdir():
+        if not sockets or not folder.name.isdigit():
+            continue
+        with suppress(OSError):
+            for descriptor in (folder / "fd").iterdir():
+                if str(descriptor.readlink()) in sockets:
+                    name = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
+                    return name, int(folder.name)
+    return None
+
+
+def _listening(port: int) -> list[str]:
+    found: list[str] = []
+    for table in _TCP_TABLES:
+        with suppress(OSError):
+            for line in Path(table).read_text(encoding="utf-8").splitlines()[1:]:
+                words = line.split()
+                if words[3] == _LISTENING and int(words[1].rpartition(":")[2], 16) == port:
+                    found.append(f"socket:[{words[9]}]")
+    return found
+
+
+def drift_of(pid: int, since_wall_s: float) -> float | None:
+    """How much further the wall clock went than the steady one since a process started, which was at `since_wall_s`."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        steady_s = time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+    return (time.time() - since_wall_s) - steady_s
+
+
+def file_limit() -> int:
+    """Files that a host started from here may have open: it raises its limit as far as it is allowed to."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
+
+
+def sandbox_facts(demand: Demand) -> SandboxFacts:
+    """Tried with real processes, the way a host does."""
+    walls = choose_confinement(demand, probe_confinement())
+    return SandboxFacts(
+        level=walls.level,
+        problem=walls.problem,
+        hint=walls.hint,
+        landlock=walls.findings.landlock,
+        user_namespaces=walls.findings.namespaces,
+        bubblewrap=bool(walls.findings.bubblewrap),
+    )

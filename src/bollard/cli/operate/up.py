@@ -1,0 +1,42 @@
+"""`bollard up`: reads the settings and starts the host."""
+
+import gc
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bollard.cli.command import single_command
+from bollard.cli.errors import UsageProblem
+from bollard.cli.limits import COLLECT_AFTER
+from bollard.cli.shell import Shell
+
+
+@single_command("up")
+def up(
+    shell: Shell,
+    # `scripts/describe` reads the options of the settings here.
+    data: Annotated[str | None, typer.Option("--data", metavar="DIR", help="up.option.data")] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", help="up.option.port")] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="up.option.host")] = None,
+    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="up.option.tls_cert")] = None,
+    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="up.option.tls_key")] = None,
+    plugins: Annotated[list[Path] | None, typer.Option("--plugins", metavar="PATH", help="up.option.plugins")] = None,
+    database: Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="up.option.workers")] = None,
+) -> int:
+    gc.set_threshold(*COLLECT_AFTER)  # what is loaded now stays: to look through it again and again takes a tenth
+    from bollard.cli.operate.host_log import configure_logs  # isort: skip -- before anything that logs
+    from bollard.cli.operate.server import Announcer, serve
+    from bollard.host.secrets.redactor import Redactor
+    from bollard.host.settings import read_settings
+
+    if missing := next((path for path in plugins or () if not path.exists()), None):
+        raise UsageProblem("error.no_path", "hint.plugin_path", path=missing)
+    asked = {"data": data, "port": port, "plugins": plugins or None, "database": database, "workers": workers}
+    asked |= {"host": host, "tls_cert": tls_cert, "tls_key": tls_key}
+    settings = read_settings(os.environ, Path(), asked)
+    redactor = Redactor()
+    configure_logs(settings.log_level, for_people=not shell.for_programs, hidden=redactor.everywhere.value)
+    return serve(settings, Announcer(shell), redactor)

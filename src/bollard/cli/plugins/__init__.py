@@ -1,0 +1,1 @@
+"""Commands for plugins, runtimes and the protocol of workers."""

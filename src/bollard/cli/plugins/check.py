@@ -1,0 +1,337 @@
+"""`bollard plugin check`: the loader's verdict, from a process of its own with a time limit, and the folder's."""
+
+import ast
+import fnmatch
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bollard.cli.language import Text
+from bollard.cli.limits import LINE_CHARACTERS, PLUGIN_FILES, SOURCE_BYTES
+from bollard.cli.plugins.findings import CheckReport, Finding, Offer
+from bollard.cli.terminal.columns import printable, shorten
+from bollard.protocol import AgentRunnerManifest, FormItem, PluginMetadata
+from bollard.protocol.shape import english
+from bollard.runtime import PluginLoadError, Problem, read_manifest
+from bollard.wire import worker_environment
+
+_ISOLATED: Final = ("-B", "-P")
+"""Write no bytecode into the plugin's folder, and import nothing from the current one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inspection:
+    """What the child said, or why it said nothing."""
+
+    answer: dict[str, Any] | None
+    failure: Finding | None = None
+
+
+def told(problem: Problem, text: Text) -> Finding:
+    """A problem of the loader in the person's language: its details are English, the rule and the hint are not."""
+    if text.language == "en_US":
+        return Finding(
+            rule=problem.rule,
+            where=problem.where,
+            field=problem.field,
+            problem=problem.problem,
+            hint=problem.hint or text(f"fix.{problem.rule}"),
+        )
+    sentence = text("rule.detail", rule=text(f"rule.{problem.rule}"), detail=problem.problem)
+    return Finding(
+        rule=problem.rule, where=problem.where, field=problem.field, problem=sentence, hint=text(f"fix.{problem.rule}")
+    )
+
+
+def declared_environment(path: Path) -> tuple[PluginMetadata | None, tuple[str, ...]]:
+    """What a folder's manifest says of itself, and the variables its worker may see. Runs no plugin code."""
+    if not path.is_dir():
+        return None, ()
+    reading = read_manifest(path)
+    return reading.metadata, reading.env
+
+
+def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckReport, bool]:
+    """The report, and whether anything of the plugin could be loaded at all."""
+    findings: list[Finding] = []
+    metadata: PluginMetadata | None = None
+    environment: tuple[str, ...] = ()
+    loaded: _Inspection | None = None
+    try:
+        metadata, environment = declared_environment(path)
+    except PluginLoadError as error:
+        findings.append(told(error.problem, text))
+    else:
+        loaded = _inspect(path, environment, text, timeout_s=timeout_s)
+        findings += _of_loader(loaded, text)
+    answer = (loaded.answer if loaded is not None else None) or {}
+    runners = [AgentRunnerManifest.from_wire(manifest) for manifest in answer.get("runners", ())]
+    if path.is_dir():
+        findings += check_folder(path, text)
+    if answer:
+        findings += check_labels(metadata, runners, text)
+        findings += check_descriptions(metadata, runners, text)
+        findings += check_calls(sources_of(path), path if path.is_dir() else path.parent, runners, text)
+    findings.sort(key=lambda finding: finding.severity)
+    identity = answer.get("plugin")
+    report = CheckReport(
+        path=str(path),
+        plugin=f"{identity['author']}/{identity['name']} {identity['version']}" if identity else None,
+        usable=_usable(runners, answer, text),
+        findings=tuple(findings),
+    )
+    return report, bool(report.usable)
+
+
+def _usable(runners: list[AgentRunnerManifest], answer: dict[str, Any], text: Text) -> tuple[Offer, ...]:
+    offers = [
+        Offer(kind="runner", name=runner.name, label=runner.label.get(text.language) or english(runner.label))
+        for runner in runners
+    ]
+    offers += [Offer(kind="tool", name=tool["name"], label=tool["description"]) for tool in answer.get("tools", ())]
+    return tuple(offers)
+
+
+def _of_loader(inspection: _Inspection, text: Text) -> list[Finding]:
+    if inspection.failure is not None:
+        return [inspection.failure]
+    answer = inspection.answer or {}
+    problems = [answer["fatal"]] if "fatal" in answer else answer["problems"]
+    return [told(Problem(**problem), text) for problem in problems]
+
+
+def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s: float) -> _Inspection:
+    # Files, not pipes: a process that the plugin left behind may hold them, and nobody has to wait for it.
+    with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as printed:
+        # The child leads a session of its own, so that whatever it started ends with it.
+        with subprocess.Popen(  # noqa: S603 -- our own interpreter, with a path the person gave
+            [
+                sys.executable,
+                *_ISOLATED,
+                "-m",
+                "bollard.cli.plugins.inspection",
+                str(answers.fileno()),
+                str(path.resolve()),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            env=worker_environment(os.environ, environment),
+            pass_fds=(answers.fileno(),),
+            start_new_session=True,
+        ) as child:
+            try:
+                code = child.wait(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                return _Inspection(answer=None, failure=_failed("PC08", path, text, seconds=f"{timeout_s:g}"))
+            finally:
+                _end_group(child)
+        answers.seek(0)
+        said = answers.read()
+        if code == 0 and said:
+            return _Inspection(answer=json.loads(said))
+        printed.seek(0)
+        lines = printable(printed.read().decode("utf-8", "replace")).split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), text("PC09.silent"))
+    failure = _failed("PC09", path, text, code=code, detail=shorten(last, LINE_CHARACTERS))
+    return _Inspection(answer=None, failure=failure)
+
+
+def _failed(rule: str, path: Path, text: Text, **fields: object) -> Finding:
+    problem, hint = text(f"{rule}.problem", **fields), text(f"fix.{rule}", **fields)
+    return Finding(rule=rule, where=path.name, field="module", problem=problem, hint=hint)
+
+
+def _end_group(child: "subprocess.Popen[bytes]") -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+# The checks that look at a plugin's files and at what it declares. They run no plugin code.
+
+
+_SECRETS: Final = (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*", ".netrc", ".pypirc")
+_EXAMPLES: Final = (".env.example", ".env.sample", ".env.template", "*.pub")
+_LEFTOVERS: Final = frozenset(
+    {
+        "__pycache__",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".mypy_cache",
+        ".venv",
+        "venv",
+        "node_modules",
+        ".DS_Store",
+        ".idea",
+    }
+)
+_CALLS: Final[dict[tuple[str, str], tuple[str, str]]] = {
+    ("models", "invoke"): ("models", "invoke"),
+    ("models", "stream"): ("models", "stream"),
+    ("models", "rerank"): ("models", "rerank"),
+    ("models", "embed"): ("models", "embed"),
+    ("tools", "detail"): ("tools", "detail"),
+    ("tools", "call"): ("tools", "call"),
+    ("knowledge", "list"): ("knowledge_bases", "list"),
+    ("knowledge", "retrieve"): ("knowledge_bases", "retrieve"),
+    ("history", "page"): ("history", "page"),
+    ("history", "search"): ("history", "search"),
+    ("events", "get"): ("events", "get"),
+    ("events", "page"): ("events", "page"),
+    ("artifacts", "metadata"): ("artifacts", "metadata"),
+    ("artifacts", "read"): ("artifacts", "read"),
+    ("artifacts", "stream"): ("artifacts", "read"),
+    ("artifacts", "write"): ("artifacts", "write"),
+    ("storage", "plugin"): ("storage", "plugin"),
+    ("storage", "workspace"): ("storage", "workspace"),
+    ("agents", "call"): ("agents", "call"),
+    ("platform", "request"): ("platform", "request"),
+}
+"""What stands after `.api` in a runner's code, and the permission it needs."""
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Files, and what tools left behind; what lies inside a left-over folder is not looked at."""
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in sorted(folders) if name in _LEFTOVERS)
+        folders[:] = sorted(name for name in folders if name not in _LEFTOVERS and name != ".git")
+        yield from (Path(place, name) for name in sorted(files))
+
+
+def check_folder(folder: Path, text: Text) -> list[Finding]:
+    """The fixed shape of a plugin folder, and what should not be in it."""
+    findings: list[Finding] = []
+
+    def found(rule: str, where: str, **fields: object) -> None:
+        problem, hint = text(f"{rule}.problem", **fields), text(f"fix.{rule}", **fields)
+        findings.append(Finding(rule=rule, where=where, field="files", problem=problem, hint=hint))
+
+    readme = folder / "README.md"
+    if not readme.is_file() or not readme.stat().st_size:
+        found("PC01", "README.md")
+    tests = folder / "tests"
+    if not (tests.is_dir() and (any(tests.rglob("test_*.py")) or any(tests.rglob("*_test.py")))):
+        found("PC02", "tests/")
+    entries = list(itertools.islice(_entries(folder), PLUGIN_FILES))
+    for entry in entries:
+        if _matches(entry.name, _SECRETS) and not _matches(entry.name, _EXAMPLES):
+            found("PC05", entry.relative_to(folder).as_posix(), name=entry.name)
+    leftovers = sorted({entry.name for entry in entries if entry.name in _LEFTOVERS})
+    if leftovers:
+        found("PC07", leftovers[0], names=", ".join(leftovers))
+    return findings
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+# --- what it declares ---
+
+
+def check_labels(metadata: PluginMetadata | None, runners: Sequence[AgentRunnerManifest], text: Text) -> list[Finding]:
+    """Labels that have no Chinese text."""
+    labels: list[tuple[str, str, dict[str, str]]] = []
+    if metadata is not None:
+        labels.append(("manifest.yaml", "metadata.label", metadata.label))
+    for runner in runners:
+        labels.append((runner.name, "label", runner.label))
+        labels += [(runner.name, f"config_schema.{item.name}.label", item.label) for item in runner.config_schema]
+        labels += [row for item in runner.config_schema for row in _options(runner.name, item)]
+    return [
+        Finding(rule="PC03", where=where, field=field, problem=text("PC03.problem"), hint=text("fix.PC03"))
+        for where, field, label in labels
+        if not label.get("zh_Hans", "").strip()
+    ]
+
+
+def _options(where: str, item: FormItem) -> list[tuple[str, str, dict[str, str]]]:
+    # A value that is shown as it is (gpt-4, 10) reads the same in every language.
+    return [
+        (where, f"config_schema.{item.name}.options.{option.value}", option.label)
+        for option in item.options or ()
+        if option.label is not None and option.label.get("en_US") != str(option.value)
+    ]
+
+
+def check_descriptions(
+    metadata: PluginMetadata | None, runners: Sequence[AgentRunnerManifest], text: Text
+) -> list[Finding]:
+    """A plugin and runners that nobody explained."""
+    described: list[tuple[str, str, Any]] = []
+    if metadata is not None:
+        described.append(("manifest.yaml", "metadata.description", metadata.description))
+    described += [(runner.name, "description", runner.description) for runner in runners]
+    return [
+        Finding(rule="PC06", where=where, field=field, problem=text("PC06.problem"), hint=text("fix.PC06"))
+        for where, field, description in described
+        if not description
+    ]
+
+
+# --- what its code calls ---
+
+
+def check_calls(
+    sources: Sequence[Path], root: Path, runners: Sequence[AgentRunnerManifest], text: Text
+) -> list[Finding]:
+    """API calls in the code that no runner of the plugin asks to be permitted.
+
+    Only what is written out (`ctx.api.models.stream`) is seen, so silence proves nothing; what is seen is certain to
+    be refused by a host.
+    """
+    held = {
+        (key, operation)
+        for runner in runners
+        for key, operations in runner.permissions.to_wire().items()
+        if isinstance(operations, list)
+        for operation in operations
+    }
+    findings: dict[tuple[str, str], Finding] = {}
+    for source in sources:
+        for line, family, operation in _calls(source):
+            permission = _CALLS[family, operation]
+            if permission not in held and permission not in findings:
+                fields = {"call": f"api.{family}.{operation}", "key": permission[0], "operation": permission[1]}
+                findings[permission] = Finding(
+                    rule="PC04",
+                    where=f"{source.relative_to(root).as_posix()}:{line}",
+                    field="permissions",
+                    problem=text("PC04.problem", **fields),
+                    hint=text("fix.PC04", **fields),
+                )
+    return list(findings.values())
+
+
+def _calls(source: Path) -> Iterator[tuple[int, str, str]]:
+    try:
+        if source.stat().st_size > SOURCE_BYTES:
+            return
+        tree = ast.parse(source.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return  # a module that is needed fails to load, and that is told
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)):
+            continue
+        family = node.value
+        reached = isinstance(family.value, ast.Attribute) and family.value.attr == "api"
+        if reached and (family.attr, node.attr) in _CALLS:
+            yield node.lineno, family.attr, node.attr
+
+
+def sources_of(path: Path) -> list[Path]:
+    """The Python files of a plugin, without its tests."""
+    if path.is_file():
+        return [path]
+    files = itertools.islice(_entries(path), PLUGIN_FILES)
+    return [file for file in files if file.suffix == ".py" and file.relative_to(path).parts[0] != "tests"]

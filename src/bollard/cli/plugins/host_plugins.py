@@ -1,0 +1,283 @@
+"""Plugins of a host: the requests about them, what people read of them, and the yes that some requests need."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote, urlencode
+
+from bollard.cli.client.documents import Resource
+from bollard.cli.client.host_client import HostClient, problem_of_failure
+from bollard.cli.client.http_client import BadAnswer, ConnectionLost, Unreachable
+from bollard.cli.errors import HostProblem, HostRefusal, UsageProblem
+from bollard.cli.language import Text
+from bollard.cli.limits import RECONNECT_WAIT_S
+from bollard.cli.shell import Shell
+from bollard.cli.terminal.columns import Column, printable
+from bollard.cli.terminal.progress_bar import uploading
+from bollard.host.errors import HostError
+from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.description import Description
+from bollard.wire.plugin_files import plugin_files
+
+if TYPE_CHECKING:
+    from bollard.protocol import JsonObject
+
+# Makes one archive of whatever a person calls a plugin: a folder, a Python file, a zip or a wheel. Runs none of it.
+
+
+ARCHIVE: Final = "application/zip"
+_ARCHIVES: Final = frozenset({".zip", ".whl"})
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of every file, so that equal plugins are equal archives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A plugin, ready to be sent."""
+
+    described: Description
+    digest: str
+    data: bytes
+    source: str
+
+
+def pack_plugin(path: Path) -> Packed:
+    """Pack what is there, and look at it as the host will. Raises `UsageProblem`."""
+    if not path.exists():
+        raise UsageProblem("error.no_path", "hint.plugin_source", path=path)
+    try:
+        data = _zipped(path) if path.is_dir() or path.suffix not in _ARCHIVES else path.read_bytes()
+        with tempfile.TemporaryDirectory() as place:
+            shelf = Shelf(Path(place, "plugins"))
+            shelf.open()
+            shelved = shelf.take_archive(io.BytesIO(data))
+            shelf.sweep(set())
+    except HostError as error:
+        raise UsageProblem("error.pack", "hint.host", path=path, detail=error.message, advice=error.hint) from error
+    except OSError as error:
+        raise UsageProblem("error.plugin_read", "hint.plugin_source", path=path, detail=error.strerror) from error
+    return Packed(described=shelved.described, digest=shelved.digest, data=data, source=path.resolve().name)
+
+
+def _zipped(path: Path) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, file in sorted(plugin_files(path)):
+            if file.is_symlink():
+                raise UsageProblem("error.plugin_link", "hint.plugin_link", path=name)
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.external_attr = 0o100644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, file.read_bytes())
+    return out.getvalue()
+
+
+PLUGINS: Final = Resource(path="/api/v1/plugins", key="plugin_id")
+Consenting = Callable[[dict[str, Any]], bool]
+"""Shown the details of a refusal; whether the person says yes."""
+
+
+def one(plugin_id: str, rest: str = "") -> str:
+    """The path of a plugin; raises `UsageProblem` for a word that is no `author/name`."""
+    author, slash, name = plugin_id.partition("/")
+    if not (author and slash and name) or "/" in name:
+        raise UsageProblem("error.plugin_id", "hint.plugin_id", word=plugin_id)
+    return PLUGINS.one(author, f"/{quote(name, safe='')}{rest}")
+
+
+async def with_consent(asked: Callable[[str | None], Awaitable[JsonObject]], consenting: Consenting) -> JsonObject:
+    """Ask; where the host wants a yes, ask the person, and then the host again. Raises `HostProblem`."""
+    try:
+        return await asked(None)
+    except HostRefusal as refusal:
+        if refusal.code != "consent_needed" or not consenting(refusal.details):
+            raise
+        consent = str(refusal.details["consent"])
+    return await asked(consent)
+
+
+async def install(
+    client: HostClient, source: str, consenting: Consenting, *, package: bool, workers: int
+) -> JsonObject:
+    """Raises `CliError`."""
+    if package:
+        body: JsonObject = {"package": source, "workers": workers}
+        return await with_consent(lambda consent: client.post(PLUGINS.path, _agreed(body, consent)), consenting)
+    packed = pack_plugin(Path(source))
+    return await with_consent(lambda consent: _send(client, "POST", PLUGINS.path, packed, consent, workers), consenting)
+
+
+async def update(client: HostClient, source: str, consenting: Consenting, *, package: str | None) -> JsonObject:
+    """Another version of a plugin; `source` is its id where `package` names the package. Raises `CliError`."""
+    if package is not None:
+        path, body = one(source), cast("JsonObject", {"package": package})
+        return await with_consent(lambda consent: client.put(path, _agreed(body, consent)), consenting)
+    packed = pack_plugin(Path(source))
+    path = one(packed.described.plugin_id)
+    return await with_consent(lambda consent: _send(client, "PUT", path, packed, consent, None), consenting)
+
+
+def _agreed(body: JsonObject, consent: str | None) -> JsonObject:
+    return body if consent is None else {**body, "consent": consent}
+
+
+async def _send(
+    client: HostClient, method: str, path: str, packed: Packed, consent: str | None, workers: int | None
+) -> JsonObject:
+    query = {"source": packed.source[:256]}
+    if consent is not None:
+        query["consent"] = consent
+    if workers is not None:
+        query["workers"] = str(workers)
+    with uploading(len(packed.data)) as sent:
+        return await client.upload(method, f"{path}?{urlencode(query)}", packed.data, ARCHIVE, sent)
+
+
+_DIGEST_SHOWN = 12
+
+
+def plugin_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
+    """Everything that is known of one plugin."""
+    yield text("plugins.head", plugin=plugin["plugin_id"], version=plugin["version"] or "", origin=plugin["origin"])
+    yield text("plugins.status", status=plugin["status"], processes=_processes(plugin["processes"], text))
+    if plugin["problem"]:
+        yield text("plugins.problem", problem=printable(plugin["problem"]))
+    for problem in plugin["problems"]:
+        yield text("plugins.problem", problem=printable(problem))
+    if plugin["digest"]:
+        yield text("plugins.digest", digest=plugin["digest"], source=printable(plugin["source"]))
+    if plugin["asks"] is not None:
+        yield from asked_lines(plugin["asks"], text)
+    yield text("plugins.crashes", crashes=plugin["crashes"], recent=plugin["recent_crashes"])
+    if plugin["leaving_runs"]:
+        yield text("plugins.leaving", count=plugin["leaving_runs"])
+    for version in plugin["earlier"]:
+        yield text("plugins.earlier", version=version["version"], digest=_short(version["digest"]))
+
+
+def asked_lines(asks: dict[str, Any], text: Text) -> Iterator[str]:
+    """What a plugin asks for, a line for each runner, then its variables and tools."""
+    for name, permissions in asks["runners"].items():
+        yield text("plugins.runner", name=name, what=", ".join(permissions) or text("rights.none"))
+    if asks["env"]:
+        yield text("plugins.env", names=", ".join(asks["env"]))
+    for name, risk in asks["tools"].items():
+        yield text("plugins.tool", name=name, risk=risk)
+
+
+def change_lines(change: dict[str, Any]) -> Iterator[str]:
+    """What is new and what is gone, marked as in a patch."""
+    yield from (f"  + {printable(line)}" for line in change["added"])
+    yield from (f"  - {printable(line)}" for line in change["removed"])
+
+
+def log_line(line: dict[str, Any]) -> str:
+    """One line of a log: when, who says it, what."""
+    at = datetime.fromtimestamp(line["at_ms"] / 1000, tz=UTC).strftime("%H:%M:%S")
+    said = printable(line["text"])
+    mark = line["kind"] if line["kind"] != "log" else line["level"]
+    return f"{at} {mark:<7} {said}"
+
+
+def _processes(processes: Iterable[dict[str, Any]], text: Text) -> str:
+    shown: list[str] = []
+    for each in processes:
+        name = text("plugins.elsewhere") if each["pid"] is None else str(each["pid"])
+        shown.append(f"{name} ({each['runs']})" if each["runs"] else name)
+    return ", ".join(shown) or text("rights.none")
+
+
+def _short(digest: str | None) -> str:
+    return "" if digest is None else digest[:_DIGEST_SHOWN]
+
+
+def consenting(shell: Shell, *, yes: bool) -> Consenting:
+    """Shows what is asked for; on a terminal asks, elsewhere wants `--yes`."""
+
+    def asked(details: dict[str, Any]) -> bool:
+        plugin = details["plugin"]
+        if not shell.for_programs:
+            shell.print(shell.text("plugins.asks", plugin=plugin, version=details["version"]))
+            for line in asked_lines(details["asks"], shell.text):
+                shell.print(f"  {line}")
+            if details["change"]["removed"] or len(details["change"]["added"]) < _wishes(details["asks"]):
+                shell.print(shell.text("plugins.change"))
+                for line in change_lines(details["change"]):
+                    shell.print(line)
+        if yes:
+            return True
+        if not shell.has_person:
+            raise UsageProblem("error.consent", "hint.consent", plugin=plugin, version=details["version"])
+        if not shell.confirm("plugins.question"):
+            raise UsageProblem("error.refused", "hint.refused", plugin=plugin)
+        return True
+
+    return asked
+
+
+def _wishes(asks: dict[str, Any]) -> int:
+    """How many things are asked for, as a change counts them."""
+    permissions = sum(1 + len(names) for names in asks["runners"].values())
+    return permissions + len(asks["env"]) + len(asks["tools"])
+
+
+PLUGIN_COLUMNS: Final = (
+    Column("plugin", "plugin_id"),
+    Column("version", "version"),
+    Column("origin", "origin"),
+    Column("status", "status"),
+    Column("digest", lambda plugin, _: _short(plugin["digest"])),
+)
+
+
+# The log of a plugin of a host, printed: what is there, and with `--follow` what comes until Ctrl-C.
+
+
+async def print_logs(shell: Shell, client: HostClient, plugin_id: str, *, lines: int, follow: bool) -> int:
+    """Raises `HostProblem`."""
+    path = one(plugin_id, "/logs")
+    page = cast("dict[str, Any]", await client.get(f"{path}?limit={lines}"))["items"]
+    if shell.for_programs and not follow:
+        shell.print_json({"items": page})
+        return 0
+
+    def told(line: dict[str, Any]) -> None:
+        shell.print(json.dumps(line, ensure_ascii=False) if shell.for_programs else log_line(line))
+
+    for line in page:
+        told(line)
+    if follow:
+        await follow_lines(client, plugin_id, page[-1]["number"] if page else 0, told)
+    return 0
+
+
+async def follow_lines(client: HostClient, plugin_id: str, after: int, told: Callable[[dict[str, Any]], None]) -> None:
+    """Tell every line behind a number as it comes. A stream that breaks is picked up; raises when the host refuses."""
+    tries = 0
+    while True:
+        try:
+            path = f"{one(plugin_id)}/logs/stream?after={after}"
+            async with client.events("GET", path) as (_, events):
+                async for event in events:
+                    tries = 0
+                    line = json.loads(event.data)
+                    after = line["number"]
+                    told(line)
+        except (Unreachable, ConnectionLost):
+            after = 0 if tries else after  # a host that was restarted counts anew
+        except BadAnswer as error:
+            raise problem_of_failure(error) from error
+        except HostProblem:
+            if tries == 0:
+                raise
+        await asyncio.sleep(RECONNECT_WAIT_S[min(tries, len(RECONNECT_WAIT_S) - 1)])
+        tries += 1

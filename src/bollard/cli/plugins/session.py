@@ -1,0 +1,379 @@
+"""One conversation with one runner: a worker process that is started again after a crash, and one run after the other.
+
+What happens in a run is the business of `session_run`.
+"""
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from bollard import __version__
+from bollard.cli.errors import PluginUnusable, UsageProblem, WorkerProblem, writing
+from bollard.cli.language import Text
+from bollard.cli.limits import LINE_CHARACTERS, LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
+from bollard.cli.plugins.check import declared_environment
+from bollard.cli.plugins.session_run import Stage, Turn, TurnEnd, recording_of
+from bollard.cli.terminal.columns import shorten
+from bollard.cli.terminal.renderers import Renderer, SessionFacts
+from bollard.protocol import (
+    AgentRunnerDiscovery,
+    JsonObject,
+    LogRecord,
+    PluginIdentity,
+    ToolAnswer,
+    ToolCallContext,
+    ToolCallParams,
+    ToolDefinition,
+)
+from bollard.protocol.shape import english
+from bollard.runtime import RULES, PluginLoadError
+from bollard.sdk.testing import Recording
+from bollard.wire import (
+    CallTimeout,
+    CatalogueProblem,
+    ChannelClosed,
+    HostEnd,
+    Strike,
+    WireError,
+    WorkerProcess,
+    spawn_worker,
+    worker_environment,
+)
+
+_LAST_LINES: Final = 20
+_EXIT_PLUGIN: Final = 3
+"""The runtime's exit code for a plugin that cannot be loaded."""
+
+
+class LinkEvents:
+    """What the channel tells beside its runs; a session points these at its own methods."""
+
+    def __init__(self, logged: Callable[[LogRecord], None], committed: Callable[[], None]) -> None:
+        self._logged = logged
+        self._committed = committed
+        self.closed_because: str | None = None
+        self.strikes: list[Strike] = []
+
+    def logged(self, record: LogRecord) -> None:
+        self._logged(record)
+
+    def batch_ended(self) -> None:
+        self._committed()
+
+    def struck(self, strike: Strike) -> None:
+        self.strikes.append(strike)
+
+    def closed(self, reason: str) -> None:
+        self.closed_because = reason
+
+
+class WorkerLink:
+    """A worker that has introduced itself."""
+
+    def __init__(
+        self,
+        process: WorkerProcess,
+        end: HostEnd,
+        events: LinkEvents,
+        runners: tuple[AgentRunnerDiscovery, ...],
+        tools: tuple[ToolDefinition, ...],
+        problems: tuple[CatalogueProblem, ...],
+    ) -> None:
+        self.end = end
+        self.runners = runners
+        self.tools = tools
+        self.problems = problems
+        self._process = process
+        self._events = events
+        self._calls = 0
+
+    @property
+    def plugin(self) -> PluginIdentity:
+        return self.end.peer.plugin
+
+    @property
+    def alive(self) -> bool:
+        return self._events.closed_because is None
+
+    @property
+    def strikes(self) -> list[Strike]:
+        return self._events.strikes
+
+    async def call_tool(self, name: str, arguments: JsonObject, context: ToolCallContext) -> ToolAnswer:
+        """Call a tool of the plugin."""
+        self._calls += 1
+        params = ToolCallParams(
+            call_id=f"call-{self._calls}",
+            tool=name,
+            arguments=arguments,
+            timeout_ms=TOOL_TIMEOUT_MS,
+            context=context,
+        )
+        return await self.end.call_tool(params)
+
+    async def stop(self) -> int:
+        """End the worker and everything it started; gives its exit code."""
+        return await self._process.stop(STOP_GRACE_S)
+
+    async def kill(self) -> None:
+        """The same, without waiting for a worker that does not listen."""
+        await self._process.kill()
+
+
+async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink:
+    """Start `python -m bollard.runtime PATH`, with the environment its manifest asks for."""
+    try:
+        _, environment = declared_environment(path)
+    except PluginLoadError as error:
+        problem = error.problem
+        raise _unusable(path, problem.rule, f"{problem.where}: {problem.field}: {problem.problem}", text) from error
+    printed: deque[str] = deque(maxlen=_LAST_LINES)
+    ready = asyncio.Event()  # until then, what the worker writes says why it does not start
+
+    def output(stream: Literal["stdout", "stderr"], line: str) -> None:
+        printed.append(line)
+        if ready.is_set():  # native code, or a process of the plugin: not seen by the runtime
+            events.logged(LogRecord(level="info", message=line, fields={"stream": stream}))
+
+    plugin, folder = _located(path)
+    process = await spawn_worker(
+        # No bytecode into the plugin's folder, nothing imported from the current one.
+        [sys.executable, "-B", "-P", "-m", "bollard.runtime", str(plugin)],
+        environment=worker_environment(os.environ, environment),
+        output=output,
+        cwd=folder,
+    )
+    end = HostEnd(process.transport, events)
+    try:
+        async with asyncio.timeout(LOAD_TIMEOUT_S):
+            await end.initialize(__version__, timeout_s=LOAD_TIMEOUT_S)
+            runners, tools = await end.list_runners(), await end.list_tools()
+    except (WireError, TimeoutError) as error:
+        late = isinstance(error, CallTimeout | TimeoutError)
+        code = await (process.kill() if late else process.stop(STOP_GRACE_S))
+        if late:
+            raise PluginUnusable("error.load_slow", "fix.PC08", path=path, seconds=f"{LOAD_TIMEOUT_S:g}") from error
+        raise _did_not_start(path, code, list(printed), error, text) from error
+    except BaseException:
+        await process.kill()
+        raise
+    ready.set()
+    return WorkerLink(process, end, events, runners.runners, tools.tools, (*runners.problems, *tools.problems))
+
+
+def _located(path: Path) -> tuple[Path, Path]:
+    """The plugin, and the folder its worker stands in."""
+    whole = path.resolve()
+    return whole, whole if whole.is_dir() else whole.parent
+
+
+def _unusable(path: Path, rule: str, problem: str, text: Text) -> PluginUnusable:
+    if text.language != "en_US":
+        problem = text("rule.detail", rule=text(f"rule.{rule}"), detail=problem)
+    return PluginUnusable("error.unusable", f"fix.{rule}", path=path, rule=rule, problem=problem)
+
+
+def _did_not_start(
+    path: Path, code: int, lines: list[str], error: Exception, text: Text
+) -> PluginUnusable | WorkerProblem:
+    said = [line for line in lines if line.strip()]
+    # The runtime writes `bollard: RULE where: field: problem`, then `hint: …`.
+    reason = next((line for line in said if line.startswith("bollard: ")), "").removeprefix("bollard: ")
+    rule, _, problem = reason.partition(" ")
+    if code == _EXIT_PLUGIN and rule in RULES:
+        return _unusable(path, rule, shorten(problem, LINE_CHARACTERS), text)
+    detail = shorten(said[-1] if said else str(error), LINE_CHARACTERS)
+    return WorkerProblem("error.worker", "hint.check", path=path, code=code, detail=detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """What the command line asked for."""
+
+    path: Path
+    runner: str | None
+    config: JsonObject
+    timeout_s: float
+    record: Path | None
+
+
+class Session:
+    """Runs messages and events on a worker, one at a time."""
+
+    def __init__(self, options: SessionOptions, renderer: Renderer, text: Text) -> None:
+        self._options = options
+        self._renderer = renderer
+        self._text = text
+        self._link: WorkerLink | None = None
+        self._stage: Stage | None = None
+        self._turn: Turn | None = None
+        self._turns = 0
+        self._early: list[LogRecord] | None = []
+        """Log records until the session is open: the worker's problems are among them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._link is not None:
+            await self._link.stop()
+            self._link = None
+
+    # --- before the first run ---
+
+    async def open(self, *, interactive: bool) -> None:
+        """Start the worker, choose the runner, and say what there is and what cannot be used."""
+        link = await self._connected()
+        early, self._early = self._early or [], None
+        for record in early:
+            if "rule" in record.fields:
+                self._tell_problem(record)
+            else:
+                self._renderer.logged(record)
+        for problem in link.problems:
+            self._renderer.problem("", problem.entry, problem.field, problem.problem, "")
+        runner = self._choose(link.runners)
+        self._stage = Stage(
+            runner.manifest,
+            self._options.config,
+            link.tools,
+            self._call_tool,
+            locale=self._text.language,
+            timeout_s=self._options.timeout_s,
+        )
+        label = runner.manifest.label
+        self._renderer.opened(
+            SessionFacts(
+                plugin=f"{link.plugin.author}/{link.plugin.name}",
+                version=link.plugin.version,
+                runner=runner.runner_name,
+                label=label.get(self._text.language) or english(label),
+                tools=tuple(tool.name for tool in link.tools),
+                steering=runner.manifest.capabilities.steering,
+                interactive=interactive,
+            )
+        )
+
+    def _choose(self, runners: tuple[AgentRunnerDiscovery, ...]) -> AgentRunnerDiscovery:
+        names = [runner.runner_name for runner in runners]
+        if not names:
+            raise UsageProblem("error.no_runner", "hint.check", path=self._options.path)
+        wanted = self._options.runner or (names[0] if len(names) == 1 else "default")
+        if wanted in names:
+            return runners[names.index(wanted)]
+        problem = "error.which_runner" if self._options.runner is None else "error.runner"
+        raise UsageProblem(problem, "hint.which_runner", name=wanted, names=", ".join(names))
+
+    def _tell_problem(self, record: LogRecord) -> None:
+        where, _, problem = record.message.partition(": ")
+        rule, field, hint = (str(record.fields.get(name, "")) for name in ("rule", "field", "hint"))
+        if self._text.language != "en_US" and f"rule.{rule}" in self._text:
+            problem = self._text("rule.detail", rule=self._text(f"rule.{rule}"), detail=problem)
+            hint = self._text(f"fix.{rule}")
+        self._renderer.problem(rule, where, field, problem, hint)
+
+    # --- runs ---
+
+    @property
+    def steerable(self) -> bool:
+        """Whether a message may join the run that is under way."""
+        return self._stage is not None and self._stage.runner.capabilities.steering
+
+    async def run(self, text: str | None, event_type: str) -> TurnEnd:
+        """One run, from its event to its end."""
+        if self._stage is None:
+            raise RuntimeError("the session is not open")
+        ledger = self._stage.open(text, event_type)
+        recording = recording_of(ledger, self._stage.runner) if self._options.record is not None else None
+        turn = Turn(self._stage, ledger, self._renderer, recording, timeout_s=self._options.timeout_s)
+        await self._start(turn)
+        self._turn = turn
+        self._turns += 1
+        try:
+            end = await turn.finish()
+        finally:
+            self._turn = None
+        if recording is not None:
+            self._save(recording)
+        self._renderer.ended(end.shown)
+        await self._look_after_worker(end)
+        return end
+
+    async def _start(self, turn: Turn) -> None:
+        link = await self._connected()
+        try:
+            turn.started(link.end.start_run(turn.request, turn))
+        except ChannelClosed:  # it died while nobody looked
+            link = await self._connected()
+            turn.started(link.end.start_run(turn.request, turn))
+
+    def cancel(self) -> bool:
+        """Cancel the run that is under way; False when there is none, or it is being cancelled already."""
+        if self._turn is None or self._turn.reason is not None:
+            return False
+        self._turn.cancel("cancelled")
+        return True
+
+    def steer(self, text: str, told: Callable[[bool], None]) -> None:
+        """Give a message to the run that is under way; `told` hears at once whether it took it."""
+        turn = self._turn if self.steerable else None
+        try:
+            if turn is not None:
+                turn.steer(text)
+        except ValueError:  # its queue is full
+            turn = None
+        told(turn is not None)
+
+    def _save(self, recording: Recording) -> None:
+        path = self._options.record
+        if path is None:
+            return
+        if self._turns > 1:  # a recording is one run
+            path = path.with_name(f"{path.stem}-{self._turns}{path.suffix}")
+        with writing(path):
+            recording.save(path)
+
+    # --- the worker ---
+
+    async def _connected(self) -> WorkerLink:
+        if self._link is None or not self._link.alive:
+            await self._drop_worker()
+            self._link = await start_worker(self._options.path, LinkEvents(self._logged, self._commit), self._text)
+        return self._link
+
+    async def _drop_worker(self) -> int | None:
+        link, self._link = self._link, None
+        return None if link is None else await link.stop()
+
+    async def _look_after_worker(self, end: TurnEnd) -> None:
+        """A worker that crashed, or that holds a run which does not end, is replaced before the next message."""
+        if end.worker_is_gone:
+            for strike in self._link.strikes if self._link is not None else ():
+                self._renderer.rejected(f"strike {strike.count}", f"{strike.fault}: {strike.detail}")
+            code = await self._drop_worker()
+            self._renderer.note(self._text("run.crashed", code=code))
+        elif end.abandoned and self._link is not None:
+            await self._link.kill()
+            self._link = None
+            self._renderer.note(self._text("run.abandoned"))
+
+    def _logged(self, record: LogRecord) -> None:
+        if self._early is not None:
+            self._early.append(record)
+        elif "rule" not in record.fields or record.run_id is not None:  # problems were told once, at the start
+            self._renderer.logged(record)
+
+    def _commit(self) -> None:
+        if self._turn is not None:
+            self._turn.commit()
+
+    async def _call_tool(self, name: str, arguments: JsonObject) -> ToolAnswer:
+        link = await self._connected()
+        run_id = self._turn.ledger.context.run_id if self._turn is not None else ""
+        context = ToolCallContext(run_id=run_id, workspace_id="workspace-1", agent_id="terminal")
+        return await link.call_tool(name, arguments, context)

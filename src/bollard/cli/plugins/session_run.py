@@ -1,0 +1,346 @@
+"""One run on a worker: results to the stage and the renderer, calls to the stage, its deadline, its one end."""
+
+import asyncio
+import dataclasses
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from bollard import __version__
+from bollard.cli.errors import UsageProblem
+from bollard.cli.limits import END_MARGIN_S
+from bollard.cli.terminal.renderers import ApiDone, Renderer, RunEnded
+from bollard.protocol import (
+    AgentAPIError,
+    AgentRunnerManifest,
+    AgentRunRequest,
+    AgentRunResult,
+    FormItem,
+    JsonObject,
+    JsonValue,
+    ModelsInvoke,
+    ToolAnswer,
+    ToolDefinition,
+    limits,
+)
+from bollard.protocol.context import DeliveryContext
+from bollard.sdk import AgentAPIException, ApiCaller
+from bollard.sdk.testing import MemoryHost, Recording, RunLedger, RunOutcome, ScriptedModel, record
+from bollard.sdk.testing.live_run import HostCaller
+from bollard.sdk.testing.occasion import Occasion, build_context
+from bollard.sdk.testing.recording import BLANK
+from bollard.sdk.testing.transcript import text_of
+from bollard.wire import ChannelClosed, Delta, HostRun, PayloadTooLarge, RunCall, RunEnd, Strike, WorkerResult
+
+# The host that `plugin run` plays: a `MemoryHost` with a demo model, the plugin's own tools, and a growing history.
+#
+# Knows contexts, configuration and the transcript. The worker and its channel are `workerlink`'s business.
+
+
+DEMO_MODEL: Final = "demo"
+"""The model that answers offline."""
+
+ToolCaller = Callable[[str, JsonObject], Awaitable[ToolAnswer]]
+"""Calls a tool of the plugin by name."""
+
+_DEMO_VALUES: Final[Mapping[str, JsonValue]] = {
+    "llm-model-selector": DEMO_MODEL,
+    "select-llm-model": DEMO_MODEL,
+    "rerank-model-selector": DEMO_MODEL,
+    "embedding-model-selector": DEMO_MODEL,
+    "model-fallback-selector": {"primary": DEMO_MODEL, "fallbacks": []},
+}
+"""What a selector gets that nobody filled in."""
+
+
+def _demo_reply(request: ModelsInvoke) -> str:
+    """Says what it was last told, and how much came before."""
+    last = next((message for message in reversed(request.messages) if message.role == "user"), None)
+    said = text_of(last.content) if last is not None else ""
+    return f"(demo model) You said: {said}" if said else "(demo model) Nobody said anything."
+
+
+def whole_config(given: JsonObject, form: Sequence[FormItem]) -> JsonObject:
+    """The configuration as an agent's would be: defaults filled in, models chosen; raises where a field is missing."""
+    config = dict(given)
+    for item in form:
+        if item.name in config:
+            continue
+        value = item.default if item.default is not None else _DEMO_VALUES.get(item.type)
+        if value is not None:
+            config[item.name] = value
+        elif item.required and not item.show_if:
+            raise UsageProblem("error.config_missing", "hint.config_missing", name=item.name, type=item.type)
+    return config
+
+
+class Stage:
+    """One conversation in memory."""
+
+    def __init__(
+        self,
+        runner: AgentRunnerManifest,
+        config: JsonObject,
+        tools: Sequence[ToolDefinition],
+        call_tool: ToolCaller,
+        *,
+        locale: str,
+        timeout_s: float,
+    ) -> None:
+        self.runner = runner
+        self._config = whole_config(config, runner.config_schema)
+        self._locale = locale
+        self._timeout_s = timeout_s
+        self._runs = 0
+        self.host = MemoryHost(
+            models={DEMO_MODEL: ScriptedModel(itertools.repeat(_demo_reply))},
+            tools={tool.name: _forwarded(tool, call_tool) for tool in tools},
+        )
+        offered: dict[str, Any] = self.host.world.tools.offered
+        for tool in tools:  # a forwarding function has no schema; the plugin's own description does
+            offered[tool.name] = dataclasses.replace(offered[tool.name], definition=tool)
+
+    def open(self, text: str | None, event_type: str) -> RunLedger:
+        """Begin a run; the ledger's context is the one to send."""
+        self._runs += 1
+        delivery = DeliveryContext(surface="terminal", supports_streaming=True)
+        occasion: Occasion = {"event_type": event_type, "locale": self._locale, "delivery": delivery}
+        context = build_context(
+            f"run-{self._runs}",
+            text,
+            occasion,
+            config=self._config,
+            now=self.host.clock.now(),
+            timeout_s=self._timeout_s,
+        )
+        runtime = context.runtime.model_copy(update={"host_version": __version__})
+        return self.host.open(
+            context.model_copy(update={"runtime": runtime}),
+            permissions=self.runner.permissions,
+            capabilities=self.runner.capabilities,
+            runner_name=self.runner.name,
+        )
+
+    def end(self, ledger: RunLedger, reason: str | None) -> RunOutcome:
+        """Close a run, and let the next one read what was said in it."""
+        outcome = self.host.end(ledger.context.run_id, reason)
+        transcript = self.host.world.transcript
+        if ledger.context.input.text is not None:
+            transcript.add(("user", ledger.context.input.text))
+        for text, status in outcome.steering:
+            if status == "acknowledged":
+                transcript.add(("user", text))
+        for message in outcome.messages:
+            transcript.add(message)
+        return outcome
+
+
+def _forwarded(tool: ToolDefinition, call_tool: ToolCaller) -> Callable[..., Awaitable[ToolAnswer]]:
+    def forward(**arguments: JsonValue) -> Awaitable[ToolAnswer]:
+        return call_tool(tool.name, arguments)
+
+    forward.__doc__ = tool.description
+    forward.__name__ = tool.name
+    return forward
+
+
+def recording_of(ledger: RunLedger, runner: AgentRunnerManifest) -> Recording:
+    """A recording of a run that starts now, without what its form calls secret."""
+    secret = {item.name for item in runner.config_schema if item.type == "secret"}
+    config = {name: BLANK if name in secret else value for name, value in ledger.context.config.items()}
+    return Recording(ledger.context.model_copy(update={"config": config}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd:
+    """How a run ended, and what it left behind."""
+
+    outcome: RunOutcome
+    shown: RunEnded
+    worker_is_gone: bool
+    abandoned: bool
+    """The runner ignored its cancellation: its worker is not to be used any more."""
+
+    @property
+    def status(self) -> str:
+        return self.outcome.status
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Lines that were typed for the run and that it did not take."""
+        return tuple(line for line, status in self.outcome.steering if status == "dropped")
+
+
+class Turn:
+    """A run under way; a `RunSink`."""
+
+    def __init__(
+        self, stage: Stage, ledger: RunLedger, renderer: Renderer, recording: Recording | None, *, timeout_s: float
+    ) -> None:
+        self.ledger = ledger
+        self.run: HostRun | None = None
+        self.reason: str | None = None
+        """Why the run was cancelled; its status follows it, whatever the runner says last."""
+        self._stage = stage
+        self._renderer = renderer
+        self._recording = recording
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._began = time.monotonic()
+        self._done: asyncio.Future[RunEnd] = self._loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        caller: ApiCaller = HostCaller(stage.host, ledger.context.run_id)
+        self._caller = caller if recording is None else record(caller, recording)
+
+    @property
+    def request(self) -> AgentRunRequest:
+        """What the worker is sent."""
+        runner = self._stage.runner
+        return AgentRunRequest(runner_id=runner.id, runner_name=runner.name, context=self.ledger.context)
+
+    def started(self, run: HostRun) -> None:
+        """The clock runs from here."""
+        self.run = run
+        self._timer = self._loop.call_later(self._timeout_s, self.cancel, "runner.timeout")
+
+    def cancel(self, reason: str) -> None:
+        """Ask the run to stop; when it does not within its grace, it has ended all the same."""
+        if self.reason is not None or self.run is None or self._done.done():
+            return
+        self.reason = reason
+        self.run.cancel(reason)
+        self._wait_for_end()
+
+    def _wait_for_end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(limits.CANCEL_GRACE_S + END_MARGIN_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._done.done():
+            self._done.set_result(RunEnd(how="refused", reason="the worker does not answer"))
+
+    def steer(self, text: str) -> None:
+        """A message for the run that is under way; raises `ValueError` when it can take no more."""
+        self.ledger.steering.add(text)
+
+    def commit(self) -> None:
+        """Everything that arrived is kept in memory: the worker may send as much again."""
+        if self.run is not None and not self._done.done():
+            self.run.credit(self.run.last_sequence)
+
+    async def finish(self) -> TurnEnd:
+        """Wait for the end and say how the run ended."""
+        end = await self._done
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        reason = self.reason
+        if reason is None and end.how == "lost" and self.ledger.terminal is None:
+            reason = "runner.crashed"
+        outcome = self._stage.end(self.ledger, reason)
+        # Cancelled, and it said nothing more: it was abandoned, and may still be at work in there.
+        abandoned = self.reason is not None and self.ledger.terminal is None
+        return TurnEnd(
+            outcome=outcome,
+            worker_is_gone=end.how == "lost",
+            abandoned=abandoned,
+            shown=RunEnded(
+                run_id=outcome.run_id,
+                status=outcome.status,
+                code=outcome.code,
+                error=outcome.error or end.reason,
+                results=len(outcome.results),
+                seconds=time.monotonic() - self._began,
+            ),
+        )
+
+    # --- what the channel tells (RunSink) ---
+
+    def delta(self, delta: Delta, size: int) -> None:
+        del size
+        self._take(AgentRunResult.from_wire(delta.to_wire()))
+
+    def result(self, result: WorkerResult) -> None:
+        self._take(
+            AgentRunResult(
+                run_id=result.run_id,
+                type=result.type,
+                data=result.data,
+                sequence=result.sequence,
+                timestamp=result.timestamp,
+            )
+        )
+
+    def _take(self, result: AgentRunResult) -> None:
+        refused = len(self.ledger.rejected)
+        self._stage.host.take(result)
+        if self._recording is not None:
+            self._recording.result(result)
+        self._renderer.result(result)
+        for rejected in self.ledger.rejected[refused:]:
+            self._renderer.rejected(rejected.record, rejected.reason)
+
+    def gap(self, first: int, last: int) -> None:
+        """The ledger notices by itself when the next result comes."""
+
+    def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
+        self._renderer.rejected("result.rejected", f"result {sequence}: {why}")
+
+    def called(self, call: RunCall) -> None:
+        task = self._loop.create_task(self._answer(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def give_up() -> None:
+            task.cancel()
+
+        call.on_given_up = give_up
+
+    def crowded(self, call: RunCall, times: int) -> None:
+        many = f"{times} × {call.action}"
+        self._renderer.rejected("api.denied", f"{many}: {limits.CALLS_IN_FLIGHT} calls are unanswered already")
+
+    def struck(self, strike: Strike) -> None:
+        self._renderer.rejected(f"strike {strike.count}", f"{strike.fault}: {strike.detail}")
+        if strike.ends == "run" and self.reason is None:  # the channel has sent the cancellation
+            self.reason = "runner.protocol"
+            self._wait_for_end()
+
+    def ended(self, end: RunEnd) -> None:
+        if not self._done.done():
+            self._done.set_result(end)
+
+    # --- the run API ---
+
+    async def _answer(self, call: RunCall) -> None:
+        began = time.monotonic()
+        refusal: AgentAPIError | None = None
+        try:
+            if call.streamed:
+                async for chunk in self._caller.stream(call.action, call.params):
+                    await call.chunk(chunk)
+                call.answer({})
+            else:
+                call.answer(await self._caller.call(call.action, call.params))
+        except AgentAPIException as error:
+            refusal = error.error
+        except PayloadTooLarge as error:
+            refusal = AgentAPIError(code="payload_too_large", message=str(error))
+        except ChannelClosed:
+            return  # nobody waits for it any more
+        if refusal is not None:
+            call.refuse(refusal)
+        self._renderer.called(
+            ApiDone(
+                action=call.action,
+                params=call.params,
+                error=None if refusal is None else f"{refusal.code}: {refusal.message}",
+                seconds=time.monotonic() - began,
+            )
+        )

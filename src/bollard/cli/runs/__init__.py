@@ -1,0 +1,1 @@
+"""Commands for events, runs, conversations and what runs leave behind."""

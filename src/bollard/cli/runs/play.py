@@ -1,0 +1,188 @@
+"""Feeds a session: from `--message`, from lines of stdin, or from a person who types, interrupts and steers."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from bollard.cli.errors import EXIT_INTERRUPTED
+from bollard.cli.language import Text
+from bollard.cli.shell import Shell
+from bollard.cli.terminal.prompt import GivenLines, LeftByInterrupt, PipedLines, Prompt
+from bollard.cli.terminal.renderers import Renderer
+
+MESSAGE: Final = "message.received"
+
+LineSource = Callable[[], Awaitable[str | None]]
+"""The next line, without its end; `None` when there are no more."""
+
+
+class RunOver(Protocol):
+    """How a run ended, as far as whoever feeds the session must know."""
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def dropped(self) -> Sequence[str]:
+        """Lines that were given to the run and that it did not take."""
+        ...
+
+
+class Playable(Protocol):
+    """What can be fed: a session on a worker, or a chat with a host."""
+
+    async def run(self, text: str | None, event_type: str) -> RunOver: ...
+
+    def cancel(self) -> bool:
+        """Stop the run that is under way; False when there is none, or it is being stopped already."""
+        ...
+
+    def steer(self, text: str, told: Callable[[bool], None]) -> None:
+        """Give a line to the run that is under way. `told` hears whether it took it, before `run` returns."""
+        ...
+
+
+class _Interrupts:
+    """What Ctrl-C means while a run is under way: first stop the run, then leave."""
+
+    def __init__(self, session: Playable, renderer: Renderer, text: Text) -> None:
+        self._session = session
+        self._renderer = renderer
+        self._text = text
+        self.cancelled = False
+        self.leave = asyncio.Event()
+
+    def __call__(self) -> None:
+        if self._session.cancel():
+            self.cancelled = True
+            self._renderer.note(self._text("run.cancelling"))
+        else:
+            self.leave.set()
+
+
+@contextmanager
+def _sigint(handler: Callable[[], None]) -> Generator[None]:
+    """Ctrl-C goes to `handler` while the loop turns."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+async def _run(session: Playable, text: str | None, event_type: str, interrupts: _Interrupts) -> RunOver | None:
+    """How the run ended; `None` when the person left in the middle of it."""
+    run = asyncio.create_task(session.run(text, event_type))
+    leave = asyncio.create_task(interrupts.leave.wait())
+    with _sigint(interrupts):
+        await asyncio.wait({run, leave}, return_when=asyncio.FIRST_COMPLETED)
+    leave.cancel()
+    if run.done():
+        return await run
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    return None
+
+
+async def play(
+    session: Playable,
+    renderer: Renderer,
+    shell: Shell,
+    messages: Sequence[str] | None,
+    event_type: str = MESSAGE,
+) -> int:
+    """Feed a session from the messages, or else from a person at the terminal, or else from the lines of stdin."""
+    text = shell.text
+    if messages is not None:
+        return await _play_all(session, renderer, text, GivenLines(messages), event_type)
+    if shell.has_person:
+        return await _converse(session, renderer, text, Prompt(text))
+    return await _play_all(session, renderer, text, PipedLines(sys.stdin), event_type)
+
+
+async def _play_all(session: Playable, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
+    """One run for each line, one after the other; 1 when one of them did not complete."""
+    worst = 0
+    while (line := await lines()) is not None:
+        interrupts = _Interrupts(session, renderer, text)
+        end = await _run(session, line or None, event_type, interrupts)
+        if end is None or interrupts.cancelled:
+            return EXIT_INTERRUPTED
+        worst = worst if end.status == "completed" else 1
+    return worst
+
+
+async def _converse(session: Playable, renderer: Renderer, text: Text, ask: LineSource) -> int:
+    """A prompt, a run, a prompt …; what is typed during a run steers it, or is the next message."""
+    waiting: deque[str] = deque()
+    typed = _TypedLines()
+
+    def during(line: str) -> None:
+        def told(taken: bool) -> None:
+            if not taken:
+                waiting.append(line)
+            renderer.note(text("run.steered" if taken else "run.queued"))
+
+        session.steer(line, told)
+
+    while True:
+        message: str | None
+        if waiting:
+            message = waiting.popleft()
+            renderer.note(text("run.next", message=message))
+        else:
+            try:
+                message = None if typed.closed else await ask()
+            except LeftByInterrupt:
+                return EXIT_INTERRUPTED
+        if message is None:
+            return 0
+        interrupts = _Interrupts(session, renderer, text)
+        with typed.reading(during, lambda: renderer.note(text("run.leaving"))):
+            end = await _run(session, message, MESSAGE, interrupts)
+        if end is None:
+            return EXIT_INTERRUPTED
+        if not interrupts.cancelled:  # nobody's message is swallowed: what the run did not take is the next one
+            waiting.extendleft(reversed(end.dropped))
+        elif end.dropped or waiting:
+            renderer.note(text("run.dropped", count=len(end.dropped) + len(waiting)))
+            waiting.clear()
+
+
+class _TypedLines:
+    """Lines typed while a run is under way, straight from the terminal; the prompt has its own line editor."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._rest = b""
+
+    @contextmanager
+    def reading(self, take: Callable[[str], None], leave: Callable[[], None]) -> Generator[None]:
+        """Tell `take` every whole line, and `leave` that there will be no more."""
+        loop = asyncio.get_running_loop()
+        descriptor = sys.stdin.fileno()
+
+        def readable() -> None:
+            data = os.read(descriptor, 4096)
+            if not data:  # Ctrl-D: leave when the run has ended
+                self.closed = True
+                loop.remove_reader(descriptor)
+                leave()
+                return
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    take(line.decode("utf-8", "replace").strip())
+
+        loop.add_reader(descriptor, readable)
+        try:
+            yield
+        finally:
+            loop.remove_reader(descriptor)

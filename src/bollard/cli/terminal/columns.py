@@ -1,0 +1,117 @@
+"""Text in columns of a terminal, where a Chinese character takes two, and tables. Holds no sentence."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:  # rich is only needed by a command that draws
+    from rich.table import Table
+    from rich.text import Text as Styled
+
+    from bollard.cli.language import Text
+
+# A word, or one wide character: a line may break before and after each of those.
+_TOKENS: Final = re.compile(
+    r"\s+|[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]|[^\s\u2e80-\uffef]+|."
+)
+_CLOSING: Final = frozenset("，。：；、！？）」』】》”’")
+_UNSAFE: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """The text without control characters: what a runner says must not drive the terminal."""
+    return text.translate(_UNSAFE)
+
+
+def shorten(text: str, characters: int) -> str:
+    """One line of at most that many characters; what is cut is said to be cut."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= characters else line[: characters - 1] + "…"
+
+
+def field_lines(body: dict[str, Any], text: Text) -> list[str]:
+    """Every field of a value on a line of its own."""
+    del text
+    return [f"{name}: {printable(str(value))}" for name, value in body.items()]
+
+
+def revocation(data: Mapping[str, Any], text: Text) -> str:
+    """What a revocation names, as one line."""
+    if data.get("all"):
+        return text("rights.everything")
+    named = [str(name) for name in data.get("operations") or ()]
+    resources: Mapping[str, list[str]] = data.get("resources") or {}
+    named += [f"{kind}:{thing}" for kind, things in resources.items() for thing in things]
+    return ", ".join(named)
+
+
+def width_of(text: str) -> int:
+    """Columns that a line takes."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """The text in lines of at most `columns`; a word that is longer than a line stands alone."""
+    lines: list[str] = []
+    line = ""
+    for token in _TOKENS.findall(text):
+        if token.isspace():
+            line += " " if line else ""
+        elif width_of(line) + width_of(token) > columns and line.strip() and token not in _CLOSING:
+            lines.append(line.rstrip())
+            line = token
+        else:
+            line += token
+    return [*lines, line.rstrip()] if line.strip() else lines or [""]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: the name of its heading, and the cell of an item."""
+
+    name: str
+    cell: str | Callable[[dict[str, Any], Text], str | Styled]
+    """A field of the item, or a function that makes the cell from the item."""
+    right: bool = False
+    no_wrap: bool = False
+    """Keeps an id in one piece, so that people can copy it."""
+
+
+def table_of(noun: str, columns: Sequence[Column], items: Iterable[dict[str, Any]], text: Text) -> Table:
+    """A table without lines. Nothing in a cell is markup or drives the terminal."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        heading = text(f"{noun}.column.{column.name}")
+        if column.right:
+            table.add_column(heading, justify="right")
+        else:
+            table.add_column(heading, no_wrap=column.no_wrap, overflow="fold")
+    for item in items:
+        table.add_row(*(_cell(column, item, text) for column in columns))
+    return table
+
+
+def _cell(column: Column, item: dict[str, Any], text: Text) -> str | Styled:
+    if isinstance(column.cell, str):
+        value = item.get(column.cell)
+        return "" if value is None else printable(str(value))
+    made = column.cell(item, text)
+    return printable(made) if isinstance(made, str) else made
+
+
+def styled(cell: str, style: str) -> Styled:
+    """A cell in a colour."""
+    from rich.text import Text as Styled
+
+    return Styled(printable(cell), style)
+
+
+def answer(yes: object, text: Text) -> Styled:
+    """A yes or a no, in the colour of each."""
+    return styled(text.yes_or_no(yes), "green" if yes else "yellow")

@@ -1,0 +1,37 @@
+"""Moments as people read them, to the minute or the second, in the time zone of this machine. Pure but for the zone."""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from bollard.cli.errors import UsageProblem
+
+
+def day_of(seconds: float) -> str:
+    """For example `2026-03-01 09:30`."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def minute_of(seconds: float) -> str:
+    """For example `03-01 09:30`: a moment of this year."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%m-%d %H:%M")
+
+
+def second_of(seconds: float) -> str:
+    """For example `2026-03-01 09:30:12`."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+# Spans of time as people write them: `90d`, `12h`, `30m`, `45s`. Pure.
+
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
+_WRITTEN: Final = re.compile(r"([1-9][0-9]{0,6})([smhdw])")
+
+
+def seconds_of(given: str) -> int:
+    """Raises `UsageProblem`."""
+    found = _WRITTEN.fullmatch(given)
+    if found is None:
+        raise UsageProblem("error.duration", "hint.duration", value=given)
+    return int(found[1]) * _UNITS[found[2]]

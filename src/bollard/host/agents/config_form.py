@@ -1,0 +1,291 @@
+"""An agent's configuration against its runner's form: checked, completed with defaults, and masked for showing.
+
+A value that is `null` was not filled in. A field that `show_if` hides has no effect: it is not required, and what was
+given for it is not kept, so that nothing a person cannot see selects a model or a tool.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from bollard.host.agents.names import ID_CHARACTERS, visible
+from bollard.host.errors import InvalidRequest
+from bollard.host.secrets.references import is_chosen, is_reference, referred
+from bollard.protocol import NOTHING_SELECTED, FormItem, FormType, JsonObject, JsonValue
+from bollard.protocol.limits import INTEGER_MAX, KIB
+
+# What a value of each form type must be. A problem is told without the value, which may be a secret.
+
+
+LIST_ITEMS: Final = 1000
+"""Items of one list in a configuration."""
+
+
+def same_json(one: JsonValue, other: JsonValue) -> bool:
+    """Whether two JSON values are the same."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other  # JSON: 1 is not true
+
+
+def is_empty(kind: FormType, value: JsonValue) -> bool:
+    """Whether nothing is filled in: what `required` refuses."""
+    if kind == "model-fallback-selector" and isinstance(value, dict):
+        return value.get("primary") in (None, *NOTHING_SELECTED)
+    if kind in _MANY and isinstance(value, list):
+        return not any(item not in NOTHING_SELECTED for item in value)
+    if kind in _ONE or kind in _MANY:
+        return value is None or value in NOTHING_SELECTED
+    return value is None or value in ("", [])
+
+
+def problem_of(item: FormItem, value: JsonValue) -> str | None:
+    """What is wrong with a value that was filled in; `None` when it fits."""
+    if item.type == "select":
+        return None if any(same_json(value, option) for option in _options(item)) else _choose("one", item)
+    if item.type == "multi-select":
+        listed = isinstance(value, list) and len(value) <= LIST_ITEMS
+        chosen = value if isinstance(value, list) else ()
+        fits = listed and all(any(same_json(one, option) for option in _options(item)) for one in chosen)
+        return None if fits else _choose("a list of some", item)
+    return None if _FITS[item.type](value) else f"should be {EXPECTED[item.type]}"
+
+
+def _options(item: FormItem) -> list[JsonValue]:
+    return [option.value for option in item.options or ()]
+
+
+def _choose(how_many: str, item: FormItem) -> str:
+    options = ", ".join(msgspec.json.encode(option).decode() for option in _options(item))
+    return f"should be {how_many} of {options}" if options else "cannot be set: its form offers no options"
+
+
+def _is_text(value: JsonValue) -> bool:
+    return isinstance(value, str)
+
+
+def _is_integer(value: JsonValue) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INTEGER_MAX
+
+
+def _is_number(value: JsonValue) -> bool:
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_flag(value: JsonValue) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_json(_value: JsonValue) -> bool:
+    return True  # what was decoded from JSON is JSON
+
+
+def _is_texts(value: JsonValue) -> bool:
+    return isinstance(value, list) and len(value) <= LIST_ITEMS and all(isinstance(one, str) for one in value)
+
+
+def _is_id(value: JsonValue) -> bool:
+    if not isinstance(value, str) or len(value) > ID_CHARACTERS:
+        return False
+    try:
+        return visible(value) == value
+    except ValueError:
+        return False
+
+
+def _is_ids(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return value in NOTHING_SELECTED
+    return isinstance(value, list) and len(value) <= LIST_ITEMS and all(_is_id(one) for one in value)
+
+
+def _is_fallback(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return value in NOTHING_SELECTED
+    if not isinstance(value, dict) or not value.keys() <= {"primary", "fallbacks"}:
+        return False
+    primary, fallbacks = value.get("primary"), value.get("fallbacks")
+    return (primary is None or _is_id(primary)) and (fallbacks is None or _is_ids(fallbacks))
+
+
+_ONE: Final = frozenset(
+    {"file", "llm-model-selector", "model-fallback-selector", "rerank-model-selector"}
+    | {"embedding-model-selector", "outpost-selector"}
+)
+_MANY: Final = frozenset({"array[file]", "knowledge-base-multi-selector", "tool-multi-selector"})
+_FITS: Final[Mapping[FormType, Callable[[JsonValue], bool]]] = MappingProxyType(
+    {
+        "string": _is_text,
+        "text": _is_text,
+        "secret": _is_text,
+        "prompt-editor": _is_text,
+        "integer": _is_integer,
+        "float": _is_number,
+        "boolean": _is_flag,
+        "array[string]": _is_texts,
+        "json": _is_json,
+        "file": _is_id,
+        "array[file]": _is_ids,
+        "llm-model-selector": _is_id,
+        "model-fallback-selector": _is_fallback,
+        "rerank-model-selector": _is_id,
+        "embedding-model-selector": _is_id,
+        "knowledge-base-multi-selector": _is_ids,
+        "tool-multi-selector": _is_ids,
+        "outpost-selector": _is_id,
+    }
+)
+EXPECTED: Final[Mapping[FormType, str]] = MappingProxyType(
+    {
+        "string": "a text",
+        "text": "a text",
+        "secret": "a text",
+        "prompt-editor": "a text",
+        "integer": "a whole number between -2^53 and 2^53",
+        "float": "a number",
+        "boolean": "true or false",
+        "select": "one of its options",
+        "multi-select": "a list of its options",
+        "array[string]": f"a list of at most {LIST_ITEMS} texts",
+        "json": "a JSON value",
+        "file": "the id of a file",
+        "array[file]": f"a list of at most {LIST_ITEMS} file ids",
+        "llm-model-selector": "the id of a model",
+        "model-fallback-selector": "an object with primary, the id of a model, and fallbacks, a list of them",
+        "rerank-model-selector": "the id of a rerank model",
+        "embedding-model-selector": "the id of an embedding model",
+        "knowledge-base-multi-selector": f"a list of at most {LIST_ITEMS} knowledge base ids",
+        "tool-multi-selector": f"a list of at most {LIST_ITEMS} tool names",
+        "outpost-selector": "the id of an outpost",
+    }
+)
+
+
+CONFIG_BYTES: Final = 256 * KIB
+"""One configuration, as JSON."""
+KEPT: Final = "__kept__"
+"""Stands for a secret when it is shown; saved back, it means the secret that is there already."""
+
+
+def secret_fields(form: Sequence[FormItem]) -> frozenset[str]:
+    """The fields whose values are never shown."""
+    return frozenset(item.name for item in form if item.type == "secret")
+
+
+def masked_config(config: JsonObject, form: Sequence[FormItem]) -> JsonObject:
+    """The configuration as people see it. What the form does not know may be a secret, so it is not shown either. Where
+    a secret is kept under a name that people chose, the name is shown."""
+    open_fields = {item.name for item in form} - secret_fields(form)
+    return {
+        name: value if name in open_fields or not value or _is_name(value) else KEPT for name, value in config.items()
+    }
+
+
+def _is_name(value: JsonValue) -> bool:
+    return isinstance(value, str) and is_reference(value) and is_chosen(referred(value))
+
+
+def default_config(form: Sequence[FormItem]) -> JsonObject:
+    """What holds when nobody fills anything in."""
+    shown = _Shown(form, {})
+    return {item.name: item.default for item in form if item.default is not None and shown(item.name)}
+
+
+def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: JsonObject | None = None) -> JsonObject:
+    """The whole configuration; raises with every problem at once. `before` is where kept secrets are."""
+    filled = _with_kept_secrets(given, form, before or {})
+    config: JsonObject = {}
+    problems = _unknown(given, form)
+    shown = _Shown(form, filled)
+    for item in form:
+        if not shown(item.name):
+            continue
+        value = filled.get(item.name)
+        if value is None:
+            value = item.default  # the plugin's own word: it is the plugin that would be wrong
+        elif problem := _problem(item, value):
+            problems[item.name] = problem
+            continue
+        if item.required and is_empty(item.type, value):
+            problems[item.name] = f"is required: {EXPECTED[item.type]}"
+        elif value is not None:
+            config[item.name] = value
+    if problems:
+        raise _refused({f"config.{name}": problem for name, problem in problems.items()})
+    if len(msgspec.json.encode(config)) > CONFIG_BYTES:
+        raise _refused({"config": f"is larger than {CONFIG_BYTES} bytes as JSON"})
+    return config
+
+
+def refuse_unknown_files(
+    config: JsonObject, form: Sequence[FormItem], added: Iterable[str], is_there: Callable[[str], bool]
+) -> None:
+    """Refuse a configuration that names, or a policy that has `added`, a file that is not there. A model or a tool may
+    be away for a while and come back; a file is the host's own, and one that is gone stays so."""
+    problems = {
+        f"config.{item.name}": "names a file that is not there"
+        for item in form
+        if item.type in ("file", "array[file]")
+        and config.get(item.name) != item.default  # the plugin's own word, as above
+        and not all(map(is_there, _chosen(config.get(item.name))))
+    }
+    if not all(map(is_there, added)):
+        problems["policy.access.resources.files"] = "adds a file that is not there"
+    if problems:
+        raise _refused(problems, hint="`bollard files list` lists them; upload the file first")
+
+
+def _chosen(value: JsonValue) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, str) and each not in NOTHING_SELECTED]
+
+
+def _refused(problems: dict[str, str], hint: str = "correct this and save again") -> InvalidRequest:
+    error = InvalidRequest(
+        "; ".join(f"{path} {problem}" for path, problem in problems.items()),
+        hint=hint,
+        field=next(iter(problems)),
+    )
+    error.details["problems"] = [{"field": path, "problem": problem} for path, problem in problems.items()]
+    return error
+
+
+def _problem(item: FormItem, value: JsonValue) -> str | None:
+    if item.type == "secret" and value == KEPT:
+        return "has no secret to keep; enter it"
+    return problem_of(item, value)
+
+
+def _unknown(given: JsonObject, form: Sequence[FormItem]) -> dict[str, str]:
+    names = [item.name for item in form]
+    known = f"the form has {', '.join(names)}" if names else "the form has no fields"
+    return {name: f"is not a field; {known}" for name in given if name not in names}
+
+
+def _with_kept_secrets(given: JsonObject, form: Sequence[FormItem], before: JsonObject) -> JsonObject:
+    kept = {name: before[name] for name in secret_fields(form) if given.get(name) == KEPT and name in before}
+    return {**given, **kept}
+
+
+class _Shown:
+    """Which fields are shown. A field that depends on a hidden one is hidden; in a circle the values alone decide."""
+
+    def __init__(self, form: Sequence[FormItem], filled: JsonObject) -> None:
+        self._items = {item.name: item for item in form}
+        self._filled = filled
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, name: str) -> bool:
+        if name not in self._known:
+            self._known[name] = True  # for whoever comes back here in a circle
+            item = self._items.get(name)
+            wanted = (item.show_if or {}) if item is not None else {}
+            self._known[name] = all(self(other) and self._has(other, value) for other, value in wanted.items())
+        return self._known[name]
+
+    def _has(self, name: str, wanted: JsonValue) -> bool:
+        value = self._filled.get(name)
+        if value is None and name in self._items:
+            value = self._items[name].default
+        return same_json(value, wanted) or (isinstance(wanted, list) and any(same_json(value, one) for one in wanted))

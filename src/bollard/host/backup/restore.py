@@ -1,0 +1,227 @@
+"""Brings a backup back, into a directory and a database that are empty. All of it, or nothing.
+
+The log comes back as it is in the archive, and the projections are made from it. The directory is made beside its place
+and moved there at the end. The store that comes back is of the past, so what was unfinished in it is settled first
+(`settling`), and the log says that it was restored.
+"""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bollard.host.archive.manifest import Manifest, Table
+from bollard.host.archive.reader import ArchiveReader
+from bollard.host.archive.writer import remove_leftovers, unfinished_name
+from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, read_rows, untold, verify
+from bollard.host.backup.archived_files import head_key, place_of, write_file, write_public_keys
+from bollard.host.backup.backup import Source
+from bollard.host.backup.settlement import Settled, Settler
+from bollard.host.backup.table_source import open_filling
+from bollard.host.backup.tables import Filling, Row
+from bollard.host.clock import Clock
+from bollard.host.errors import Conflict, SchemaTooNew, StorageUnavailable
+from bollard.host.log.rebuild import UNSETTLED, rebuild
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.kept_key import KEPT_KEY
+from bollard.host.store.migrations import REVISIONS
+from bollard.host.store.opening import choose_store
+from bollard.host.store.statements import PROJECTIONS
+from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
+from bollard.trust import make_folder, sync_folder
+
+_DEFAULT_WORKSPACE: Final = "default"
+_OF_THE_DISK: Final = "lost+found"
+"""What an empty disk holds by itself."""
+_DATABASE: Final = "bollard.db"
+
+
+class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back, and what became of what was unfinished."""
+
+    created_ms: int
+    version: str
+    verified: Verified
+    settled: Settled
+    keys: tuple[str, ...]
+    """The key files that came back; without them the next start makes new ones."""
+    missing: tuple[str, ...]
+
+
+def restore(
+    file: Path,
+    *,
+    data: Path,
+    database: str,
+    trust: ArchiveTrust,
+    clock: Clock,
+    incomplete: bool = False,
+    progress: Progress = untold,
+) -> RestoreReport:
+    """Check who signed the archive, verify it, then bring all of it back. Raises `BadArchive`, `Conflict`,
+    `SchemaTooNew`. With `incomplete`, an archive without a content that its log names is brought back too."""
+    data = data.absolute()
+    place = data / data.name if data.is_mount() else data  # a mounted folder cannot be replaced, only filled
+    with ArchiveReader(file, "backup") as reader:
+        trust.check(reader)
+        remove_leftovers(place, "restoring")
+        _check_empty(data)
+        _check_revision(reader.manifest)
+        verified = verify(
+            reader, lambda stage, done, total: progress(f"verify_{stage}", done, total), incomplete=incomplete
+        )
+        workshop = unfinished_name(place, "restoring")
+        filling = open_filling(database, workshop)
+        try:
+            target = Source(database=database, data=workshop)
+            blobs = _build(reader, filling, workshop, progress)
+            settled = _settle(reader.manifest, verified, target, blobs, clock, progress)
+            _move(workshop, data)
+        except BaseException:
+            filling.abandon()
+            shutil.rmtree(workshop, ignore_errors=True)
+            raise
+        finally:
+            filling.close()
+        manifest = reader.manifest
+    return RestoreReport(
+        created_ms=manifest.created_ms,
+        version=manifest.version,
+        verified=verified,
+        settled=settled,
+        keys=manifest.keys,
+        missing=verified.missing,
+    )
+
+
+def put_blob(blobs: BlobStore, reader: ArchiveReader, sha256: str) -> None:
+    """One content of an archive, never whole in memory."""
+    upload, offset = blobs.begin(), 0
+    for piece in reader.blob(sha256):
+        offset = blobs.append(upload, offset, piece)
+    blobs.finish(upload, sha256)
+
+
+def new_incarnation(clock: Clock) -> str:
+    """The name of a chain that nobody had before."""
+    return f"{clock.now_ms():011x}{secrets.token_hex(4)}"
+
+
+def _check_empty(data: Path) -> None:
+    try:
+        if data.exists() and (not data.is_dir() or any(path.name != _OF_THE_DISK for path in data.iterdir())):
+            raise Conflict(f"{data} is not empty", hint="restore into a directory that is new or empty")
+    except OSError as error:
+        raise StorageUnavailable(f"{data} cannot be used: {error.strerror}", hint="choose another place") from error
+
+
+def _check_revision(manifest: Manifest) -> None:
+    if manifest.revision not in REVISIONS.known:
+        message = f"the backup has revision {manifest.revision}, this version knows up to {REVISIONS.known[-1]}"
+        raise SchemaTooNew(message, hint=f"restore it with version {manifest.version}", stored=manifest.revision)
+
+
+def _build(reader: ArchiveReader, filling: Filling, workshop: Path, progress: Progress) -> BlobStore:
+    """Every file, content and row, as the archive has them. Returns the contents."""
+    try:
+        make_folder(workshop, 0o700)
+        _write_files(reader, workshop)
+    except OSError as error:
+        message = f"{workshop.parent} cannot be written: {error.strerror}"
+        raise StorageUnavailable(message, hint="choose another place") from error
+    blobs = BlobStore(workshop / "blobs")
+    for count, sha256 in enumerate(reader.blobs, start=1):
+        put_blob(blobs, reader, sha256)
+        progress("blobs", count, reader.manifest.blobs)
+    filling.create(reader.manifest.revision)
+    filling.begin()
+    # Archives of before have projections, too: those are made from the log, whatever the archive says of them.
+    tables = [table for table in reader.manifest.tables if table.name not in PROJECTIONS]
+    total = sum(reader.manifest.members[table.member].lines for table in tables)
+    done = 0
+    for table in tables:
+        rows = _told(reader, table, done, total, progress)
+        if table.name == "meta":
+            rows = _unsettled(table, rows)
+        filling.fill(table, rows if KEPT_KEY in reader.manifest.keys else _without_macs(table, rows))
+        done += reader.manifest.members[table.member].lines
+    filling.commit()
+    return blobs
+
+
+def _told(reader: ArchiveReader, table: Table, done: int, total: int, progress: Progress) -> Iterator[Row]:
+    for count, row in enumerate(read_rows(reader, table.name), start=1):
+        if not count % 1000:
+            progress("rows", done + count, total)
+        yield row
+    progress("rows", done + reader.manifest.members[table.member].lines, total)
+
+
+def _unsettled(table: Table, rows: Iterator[Row]) -> Iterator[Row]:
+    """No host starts on these rows before `_settle` is through: a restore into PostgreSQL can be cut off in between."""
+    key = table.index("key")
+    yield from (row for row in rows if row[key] != UNSETTLED)
+    yield ["the restore of a backup" if index != key else UNSETTLED for index in range(len(table.columns))]
+
+
+def _without_macs(table: Table, rows: Iterator[Row]) -> Iterator[Row]:
+    """Without their key HMACs say nothing: the restored store makes its own, with the key that it makes."""
+    if table.name != "kept" or not table.has("mac"):
+        return rows
+    mac = table.index("mac")
+    return ([None if index == mac else value for index, value in enumerate(row)] for row in rows)
+
+
+def _write_files(reader: ArchiveReader, workshop: Path) -> None:
+    manifest = reader.manifest
+    for name in manifest.keys:
+        write_file(workshop / "keys" / name, reader.pieces(f"keys/{name}"))
+    write_public_keys(workshop, manifest.public_keys)
+    for note in manifest.files:
+        write_file(place_of(workshop, note.path), reader.pieces(note.member), executable=note.executable)
+
+
+def _settle(
+    manifest: Manifest, verified: Verified, target: Source, blobs: BlobStore, clock: Clock, progress: Progress
+) -> Settled:
+    """Open it as a host would, which also brings it to the newest schema; make the projections from the log, and settle
+    what was unfinished."""
+    store = choose_store(target.database, target.data, clock)
+    store.open()
+    try:
+        rebuild(store, lambda done: progress("projections", done, verified.records))
+        settler = Settler(store, blobs, clock, incarnation=new_incarnation(clock), key=head_key(target.data))
+        told: JsonObject = {
+            "backup_ms": manifest.created_ms,
+            "version": manifest.version,
+            "keys": bool(manifest.keys),
+            "missing": len(verified.missing),
+        }
+        return settler.settle(_workspaces(store), "store.restored", told)
+    finally:
+        store.close()
+
+
+def _workspaces(store: Store) -> list[str]:
+    saved = {row.workspace for row in store.policies_everywhere("workspace")}
+    return sorted({_DEFAULT_WORKSPACE, *saved})
+
+
+def _move(workshop: Path, data: Path) -> None:
+    try:
+        if workshop.parent == data:
+            for path in sorted(workshop.iterdir(), key=lambda path: path.name == _DATABASE):  # it comes last
+                path.rename(data / path.name)
+            workshop.rmdir()
+            sync_folder(data)
+            return
+        if data.exists():
+            data.rmdir()  # it is empty, or this fails
+        workshop.rename(data)
+        sync_folder(data.parent)
+    except OSError as error:
+        raise StorageUnavailable(f"{data} cannot be made: {error.strerror}", hint="choose another place") from error

@@ -1,0 +1,217 @@
+"""What is done to a store that was brought back from the past, before any host may use it.
+
+Since the copy was made, what was unfinished in it may have been finished, and its effects may have happened. So
+nothing of it is done again: its runs end as lost, under an epoch that lies beyond everything that can have been since;
+its open approvals and questions expire, and so does a yes that was not used; its waiting messages are dropped; of what
+was on its way to a channel it is not known whether it arrived. Who was logged in is not any more.
+"""
+
+from collections.abc import Iterator
+from typing import Final, Literal, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from bollard.host.agents.agent import AgentBook
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError
+from bollard.host.identity.sessions import SESSION
+from bollard.host.limits import REPLAY_PAGE
+from bollard.host.log.entries import Entry
+from bollard.host.log.rebuild import UNSETTLED
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.writer import BlobSink, Writer
+from bollard.host.recovery import Recovery, facts_of
+from bollard.host.store.action_rows import ApprovalRow
+from bollard.host.store.rows import DropKept, EventRow, OutboxRow, RunRow
+from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
+from bollard.trust.keys import SigningKey
+
+_EPOCHS_FROM_MS: Final = 1_735_689_600_000
+"""The beginning of 2025. An epoch grows by one with each owner of a run; minutes since then outrun every run."""
+_MINUTE_MS: Final = 60_000
+
+
+def epoch_after(epoch: int, now_ms: int) -> int:
+    """An epoch that no owner of the run can have had before now."""
+    return max(epoch + 1, (now_ms - _EPOCHS_FROM_MS) // _MINUTE_MS)
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of what was unfinished."""
+
+    runs: int
+    events: int
+    deliveries: tuple[str, ...]
+    """Messages that were on their way: it is not known any more whether they arrived."""
+    approvals: tuple["ExpiredApproval", ...]
+    questions: tuple["ExpiredQuestion", ...]
+    sessions: int
+
+
+class ExpiredApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """An approval that was open. `status` is what it was: without a decision, or with a yes that was not used."""
+
+    approval_id: str
+    run_id: str
+    name: str
+    status: Literal["requested", "granted"]
+
+
+class ExpiredQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that nobody had answered."""
+
+    question_id: str
+    run_id: str
+    question: str
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The data of the records of a question, and of `approval.requested`, as far as a report has it."""
+
+    name: str = ""
+    question_id: str = ""
+    call_id: str = ""
+    question: str = ""
+
+
+_read_asked: Final = msgspec.json.Decoder(_Asked).decode
+
+
+class Settler:
+    """Writes to a store that nobody else uses."""
+
+    def __init__(self, store: Store, blobs: BlobSink, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
+        self._store = store
+        self._clock = clock
+        self._recovery = Recovery(store, clock, AgentBook(), incarnation)
+        self._writer = Writer(store, blobs, clock, incarnation=incarnation, key=key)
+
+    def settle(self, workspaces: list[str], kind: str, told: JsonObject, only: str | None = None) -> Settled:
+        """End what is unfinished, in all workspaces or in `only` one, then say in each why; signed at the end."""
+        runs = [row for row in self._recovery.unfinished() if only in (None, row.workspace)]
+        questions = [question for row in runs for question in self._end(row, kind)]
+        approvals = [row for row in self._open_approvals() if only in (None, row.workspace)]
+        for row in approvals:
+            body: JsonObject = {"approval_id": row.approval_id, "call_id": row.call_id, "run_id": row.run_id}
+            self._write(Entry(records=[self._record(row.workspace, "approval.expired", {**body, "reason": kind})]))
+        events = [row for row in self._pending() if only in (None, row.workspace)]
+        for row in events:
+            body = {"event_id": row.event_id, "reason": kind}
+            self._write(Entry(records=[self._record(row.workspace, "event.dropped", body)]))
+        deliveries = [row for row in self._undelivered() if only in (None, row.workspace)]
+        for row in deliveries:
+            body = {"delivery_id": row.delivery_id, "run_id": row.run_id, "reason": kind}
+            self._write(Entry(records=[self._record(row.workspace, "delivery.unknown", body)]))
+        settled = Settled(
+            runs=len(runs),
+            events=len(events),
+            deliveries=tuple(row.delivery_id for row in deliveries),
+            approvals=tuple(map(_expired, approvals)),
+            questions=tuple(questions),
+            sessions=self._forget() if only is None else 0,
+        )
+        counts = {name: len(getattr(settled, name)) for name in ("deliveries", "approvals", "questions")}
+        body = {**told, "runs": settled.runs, "events": settled.events, **counts}
+        for workspace in workspaces:
+            self._write(Entry(records=[self._record(workspace, kind, body)]))
+        self._writer.finish()
+        with self._store.write() as transaction:
+            transaction.put_meta(UNSETTLED, "")
+        return settled
+
+    def note(self, workspace: str, kind: str, body: JsonObject) -> None:
+        """One record that stands for itself."""
+        self._write(Entry(records=[self._record(workspace, kind, body)]))
+
+    def _end(self, row: RunRow, kind: str) -> list[ExpiredQuestion]:
+        """End a run; returns the questions that end with it."""
+        self._writer.remember(facts_of(row))
+        for fold in self._recovery.folds(row):
+            self._write(fold)
+        lost = self._recovery.lost_entry(row, "host.lost")
+        epoch, first = epoch_after(row.epoch, self._clock.now_ms()), lost.records[0]
+        asked = self._open_questions(row.run_id)
+        expired = [
+            replace(
+                first,
+                type="question.expired",
+                data=encode_data({"question_id": each.question_id, "call_id": each.call_id, "reason": kind}),
+            )
+            for each in asked
+        ]
+        records = [
+            replace(record, epoch=epoch, seq=(first.seq or 0) + index)
+            for index, record in enumerate([*expired, *lost.records])
+        ]
+        self._write(replace(lost, records=records, lease=None))
+        return [
+            ExpiredQuestion(question_id=each.question_id, run_id=row.run_id, question=each.question) for each in asked
+        ]
+
+    def _open_questions(self, run_id: str) -> list[_Asked]:
+        """A question has no row of its own: the records of its run say whether it is open."""
+        asked: dict[str, _Asked] = {}
+        after = 0
+        while records := self._store.records_of_run(run_id, after, REPLAY_PAGE):
+            after = records[-1].seq or 0
+            for record in records:
+                if not record.type.startswith("question.") or record.data is None:
+                    continue
+                found = _asked_in(record.data)
+                asked.pop(found.question_id, None)
+                if record.type == "question.asked":
+                    asked[found.question_id] = found
+        return [*asked.values()]
+
+    def _open_approvals(self) -> Iterator[ApprovalRow]:
+        """Those without a decision, and those with a yes that was not used."""
+        after = ""
+        while rows := self._store.open_approvals(after, REPLAY_PAGE):
+            after = rows[-1].approval_id
+            yield from rows
+
+    def _pending(self) -> Iterator[EventRow]:
+        after = 0
+        while rows := self._store.pending_events(after, REPLAY_PAGE):
+            yield from rows
+            after = rows[-1].record_id
+
+    def _undelivered(self) -> Iterator[OutboxRow]:
+        """Also what the runs that just ended had said and not finished."""
+        after = 0
+        while rows := self._store.outbox_open(after, REPLAY_PAGE):
+            yield from rows
+            after = rows[-1].record_id
+
+    def _forget(self) -> int:
+        rows = self._store.all_kept(SESSION, None, 0)
+        if rows:
+            self._write(Entry(keeps=[DropKept(row.kind, row.workspace, row.id) for row in rows]))
+        return len(rows)
+
+    def _record(self, workspace: str, kind: str, body: JsonObject) -> NewRecord:
+        return NewRecord(workspace=workspace, type=kind, data=encode_data(body), created_ms=self._clock.now_ms())
+
+    def _write(self, entry: Entry) -> None:
+        (fate,) = self._writer.turn([entry])
+        if isinstance(fate, HostError):
+            raise fate
+
+
+def _asked_in(data: bytes) -> _Asked:
+    """A record that cannot be read must not keep the rest from being settled."""
+    try:
+        return _read_asked(data)
+    except msgspec.MsgspecError:
+        return _Asked()
+
+
+def _expired(row: ApprovalRow) -> ExpiredApproval:
+    return ExpiredApproval(
+        approval_id=row.approval_id,
+        run_id=row.run_id,
+        name=_asked_in(row.body).name,
+        status=cast("Literal['requested', 'granted']", row.status),
+    )

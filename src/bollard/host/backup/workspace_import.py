@@ -1,0 +1,275 @@
+"""Imports a workspace into a store that has nothing of it: its log as it was written, its projections made anew.
+
+No other name can be given to it: the name is in every link of its chain. Record ids are the store's own and change.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from bollard.host.agents.agent_document import agent_from_store
+from bollard.host.archive.manifest import FileNote, Manifest
+from bollard.host.archive.reader import ArchiveReader
+from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, read_rows, untold, verify
+from bollard.host.backup.archived_files import check_documents, head_key, place_of, replace_file, write_public_keys
+from bollard.host.backup.backup import Source, readable_snapshot
+from bollard.host.backup.content_references import SkillFile
+from bollard.host.backup.restore import new_incarnation, put_blob
+from bollard.host.backup.settlement import Settled, Settler
+from bollard.host.backup.tables import Row
+from bollard.host.backup.workspace_export import LOG_TABLES
+from bollard.host.clock import Clock
+from bollard.host.errors import BadArchive, Conflict, HostError, SchemaTooNew, StorageUnavailable
+from bollard.host.log.projection import Projector
+from bollard.host.log.rebuild import UNSETTLED, check_settled, project
+from bollard.host.log.records import data_of
+from bollard.host.log.saved_resources import SavedChange
+from bollard.host.log.tail import go_on_behind
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.migrations import REVISIONS
+from bollard.host.store.opening import choose_store
+from bollard.host.store.row_reading import build_rows
+from bollard.host.store.rows import DeltaRow, HeadRow, RecordRow
+from bollard.host.store.store import Store
+from bollard.host.store.transaction import WriteTransaction
+from bollard.protocol import JsonObject
+
+_AT_ONCE: Final = 1000
+_MOST_IDS: Final = 1 << 50
+"""Records that no log has: an archive must not use up the ids."""
+_BY: Final = "import"
+"""Who saved it, as the log says."""
+_T = TypeVar("_T")
+
+
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came in."""
+
+    workspace: str
+    created_ms: int
+    verified: Verified
+    settled: Settled
+    withheld: int
+    agents: tuple[str, ...]
+    """Agents that came without fields of their configuration that may be secrets."""
+    missing: tuple[str, ...]
+    """Contents that the log names and that the archive does not have."""
+
+
+def import_workspace(
+    file: Path,
+    source: Source,
+    *,
+    trust: ArchiveTrust,
+    clock: Clock,
+    incomplete: bool = False,
+    progress: Progress = untold,
+) -> ImportReport:
+    """Check who signed the archive, verify it, then write all of it in one commit. No host may use the store
+    meanwhile. With `incomplete`, an archive without a content that its log names is imported too."""
+    with ArchiveReader(file, "workspace") as reader:
+        trust.check(reader)
+        manifest = reader.manifest
+        workspace = _checked(manifest)
+        verified = verify(
+            reader, lambda stage, done, total: progress(f"verify_{stage}", done, total), incomplete=incomplete
+        )
+        _check_files(reader, workspace)
+        store = choose_store(source.database, source.data, clock, alone=True)
+        store.open()
+        try:
+            go_on_behind(store, head_key(source.data), "", clock.now_ms())
+            if store.meta(UNSETTLED) != _name_of(manifest):
+                check_settled(store)  # there is one mark: the end of this import would clear that of another copy
+                _check_empty(source, workspace)
+            settled = _write(reader, store, source.data, workspace, clock, progress)
+        finally:
+            store.close()
+    return ImportReport(
+        workspace=workspace,
+        created_ms=manifest.created_ms,
+        verified=verified,
+        settled=settled,
+        withheld=manifest.withheld,
+        agents=tuple(thing.id for thing in manifest.saved),
+        missing=verified.missing,
+    )
+
+
+def _write(
+    reader: ArchiveReader, store: Store, data: Path, workspace: str, clock: Clock, progress: Progress
+) -> Settled:
+    manifest, blobs = reader.manifest, BlobStore(data / "blobs")
+    for count, sha256 in enumerate(reader.blobs, start=1):
+        put_blob(blobs, reader, sha256)
+        progress("blobs", count, manifest.blobs)
+    _write_files(reader, data)
+    key = head_key(data)
+    _keep_public_keys(data, manifest, key.verify_key.key_id)
+    if store.meta(UNSETTLED) != _name_of(manifest):  # otherwise an earlier try was cut off behind this commit
+        with store.write() as transaction:
+            _write_log(reader, transaction, _Border(store, workspace), progress)
+            transaction.put_meta(UNSETTLED, _name_of(manifest))
+    settler = Settler(store, blobs, clock, incarnation=new_incarnation(clock), key=key)
+    for thing in manifest.saved:
+        change = SavedChange(
+            kind="agent", workspace=workspace, thing=thing.id, revision=thing.revision, by=_BY, body=thing.body
+        )
+        settler.note(workspace, "policy.changed", change.data())
+    told: JsonObject = {
+        "export_ms": manifest.created_ms,
+        "version": manifest.version,
+        "withheld": manifest.withheld,
+    }
+    return settler.settle([workspace], "workspace.imported", told, only=workspace)
+
+
+def _write_files(reader: ArchiveReader, data: Path) -> None:
+    """The files of skills, and the documents: the next start takes those in, where the log has their bases."""
+    try:
+        for note in reader.manifest.files:
+            replace_file(place_of(data, note.path), reader.pieces(note.member))
+    except OSError as error:
+        message = f"{data} cannot be written: {error.strerror}"
+        raise StorageUnavailable(message, hint="look at the disk it is on, then repeat the import") from error
+
+
+def _name_of(manifest: Manifest) -> str:
+    """What names this archive to a person, and tells it from other exports of its workspace."""
+    return f"the import of workspace {manifest.workspace}, exported at {manifest.created_ms} ms"
+
+
+def _checked(manifest: Manifest) -> str:
+    if manifest.revision not in REVISIONS.known:
+        message = f"the export has revision {manifest.revision}, this version knows up to {REVISIONS.known[-1]}"
+        raise SchemaTooNew(message, hint=f"import it with version {manifest.version}", stored=manifest.revision)
+    if manifest.workspace is None or {table.name for table in manifest.tables} != set(LOG_TABLES):
+        raise BadArchive("the archive does not hold one workspace", hint="export it again")
+    for thing in manifest.saved:
+        try:
+            agent_from_store(thing.body, manifest.workspace, thing.revision)
+        except HostError as error:
+            message = f"the agent {thing.id} in the archive cannot be read: {error.message}"
+            raise BadArchive(message, hint="export it again") from error
+    return manifest.workspace
+
+
+def _check_files(reader: ArchiveReader, workspace: str) -> None:
+    """That each file is one of a skill or a document, and of this workspace. Raises `BadArchive`."""
+    manifest = reader.manifest
+    documents = [note for note in manifest.files if not _is_skill_file(note)]
+    check_documents(((note.path, next(reader.pieces(note.member), b"")) for note in documents), workspace)
+    for note in manifest.files:
+        digest = manifest.members[note.member].sha256
+        if _is_skill_file(note) and note.path != SkillFile(workspace, digest).path:
+            raise BadArchive(f"the archive has a file that belongs nowhere: {note.path[:80]!r}", hint="do not trust it")
+
+
+def _is_skill_file(note: FileNote) -> bool:
+    return note.path.startswith("skills/")
+
+
+def _check_empty(source: Source, workspace: str) -> None:
+    """Every trace of a workspace begins with a record."""
+    snapshot = readable_snapshot(source)
+    try:
+        records = next(table for table in snapshot.tables() if table.name == "records")
+        count = snapshot.count(records, workspace)
+    finally:
+        snapshot.close()
+    if count:
+        hint = "import into a host that has no workspace of this name; nothing is merged"
+        raise Conflict(f"the workspace {workspace} is not empty here", hint=hint, records=count)
+
+
+class _Border:
+    """Lets in what is of the workspace and names nothing of another: whoever made the archive could write anything."""
+
+    def __init__(self, store: Store, workspace: str) -> None:
+        self.workspace = workspace
+        self._store = store
+        self._runs: set[str] = set()
+
+    def check(self, row: RecordRow) -> None:
+        """Raises `BadArchive`, or `Conflict` for a run that is here already."""
+        if row.run_id is not None and row.run_id not in self._runs:
+            if self._store.run(row.run_id) is not None:
+                raise Conflict(f"the run {row.run_id} is here already", hint="nothing is merged")
+            self._runs.add(row.run_id)
+        if row.data is None:
+            return
+        if row.type == "run.created":
+            facts = data_of(row)
+            if (facts.get("workspace"), facts.get("run_id")) != (self.workspace, row.run_id):
+                raise _foreign("records")
+        elif row.type.startswith("delivery."):
+            data = data_of(row)
+            named = [data.get("delivery_id"), *(name for name in (data.get("preview"),) if isinstance(name, str))]
+            if not all(isinstance(name, str) and name.partition(".")[0] in self._runs for name in named):
+                raise _foreign("records")
+
+    def check_delta(self, row: DeltaRow) -> None:
+        if row.run_id not in self._runs:
+            raise _foreign("deltas")
+
+
+def _foreign(table: str) -> BadArchive:
+    return BadArchive(f"a row of {table} belongs to another workspace", hint="do not trust the archive")
+
+
+def _write_log(reader: ArchiveReader, transaction: WriteTransaction, border: _Border, progress: Progress) -> None:
+    projector, done = Projector(), 0
+    total = reader.manifest.members["tables/records.jsonl"].lines
+    for page in _pages(_of_workspace(reader, "records", border.workspace), _AT_ONCE):
+        rows = build_rows(RecordRow, [tuple(row) for row in page])
+        for row in rows:
+            border.check(row)
+        transaction.skip_record_ids(_newest_id(rows))
+        first = transaction.next_record_ids(len(rows))
+        renumbered = [replace(row, id=first + offset) for offset, row in enumerate(rows)]
+        transaction.add_records(renumbered)
+        project(projector, renumbered, transaction)
+        done += len(rows)
+        progress("rows", done, total)
+    for page in _pages(read_rows(reader, "deltas"), _AT_ONCE):
+        deltas = build_rows(DeltaRow, [tuple(row) for row in page])
+        for row in deltas:
+            border.check_delta(row)
+        transaction.add_deltas(deltas)
+    for page in _pages(_of_workspace(reader, "heads", border.workspace), _AT_ONCE):
+        for head in build_rows(HeadRow, [tuple(row) for row in page]):
+            transaction.add_head(head)
+
+
+def _newest_id(rows: list[RecordRow]) -> int:
+    """What is written from now on has larger ids: versions of state are ids, and none may be that of another value in
+    the host that it came from."""
+    newest = max(row.id for row in rows)
+    if newest > _MOST_IDS:
+        raise BadArchive(f"a record has the id {newest}: no log is so long", hint="do not trust the archive")
+    return newest
+
+
+def _of_workspace(reader: ArchiveReader, table: str, workspace: str) -> Iterator[Row]:
+    """Rows that say that they are of this workspace; raises `BadArchive` at one that does not."""
+    found = next(each for each in reader.manifest.tables if each.name == table)
+    at = found.index("workspace")
+    for row in read_rows(reader, table):
+        if row[at] != workspace:
+            raise _foreign(table)
+        yield row
+
+
+def _keep_public_keys(data: Path, manifest: Manifest, own: str) -> None:
+    there = {path.name.split(".")[1] for path in (data / "keys").glob("heads.*.pub")} | {own}
+    write_public_keys(data, {key_id: key for key_id, key in manifest.public_keys.items() if key_id not in there})
+
+
+def _pages(rows: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    waiting = iter(rows)
+    while page := list(islice(waiting, size)):
+        yield page

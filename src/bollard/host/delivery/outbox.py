@@ -1,0 +1,301 @@
+"""The outbox at work: reads what waits, sends it lane by lane in order, and listens to runs for more.
+
+Everything that waits is on disk, put there by the commit that completed the message. A restart reads it and goes on.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter, deque
+from typing import Final
+
+import msgspec
+import structlog
+
+from bollard.host.background import Background
+from bollard.host.channels.registry import Channels
+from bollard.host.clock import Clock
+from bollard.host.delivery.delivery_log import DeliveryLog
+from bollard.host.delivery.previews import Previews
+from bollard.host.delivery.sender import Counts, Sender, Waiting
+from bollard.host.errors import HostError
+from bollard.host.limits import (
+    DELIVERIES_AT_ONCE,
+    DELIVERIES_OF_CHANNEL,
+    DELIVERIES_OF_CHANNEL_AT_ONCE,
+    DELIVERY_LOOK_S,
+    DELIVERY_WAIT_MAX_S,
+    KEEP_ALIVE_S,
+    REPLAY_PAGE,
+)
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import RunFacts
+from bollard.host.runs.hub import Hub, StreamRecord, Subscription
+from bollard.host.store.rows import OutboxRow
+from bollard.host.store.store import Store
+
+# Which messages of the outbox are held in memory: so many of each channel, each in the order of the outbox. Pure.
+#
+# A channel that is away or slow fills its own window, and what is meant for others goes past it. What found no room
+# stays on disk and is read again when there is some; until then nothing behind it of the same channel is held either.
+
+
+Place = tuple[str, str]
+"""Workspace and channel."""
+
+
+class Window:
+    """The outbox is read in pages: `turn`, then each row of the page is asked for with `admits`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: set[str] = set()
+        self._of: Counter[Place] = Counter()
+        self._left: dict[Place, int] = {}
+        """Of each channel that is full the first record that found no room."""
+        self._roomy: set[Place] = set()
+        """Those of them that have room again."""
+        self._over: set[str] = set()
+        """What was done with while a page was being read: it may be in the page as if it were not."""
+        self._seen_to = 0
+        self.read_to = 0
+        """The record behind which the next page begins."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def is_full(self, place: Place) -> bool:
+        """Whether something of it stayed on disk."""
+        return place in self._left
+
+    def holds_any(self, place: Place) -> bool:
+        return place in self._of
+
+    def turn(self) -> None:
+        """A page is read now."""
+        self._over.clear()
+        for place in self._roomy:
+            self.read_to = min(self.read_to, self._left.pop(place) - 1)
+        self._roomy.clear()
+
+    def admits(self, row: OutboxRow) -> bool:
+        """Whether the next row of the page is to be dealt with. A preview is, when it is seen first."""
+        is_new = row.record_id > self._seen_to
+        self._seen_to = max(self._seen_to, row.record_id)
+        self.read_to = row.record_id
+        if row.preview:
+            return is_new
+        place = (row.workspace, row.channel)
+        if row.delivery_id in self._held or row.delivery_id in self._over or place in self._left:
+            return False
+        if self._of[place] >= self._most:
+            self._left[place] = row.record_id
+            return False
+        self._held.add(row.delivery_id)
+        self._of[place] += 1
+        return True
+
+    def release(self, row: OutboxRow) -> bool:
+        """It is done with. Whether there is room now for what stayed on disk."""
+        place = (row.workspace, row.channel)
+        self._held.discard(row.delivery_id)
+        self._over.add(row.delivery_id)
+        self._of[place] -= 1
+        left = self._of[place]
+        if not left:
+            del self._of[place]
+        if place in self._left and left <= self._most // 2:
+            self._roomy.add(place)
+            return True
+        return False
+
+
+_log = structlog.get_logger("bollard.delivery")
+_Lane = tuple[str, str, str]
+"""Workspace, channel and target: one order for each."""
+
+
+class _Chunk(msgspec.Struct):
+    content: str | None = None
+
+
+class _Data(msgspec.Struct):
+    chunk: _Chunk = msgspec.field(default_factory=_Chunk)
+    message_id: str | None = None
+
+
+class _Record(msgspec.Struct):
+    data: _Data
+
+
+_decode: Final = msgspec.json.Decoder(_Record).decode
+
+
+class Delivery:
+    """One per host."""
+
+    def __init__(self, *, journal: Journal, store: Store, hub: Hub, clock: Clock, channels: Channels) -> None:
+        self._store = store
+        self._hub = hub
+        self._clock = clock
+        log = DeliveryLog(journal, clock)
+        self._previews = Previews(channels, log, self._is_busy)
+        self._sender = Sender(channels, log, self._previews, store, clock)
+        self._lanes: dict[_Lane, deque[Waiting]] = {}
+        self._of_run: Counter[str] = Counter()
+        """Messages of each run that are held."""
+        self._followed: dict[str, str] = {}
+        """Runs that are not over, with their workspace."""
+        self._window = Window(DELIVERIES_OF_CHANNEL)
+        self._begun = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._reading = asyncio.Lock()
+        self._left_previews: list[tuple[str, str]] = []
+        """Run and workspace of each that an earlier incarnation left."""
+        self._sending = asyncio.Semaphore(DELIVERIES_AT_ONCE)
+        self._doors: dict[Place, asyncio.Semaphore] = {}
+        """So that a channel which answers late does not take every place."""
+        self._background = Background()
+        self._closing = False
+
+    @property
+    def counts(self) -> Counts:
+        return self._sender.counts
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are held now."""
+        return len(self._window)
+
+    # --- runs ---
+
+    def follow(self, facts: RunFacts) -> None:
+        """A run that is on disk and has said nothing yet. Costs nothing where its messages go nowhere."""
+        if facts.deliver_to is not None:
+            self._followed[facts.run_id] = facts.workspace
+            self._background.begin(self._listen(facts, self._hub.subscribe(facts.run_id)))
+
+    async def _listen(self, facts: RunFacts, subscription: Subscription) -> None:
+        try:
+            while not subscription.over:
+                for record in await subscription.take(KEEP_ALIVE_S):
+                    self._heard(facts, record)
+        finally:
+            subscription.close()
+        # A listener that fell behind misses previews, and nothing else: messages are read from the disk.
+        self._followed.pop(facts.run_id, None)
+        await self._begun.wait()
+        await self._read()
+        await self._settle_previews(facts.run_id, facts.workspace)
+
+    def _heard(self, facts: RunFacts, record: StreamRecord) -> None:
+        goes_to = facts.deliver_to
+        if record.type == "message.delta" and goes_to is not None and goes_to.streaming:
+            with contextlib.suppress(msgspec.DecodeError):
+                data = _decode(record.json).data
+                if data.chunk.content:
+                    self._previews.add(facts, goes_to, data.message_id or "", data.chunk.content)
+        elif record.type == "message.completed":
+            with contextlib.suppress(msgspec.DecodeError):
+                self._previews.whole(facts.run_id, _decode(record.json).data.message_id or "")
+            self._woken.set()
+
+    # --- what waits ---
+
+    async def run(self, recovered: asyncio.Event) -> None:
+        """Until it is cancelled. Runs that an earlier incarnation left must have their last messages on disk before."""
+        await recovered.wait()
+        self._begun.set()
+        await self._read()
+        for run_id, workspace in self._left_previews:
+            await self._settle_previews(run_id, workspace)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DELIVERY_LOOK_S):
+                    await self._woken.wait()
+            self._woken.clear()
+            await self._read()
+
+    async def _read(self) -> None:
+        """What came since the last look, and what there is room for again."""
+        async with self._reading:
+            while True:
+                self._window.turn()
+                try:
+                    rows = await asyncio.to_thread(self._store.outbox_open, self._window.read_to, REPLAY_PAGE)
+                except HostError as error:
+                    _log.warning("the outbox could not be read", problem=error.message)
+                    return
+                for row in rows:
+                    if self._window.admits(row):
+                        self._place(row)
+                if len(rows) < REPLAY_PAGE:
+                    return
+
+    def _place(self, row: OutboxRow) -> None:
+        if row.preview:
+            if not self._previews.knows(row):
+                self._previews.restore(row)
+                self._left_previews.append((row.run_id, row.workspace))
+            return
+        self._of_run[row.run_id] += 1
+        lane = (row.workspace, row.channel, row.target)
+        waiting = self._lanes.get(lane)
+        if waiting is not None:
+            waiting.append(Waiting.of(row))
+            return
+        self._lanes[lane] = deque([Waiting.of(row)])
+        self._background.begin(self._drain(lane))
+
+    def _is_busy(self, workspace: str, channel: str, target: str) -> bool:
+        return (workspace, channel, target) in self._lanes or self._window.is_full((workspace, channel))
+
+    async def _drain(self, lane: _Lane) -> None:
+        """One after the other: the next leaves when the one before has arrived or has failed."""
+        queue = self._lanes[lane]
+        while queue:
+            waiting = queue[0]
+            early_s = (waiting.row.due_ms - self._clock.now_ms()) / 1000
+            if waiting.attempts == waiting.row.attempts and waiting.attempts and early_s > 0:
+                # An earlier incarnation had begun to wait; the clock may have been set back since.
+                await asyncio.sleep(min(early_s, DELIVERY_WAIT_MAX_S))
+            while (wait_s := await self._try(waiting)) is not None:  # noqa: ASYNC110 -- time is what it waits for
+                await asyncio.sleep(wait_s)
+            queue.popleft()
+            await self._done(waiting.row)
+        del self._lanes[lane]
+
+    async def _try(self, waiting: Waiting) -> float | None:
+        place = (waiting.row.workspace, waiting.row.channel)
+        door = self._doors.setdefault(place, asyncio.Semaphore(DELIVERIES_OF_CHANNEL_AT_ONCE))
+        async with door, self._sending:
+            if self._closing:
+                return DELIVERY_WAIT_MAX_S
+            try:
+                return await self._sender.deliver(waiting)
+            except Exception:  # noqa: BLE001 -- a channel that breaks its promise must not end its lane
+                _log.exception("a message could not be sent", delivery=waiting.row.delivery_id)
+                return DELIVERY_WAIT_MAX_S
+
+    async def _done(self, row: OutboxRow) -> None:
+        if self._window.release(row):
+            self._woken.set()
+        if not self._window.holds_any((row.workspace, row.channel)):
+            self._doors.pop((row.workspace, row.channel), None)
+        self._of_run[row.run_id] -= 1
+        if not self._of_run[row.run_id]:
+            del self._of_run[row.run_id]
+            await self._settle_previews(row.run_id, row.workspace)
+
+    async def _settle_previews(self, run_id: str, workspace: str) -> None:
+        if run_id not in self._followed and run_id not in self._of_run:
+            await self._previews.close_left(run_id, workspace)
+
+    async def close(self, grace_s: float) -> None:
+        """What is being sent has its grace; the rest waits on disk, and the next start goes on with it."""
+        self._closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                for _ in range(DELIVERIES_AT_ONCE):  # when nobody sends, all places are free
+                    await self._sending.acquire()
+        await self._background.close()
+        await self._previews.close()

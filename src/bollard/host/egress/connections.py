@@ -1,0 +1,386 @@
+"""HTTP/1.1 to one place: connections that are kept for the next request, and answers that are read as they come.
+
+Every wait and every size has a limit. A `Judge` decides which addresses a connection may go to, each time one is made.
+It knows no proxies, no redirects and no compression, and its callers decide what an answer means.
+"""
+
+import asyncio
+import contextlib
+import functools
+import os
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import httptools
+import msgspec
+
+from bollard.host.egress.destination import Address, Destination
+from bollard.host.limits import EGRESS_FRAMING, EGRESS_KEPT_CONNECTIONS, EGRESS_KEPT_S, EGRESS_SETTLE_S
+
+PIECE_BYTES: Final = 65536
+"""The most of an answer that one read takes."""
+Judge = Callable[[Destination, float], Awaitable[Sequence[Address]]]
+"""Looks a place up within so many seconds, and returns the addresses that a connection may be made to; raises
+`EgressDenied`."""
+
+
+class NotSent(Exception):
+    """There is no connection, for the reason that the message says. Nothing of the request can have arrived."""
+
+
+class NotAnswered(Exception):
+    """The request left and no whole answer came. It may have arrived."""
+
+    def __init__(self, reason: Literal["timeout", "closed", "broken", "invalid"], message: str) -> None:
+        """`closed` is an end in good order before the end of the answer, `broken` any other end."""
+        super().__init__(message)
+        self.reason = reason
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, and the limits of its answer."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    first_s: float
+    """Time from the last byte sent until `HttpAnswer.begun` is called."""
+    until: float | None = None
+    """When that time is up, by the loop's clock, where it began earlier."""
+    idle_s: float
+    """The longest silence after that."""
+    head_bytes: int
+    body_bytes: int
+    sent: Callable[[int], None] | None = None
+    """Hears how many bytes of the body have left. Such a body leaves in pieces, each within `idle_s`."""
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    address: Address
+    kept_at: float | None = None
+    """Since when it waits for another request; `None` for a new one."""
+
+    def drop(self) -> None:
+        # Without waiting: a peer that reads nothing, or never says goodbye, would hold on to this for ever.
+        self.writer.transport.abort()
+
+    @property
+    def is_usable(self) -> bool:
+        return not (self.writer.transport.is_closing() or self.reader.at_eof())
+
+
+class _Stale(Exception):
+    """The other side closed a kept connection before it took the request."""
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """Collects the callbacks of the parser."""
+
+    parser: Any = None
+    status: int = 0
+    headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    head_bytes: int = 0
+    body: list[bytes] = field(default_factory=list[bytes])
+    has_head: bool = False
+    whole: bool = False
+    keeps: bool = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.has_head:  # there may be any number of them behind the body, and no caller needs those
+            self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+            self.head_bytes += len(name) + len(value)
+
+    def on_headers_complete(self) -> None:
+        if self.has_head:
+            return
+        self.status = self.parser.get_status_code()
+        if self.status < 200:  # "continue" and its like are not the answer
+            self.headers.clear()
+        else:
+            self.has_head = True
+            self.keeps = self.parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.whole:
+            self.body.append(body)
+
+    def on_message_complete(self) -> None:
+        if self.has_head:
+            # A second answer to one request would be taken for the answer to the next one.
+            self.keeps = self.keeps and not self.whole
+            self.whole = True
+
+
+class HttpAnswer:
+    """An answer while it comes. Reading raises `NotAnswered`."""
+
+    def __init__(self, connection: Connection, request: HttpRequest) -> None:
+        self._connection = connection
+        self._request = request
+        self._until: float | None = request.until or asyncio.get_running_loop().time() + request.first_s
+        self._came = 0
+        self._read = 0
+        self._incoming = _Incoming()
+        self._incoming.parser = httptools.HttpResponseParser(self._incoming)
+
+    @property
+    def status(self) -> int:
+        return self._incoming.status
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self._incoming.headers)
+
+    @property
+    def address(self) -> Address:
+        """The address that it came from."""
+        return self._connection.address
+
+    @property
+    def may_be_kept(self) -> bool:
+        incoming, transport = self._incoming, self._connection.writer.transport
+        return incoming.whole and incoming.keeps and transport.get_write_buffer_size() == 0
+
+    def header(self, name: str) -> str | None:
+        """The first of this name, which is given in small letters."""
+        return next((value for each, value in self._incoming.headers if each == name), None)
+
+    def begun(self) -> None:
+        """Something of use has come: from here on only a silence is too long."""
+        self._until = None
+
+    async def head(self) -> None:
+        """Wait for the status and the headers. Raises `_Stale` where a kept connection had ended."""
+        limit = self._request.head_bytes
+        while not self._incoming.has_head:
+            if not await self._receive():
+                raise NotAnswered("closed", "the connection ended without an answer")
+            if (self._incoming.head_bytes if self._incoming.has_head else self._came) > limit:
+                raise NotAnswered("invalid", f"the head of the answer is larger than {limit} bytes")
+
+    async def read(self) -> bytes:
+        """What has come of the body, as soon as something has; empty at its end."""
+        while not self._incoming.body:
+            if self._incoming.whole:
+                return b""
+            if not await self._receive():
+                if self.header("content-length") is None and self.header("transfer-encoding") is None:
+                    return b""
+                raise NotAnswered("closed", "the connection ended in the middle of the answer")
+        pieces = self._incoming.body
+        piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._read += len(piece)
+        if self._read > self._request.body_bytes:
+            raise NotAnswered("invalid", f"the answer is larger than {self._request.body_bytes} bytes")
+        return piece
+
+    async def whole(self) -> bytes:
+        """All of the body."""
+        self.begun()
+        pieces: list[bytes] = []
+        while piece := await self.read():
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def beginning(self, most: int) -> bytes:
+        """The body of an error, as far as it came in time and is of use. Never raises for what is missing."""
+        self._until = asyncio.get_running_loop().time() + self._request.idle_s
+        found = bytearray()
+        with contextlib.suppress(Exception):
+            while len(found) < most and (piece := await self.read()):
+                found += piece
+        return bytes(found[:most])
+
+    async def settle(self) -> None:
+        """Let the end of the body come, so that the connection can be kept."""
+        self._until = asyncio.get_running_loop().time() + EGRESS_SETTLE_S
+        with contextlib.suppress(Exception):
+            while await self.read():
+                pass
+
+    async def _receive(self) -> bool:
+        """Feed what comes to the parser; whether anything came."""
+        request, until = self._request, self._until
+        try:
+            async with asyncio.timeout(request.idle_s) if until is None else asyncio.timeout_at(until):
+                piece = await self._connection.reader.read(PIECE_BYTES)
+        except TimeoutError:
+            waited = f"nothing came for {request.idle_s:g} s"
+            raise NotAnswered(
+                "timeout", waited if until is None else f"no answer within {request.first_s:g} s"
+            ) from None
+        except OSError as error:
+            if self._is_stale():
+                raise _Stale from error
+            raise NotAnswered("broken", f"the connection broke: {_problem_of(error)}") from error
+        if not piece:
+            if self._is_stale():
+                raise _Stale
+            return False
+        self._came += len(piece)
+        if self._came > request.head_bytes + EGRESS_FRAMING * request.body_bytes:
+            raise NotAnswered("invalid", "the answer goes on without anything in it")
+        try:
+            self._incoming.parser.feed_data(piece)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self._incoming.whole:
+                raise NotAnswered("invalid", f"the answer is no HTTP: {error}") from error
+            self._incoming.keeps = False
+        return True
+
+    def _is_stale(self) -> bool:
+        return self._connection.kept_at is not None and self._came == 0
+
+
+def _problem_of(error: OSError) -> str:
+    """What the system says: the loop's own sentence repeats the address. Problems of TLS have numbers of their own."""
+    if error.errno is not None and error.errno > 0 and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return getattr(error, "verify_message", "") or error.strerror or str(error) or "no answer in time"
+
+
+@functools.cache
+def trusted() -> ssl.SSLContext:
+    """Made for the first connection with TLS, and once: it holds every authority that the system trusts."""
+    return ssl.create_default_context()
+
+
+class Connections:
+    """Connections to one place: made for a request, and kept for the next where `keeps` says so."""
+
+    def __init__(
+        self,
+        place: Destination,
+        connect_s: float,
+        judge: Judge,
+        tls: Callable[[], ssl.SSLContext] = trusted,
+        *,
+        keeps: bool = True,
+    ) -> None:
+        """`connect_s` is for the lookup of the name and the connection together."""
+        self._place = place
+        self._connect_s = connect_s
+        self._judge = judge
+        self._tls = tls
+        self._keeps = keeps
+        self._kept: deque[Connection] = deque()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    @contextlib.asynccontextmanager
+    async def asked(self, request: HttpRequest) -> AsyncGenerator[HttpAnswer]:
+        """Send a request; the answer has its head. Leaving before its end closes the connection. Raises `EgressDenied`,
+        `NotSent` and `NotAnswered`."""
+        connection, answer = await self._answered(request)
+        try:
+            yield answer
+        finally:
+            self._release(connection, keep=answer.may_be_kept)
+
+    async def close(self) -> None:
+        """Keep nothing from now on; requests under way go on."""
+        self._keeps = False
+        if self._sweep is not None:
+            self._sweep.cancel()
+        while self._kept:
+            connection = self._kept.pop()
+            connection.drop()
+            with contextlib.suppress(OSError):
+                await connection.writer.wait_closed()
+
+    async def _answered(self, request: HttpRequest) -> tuple[Connection, HttpAnswer]:
+        kept = self._take()
+        while True:
+            connection = kept or await self._connect()
+            try:
+                await self._send(connection.writer, request)
+                answer = HttpAnswer(connection, request)
+                await answer.head()
+            except _Stale:
+                connection.drop()
+                kept = None  # nothing of an answer came, and a new connection cannot be stale
+            except BaseException:
+                connection.drop()
+                raise
+            else:
+                return connection, answer
+
+    async def _send(self, writer: asyncio.StreamWriter, request: HttpRequest) -> None:
+        if request.sent is None:
+            writer.write(self._head(request) + request.body)  # without waiting: a peer that refuses reads no further
+            return
+        writer.write(self._head(request))
+        try:
+            for at in range(0, len(request.body), PIECE_BYTES):
+                writer.write(request.body[at : at + PIECE_BYTES])
+                async with asyncio.timeout(request.idle_s):
+                    await writer.drain()
+                request.sent(min(at + PIECE_BYTES, len(request.body)))
+        except TimeoutError:
+            raise NotAnswered("timeout", f"nothing was taken for {request.idle_s:g} s") from None
+        except OSError as error:
+            raise NotAnswered("broken", f"the connection broke: {_problem_of(error)}") from error
+
+    def _head(self, request: HttpRequest) -> bytes:
+        head = [f"{request.method} {request.path} HTTP/1.1", f"host: {self._place.authority}"]
+        head += ["accept-encoding: identity", *(f"{name}: {value}" for name, value in request.headers)]
+        if not self._keeps:
+            head.append("connection: close")
+        if request.body or request.method not in ("GET", "HEAD"):
+            head.append(f"content-length: {len(request.body)}")
+        # Callers check what they send; only the name of a host can have other letters.
+        return "\r\n".join([*head, "", ""]).encode("latin-1", "replace")
+
+    async def _connect(self) -> Connection:
+        place, loop = self._place, asyncio.get_running_loop()
+        until = loop.time() + self._connect_s
+        addresses = await self._judge(place, self._connect_s)
+        tls = self._tls() if place.scheme == "https" else None
+        name = place.host if tls is not None else None
+        # One that takes no packets must leave time for the others.
+        each_s = (until - loop.time()) / max(1, len(addresses))
+        problem = "the name has no address"
+        for address in addresses:
+            try:
+                async with asyncio.timeout(each_s):
+                    streams = await asyncio.open_connection(str(address), place.port, ssl=tls, server_hostname=name)
+                return Connection(*streams, address=address)
+            except OSError as error:  # among them every problem of TLS, and the time that is up
+                problem = _problem_of(error)
+        raise NotSent(problem)
+
+    def _take(self) -> Connection | None:
+        """The one that was used last: it is the least likely to be closed by now."""
+        while self._kept:
+            connection = self._kept.pop()
+            if connection.is_usable:
+                return connection
+            connection.drop()
+        return None
+
+    def _release(self, connection: Connection, *, keep: bool) -> None:
+        full = len(self._kept) >= EGRESS_KEPT_CONNECTIONS
+        if not keep or not self._keeps or full or not connection.is_usable:
+            connection.drop()
+            return
+        loop = asyncio.get_running_loop()
+        connection.kept_at = loop.time()
+        self._kept.append(connection)
+        if self._sweep is None:
+            self._sweep = loop.call_later(EGRESS_KEPT_S, self._drop_old)
+
+    def _drop_old(self) -> None:
+        self._sweep = None
+        loop = asyncio.get_running_loop()
+        while self._kept and (self._kept[0].kept_at or 0.0) + EGRESS_KEPT_S <= loop.time():
+            self._kept.popleft().drop()
+        if self._kept:
+            self._sweep = loop.call_at((self._kept[0].kept_at or 0.0) + EGRESS_KEPT_S, self._drop_old)

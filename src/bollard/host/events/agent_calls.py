@@ -1,0 +1,270 @@
+"""Child runs: another agent as a function, with a ledger of its own, that ends with its parent."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from pydantic import ValidationError
+
+from bollard.host.actions.call import Call
+from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits
+from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.errors import InvalidRequest, ToolFailed
+from bollard.host.events.acceptance import Accepted
+from bollard.host.events.intake import Intake
+from bollard.host.grants.check import NOT_FOUND
+from bollard.host.limits import INPUT_TEXT_BYTES, REPLAY_PAGE
+from bollard.host.log.kill_points import kill_point
+from bollard.host.log.records import data_of, flow_told
+from bollard.host.run_api.refusal import ApiRefused
+from bollard.host.run_api.tools import ToolCalls
+from bollard.host.runs.control import hand_down
+from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.runs.event import RUN_SOURCE, NewEvent
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.store.store import Store
+from bollard.protocol import AgentInput, AgentsCall, ChildRunResult, JsonObject, JsonValue, first_problem
+
+
+class ChildCalls:
+    """Starts child runs and waits for them."""
+
+    def __init__(self, intake: Intake, dispatcher: Dispatcher, agents: AgentBook, store: Store) -> None:
+        self._intake = intake
+        self._dispatcher = dispatcher
+        self._agents = agents
+        self._store = store
+        self._children: dict[str, dict[str, str]] = {}
+        """By live run, the child of each of its calls."""
+
+    async def call(self, run: LiveRun, params: AgentsCall, call_id: str) -> ChildRunResult:
+        """The child's outcome when it has ended. Whoever stops waiting stops the child."""
+        agent = self._agents.get(params.agent_id, run.facts.workspace)
+        if agent is None:
+            raise ApiRefused(NOT_FOUND["agents"].code, NOT_FOUND["agents"].sentence)
+        facts = run.facts
+        event = NewEvent(
+            source=f"{RUN_SOURCE}{facts.run_id}",
+            source_id=call_id,
+            event_type="message.received",
+            trigger="system",
+            bot=facts.bot,  # with it, people and rooms of the same name elsewhere stay others
+            text=params.input.text,
+            contents=tuple(element.to_wire() for element in params.input.contents),
+            actor_type=facts.actor_type,
+            actor_id=facts.actor_id,
+            surface="agent",
+            traceparent=None if run.trace is None else run.trace.traceparent,
+            carries=run.flow,
+        )
+        known = run.revoked
+        creating = asyncio.ensure_future(self._intake.call(event, agent, run))
+        try:
+            accepted = await asyncio.shield(creating)
+        except asyncio.CancelledError:
+            creating.add_done_callback(self._stop_unwanted)
+            raise
+        kill_point("child.after_accept")
+        child_id = accepted.run_id or ""
+        self._remember(run, call_id, child_id)
+        child = self._dispatcher.live.get(child_id)
+        if child is not None and run.revoked is not known:
+            hand_down(child, run.revoked, "parent")  # taken away while the child was on its way to the disk
+        try:
+            if child is not None:
+                await asyncio.shield(child.done)
+        except asyncio.CancelledError:
+            await self._dispatcher.cancel(child_id, "cancelled")
+            raise
+        kill_point("child.after_end")
+        outcome, flow = await asyncio.to_thread(self._outcome, child_id)
+        run.take_in(flow)  # what it says may hold whatever it has seen
+        return ChildRunResult.from_wire(outcome)
+
+    async def result(self, run_id: str, call_id: str) -> ChildRunResult:
+        """What the child of a call that has ended said, however much that is."""
+        outcome, _ = await asyncio.to_thread(self._outcome, self._children[run_id][call_id])
+        return ChildRunResult.from_wire(outcome)
+
+    def _remember(self, run: LiveRun, call_id: str, child_id: str) -> None:
+        run_id = run.facts.run_id
+        if run_id not in self._children:
+            self._children[run_id] = {}
+            run.done.add_done_callback(lambda _: self._children.pop(run_id))
+        self._children[run_id][call_id] = child_id
+
+    def _stop_unwanted(self, creating: "asyncio.Future[Accepted]") -> None:
+        """A child that was on its way to the disk when its caller gave up: it is stopped as soon as it is there."""
+        if creating.cancelled() or creating.exception() is not None or creating.result().run_id is None:
+            return
+        if (child := self._dispatcher.live.get(creating.result().run_id or "")) is not None:
+            child.cancel("cancelled")
+
+    def _outcome(self, run_id: str) -> tuple[JsonObject, int]:
+        """How the child ended, and everything it said; and what it had touched, as bits of `Flow`."""
+        messages: list[JsonValue] = []
+        after, ended, flow = 0, False, 0
+        status, code = "failed", None
+        while not ended and (rows := self._store.records_of_run(run_id, after, REPLAY_PAGE)):
+            for row in rows:
+                data = data_of(row)
+                flow |= flow_told(row.type, data)
+                if row.type == "message.completed":
+                    messages.append(data.get("message"))
+                elif row.type == "run.ended":
+                    ended = True
+                    status, code = str(data.get("status")), data.get("code")
+            after = rows[-1].seq or 0
+        return {"run_id": run_id, "status": status, "code": code, "messages": messages}, flow
+
+
+# `agents.call`: another agent as a function. It is a capability like any other, so it goes to the executor, which has
+# a child run made (`child_calls`); what the child said is then read from its own log.
+
+
+class AgentCalls:
+    """One per host."""
+
+    def __init__(self, calls: ToolCalls, children: ChildCalls) -> None:
+        self._calls = calls
+        self._children = children
+
+    async def call(self, run: LiveRun, params: AgentsCall) -> ChildRunResult:
+        """How the child ended, well or not, and everything that it said."""
+        call = Call(name=f"agent:{params.agent_id}", arguments=_arguments(params.input))
+        if params.input.attachments:
+            problem = "input.attachments: artifacts of one run are not readable by another agent's"
+            raise ApiRefused("invalid_argument", problem, details={"field": "input.attachments"})
+        outcome = await self._calls.carry_out(run, call)
+        return await self._children.result(run.facts.run_id, outcome.call_id)
+
+
+def _arguments(given: AgentInput) -> JsonObject:
+    arguments: JsonObject = {"text": given.text or ""}
+    if given.contents:
+        arguments["contents"] = [element.to_wire() for element in given.contents]
+    return arguments
+
+
+# Agents of a workspace as tools of each other: `agent:ID`. A call is a child run with its own ledger.
+#
+# The child may do nothing that its caller may not, and whatever it does is decided for the child, which begins with
+# what its caller has touched: so the call itself is no risk. What the child has touched comes back with what it says.
+
+
+_PREFIX: Final = "agent:"
+_MESSAGES: Final = 8
+"""The last messages of a child, which are its answer."""
+_KNOWN: Final = 4096
+"""Agents whose definitions are not made again while nothing of them changed."""
+_ELEMENTS: Final = 64
+"""Content elements that an agent is told at once."""
+_INPUT: Final[JsonObject] = {
+    "type": "object",
+    "properties": {
+        "text": {
+            "type": "string",
+            "maxLength": INPUT_TEXT_BYTES // 4,
+            "description": "What the agent is told. It knows nothing else of this conversation.",
+        },
+        "contents": {
+            "type": "array",
+            "maxItems": _ELEMENTS,
+            "items": {"type": "object"},
+            "description": "Content elements, such as images, where text is not enough.",
+        },
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+class AgentTools:
+    """Implements `Source` and `Adapter`. One per host."""
+
+    def __init__(self, agents: AgentBook, calls: ChildCalls, find: Callable[[str], LiveRun | None]) -> None:
+        """`find` gives a run of this host that is going on."""
+        self._agents = agents
+        self._calls = calls
+        self._find = find
+
+    @property
+    def adapter(self) -> "AgentTools":
+        return self
+
+    @property
+    def revision(self) -> int:
+        return self._agents.changes
+
+    def capabilities(self, workspace: str) -> Sequence[Capability]:
+        return [agent_capability(agent) for agent in self._agents.of(workspace)]
+
+    def absent(self, workspace: str) -> Mapping[str, str]:
+        """Saved agents whose runner is not there."""
+        there = {agent.agent_id for agent in self._agents.of(workspace)}
+        return {
+            f"{_PREFIX}{agent.agent_id}": f"the runner {agent.runner_id} of the agent {agent.agent_id} is not there"
+            for agent in self._agents.saved(workspace)
+            if agent.agent_id not in there
+        }
+
+    async def invoke(self, order: Order) -> Returned:
+        run = self._find(order.context.run_id)
+        if run is None:
+            raise ToolFailed("the run that calls has ended", hint="an agent is called by a run that waits for it")
+        agent_id = order.capability.id.removeprefix(_PREFIX)
+        try:
+            wanted = AgentsCall(agent_id=agent_id, input=AgentInput.from_wire(order.arguments))
+        except ValidationError as error:
+            field, problem = first_problem(error)
+            raise InvalidRequest(f"{field}: {problem}", hint="see the protocol for elements of content") from error
+        try:
+            result = await self._calls.call(run, wanted, order.call_id)
+        except ApiRefused as refused:
+            raise ToolFailed(
+                f"the agent {agent_id} was not called: {refused}", hint="see the grant of this run"
+            ) from refused
+        return _returned(agent_id, result)
+
+
+def agent_capability(agent: Agent) -> Capability:
+    said = (agent.description or {}).get("en_US") or f"Ask the agent {agent.label.get('en_US', agent.agent_id)}."
+    return _described(agent.agent_id, said, agent.deadline_s, agent.runner_id)
+
+
+@lru_cache(maxsize=_KNOWN)
+def _described(agent_id: str, description: str, deadline_s: float, runner_id: str) -> Capability:
+    return Capability(
+        id=f"{_PREFIX}{agent_id}",
+        name=agent_id,
+        kind="agent",
+        description=description,
+        input_schema=_INPUT,
+        risk="low",
+        flow=NO_FLOW,
+        effects="at_most_once",
+        limits=CapabilityLimits(timeout_s=deadline_s),
+        source="agents",
+        version=runner_id,
+    )
+
+
+def _returned(agent_id: str, result: ChildRunResult) -> Returned:
+    """What the child said last, in order; and how it ended, where that was not well."""
+    content = [element for message in result.messages[-_MESSAGES:] for element in _elements(message.to_wire())]
+    failed = result.status != "completed"
+    if failed:
+        why = f" ({result.code})" if result.code else ""
+        text: JsonObject = {"type": "text", "text": f"The run of {agent_id} ended as {result.status}{why}."}
+        content.append(text)
+    told: JsonObject = {"run_id": result.run_id, "status": result.status}
+    return Returned(content=tuple(content), structured=told, is_error=failed)
+
+
+def _elements(message: JsonObject) -> list[JsonObject]:
+    said: JsonValue = message.get("content")
+    if isinstance(said, str):
+        return [{"type": "text", "text": said}] if said else []
+    return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []

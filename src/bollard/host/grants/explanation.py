@@ -1,0 +1,367 @@
+"""Why a run may or may not do something: which of manifest, policy, configuration, workspace, scope, the calling run
+and revocation decided. For operators: it names ids, so a runner never sees it.
+
+Whether it may is `check`'s answer; this module only finds the reasons for that answer.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, cast, get_args
+
+import msgspec
+
+from bollard.host.agents.policies import OPERATIONS
+from bollard.host.capabilities.graph import CALL, CapabilityGraph, Node
+from bollard.host.capabilities.sources import why_absent
+from bollard.host.grants.access import ABLE_TO, Held, Rights
+from bollard.host.grants.check import RULES, Denied, Rule, check
+from bollard.host.grants.grant import Grant
+from bollard.host.grants.offer import Kind, Offer, file_as_listed
+from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.protocol import ErrorCode, StateScope
+
+# Why a run may or may not do something, in the words of each language. Holds no decision.
+
+
+_EN_US: Final = {
+    "always": "Every run may ask for the host's version and limits.",
+    "unknown_action": "The run API has no action {action}.",
+    "manifest.names": "The runner's manifest asks for {operation}.",
+    "manifest.lacks": "The runner's manifest does not ask for {operation}.",
+    "manifest.unable": "The runner's manifest does not have the capability {capability}, which {thing} needs.",
+    "manifest.steers": "The runner says that it can be steered.",
+    "manifest.does_not_steer": "The runner does not say that it can be steered.",
+    "policy.names": "The agent's policy allows {operation}.",
+    "policy.lacks": "The agent's policy does not allow {operation}.",
+    "policy.adds": "The agent's policy adds {thing}.",
+    "policy.cuts": "The agent's policy does not let {thing} through.",
+    "policy.state": "The agent's policy keeps state of the {scope}.",
+    "policy.no_state": "The agent's policy keeps no state of the {scope}.",
+    "policy.steers": "The agent's policy lets messages steer its runs.",
+    "policy.does_not_steer": "The agent's policy does not let messages steer its runs.",
+    "policy.conversation": "The agent's policy lets the history of conversation {thing} be read.",
+    "policy.no_conversation": "The agent's policy does not let the history of conversation {thing} be read.",
+    "configuration.selects": "The field {field} of the configuration selects {thing}.",
+    "configuration.lacks": "Neither the configuration nor the policy asks for {thing}.",
+    "names_nothing": "The call names nothing, and this action needs something to act on.",
+    "workspace.offers": "The workspace offers {thing}.",
+    "workspace.lacks": "The workspace does not offer {thing}.",
+    "workspace.absent": "The workspace cannot offer {thing} now: {why}",
+    "workspace.unfit": "{thing} cannot do {operation}.",
+    "scope.has": "The event has a {scope}.",
+    "scope.lacks": "The event has no {scope}.",
+    "parent.lacks": "The run that called for this one did not hold {operation}.",
+    "parent.lacks_thing": "The run that called for this one did not hold {thing}.",
+    "parent.no_conversation": "The run that called for this one may not read the history of conversation {thing}.",
+    "parent.depth": "Agents called by agents go no deeper than this run.",
+    "revocation.none": "Nobody took it away since.",
+    "revocation.took": "An operator took it away during the run.",
+}
+_ZH_HANS: Final = {
+    "always": "任何运行都可以查询主机的版本和限制。",
+    "unknown_action": "运行 API 没有动作 {action}。",
+    "manifest.names": "运行器的清单申请了 {operation}。",
+    "manifest.lacks": "运行器的清单没有申请 {operation}。",
+    "manifest.unable": "运行器的清单没有声明能力 {capability}，而 {thing} 需要它。",
+    "manifest.steers": "运行器声明它可以中途接收消息。",
+    "manifest.does_not_steer": "运行器没有声明它可以中途接收消息。",
+    "policy.names": "智能体的策略允许 {operation}。",
+    "policy.lacks": "智能体的策略不允许 {operation}。",
+    "policy.adds": "智能体的策略加入了 {thing}。",
+    "policy.cuts": "智能体的策略不放行 {thing}。",
+    "policy.state": "智能体的策略保存 {scope} 范围的状态。",
+    "policy.no_state": "智能体的策略不保存 {scope} 范围的状态。",
+    "policy.steers": "智能体的策略允许消息中途进入运行。",
+    "policy.does_not_steer": "智能体的策略不允许消息中途进入运行。",
+    "policy.conversation": "智能体的策略允许读取会话 {thing} 的历史。",
+    "policy.no_conversation": "智能体的策略不允许读取会话 {thing} 的历史。",
+    "configuration.selects": "配置的字段 {field} 选择了 {thing}。",
+    "configuration.lacks": "配置和策略都没有要求 {thing}。",
+    "names_nothing": "调用没有指明对象，而这个动作需要一个对象。",
+    "workspace.offers": "工作区提供 {thing}。",
+    "workspace.lacks": "工作区不提供 {thing}。",
+    "workspace.absent": "工作区现在无法提供 {thing}：{why}",
+    "workspace.unfit": "{thing} 做不了 {operation}。",
+    "scope.has": "事件带有 {scope}。",
+    "scope.lacks": "事件没有 {scope}。",
+    "parent.lacks": "发起本次运行的运行没有 {operation}。",
+    "parent.lacks_thing": "发起本次运行的运行没有 {thing}。",
+    "parent.no_conversation": "发起本次运行的运行不能读取会话 {thing} 的历史。",
+    "parent.depth": "智能体互相调用的层数到本次运行为止。",
+    "revocation.none": "此后没有人收回它。",
+    "revocation.took": "管理员在运行期间收回了它。",
+}
+
+WORDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {"en_US": MappingProxyType(_EN_US), "zh_Hans": MappingProxyType(_ZH_HANS)}
+)
+"""By language and key."""
+LANGUAGES: Final = tuple(WORDS)
+
+
+Layer = Literal["protocol", "manifest", "policy", "configuration", "workspace", "scope", "parent", "revocation"]
+_STATE_SCOPES = get_args(StateScope)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One thing that was decided, by its stable key; the part before the dot says who decided."""
+
+    key: str
+    fields: Mapping[str, str]
+
+    @property
+    def layer(self) -> Layer:
+        layer, dot, _ = self.key.partition(".")
+        return cast("Layer", layer) if dot else "protocol"
+
+    def words(self, language: str = "en_US") -> str:
+        """The sentence in a language of `words.LANGUAGES`."""
+        return WORDS[language][self.key].format(**self.fields)
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer with its reasons: for a yes all that had to agree, for a no those that said no."""
+
+    action: str
+    thing: str | None
+    allowed: bool
+    code: ErrorCode | None
+    reasons: tuple[Reason, ...]
+
+
+def explain(grant: Grant, revoked: Revocation, action: str, thing: str | None = None) -> Explanation:
+    """Why this action on this thing may or may not be."""
+    answer = check(grant, revoked, action, thing)
+    rule = RULES.get(action)
+    if rule is not None and rule.family == "tools" and thing is not None:
+        thing = grant.access.tool_ids.get(thing, thing)
+    if rule is not None and rule.family == "files" and thing is not None:
+        thing = file_as_listed(thing)
+    if rule is None:
+        reasons = (_reason("unknown_action", action=action),)
+    elif rule.family == "host":
+        reasons = (_reason("always"),)
+    elif not isinstance(answer, Denied):
+        reasons = (*_agreed(grant, rule, thing), _reason("revocation.none"))
+    elif answer.code == "revoked":
+        reasons = (_reason("revocation.took"),)
+    else:
+        reasons = (_refused(grant, rule, thing),)
+    code = answer.code if isinstance(answer, Denied) else None
+    return Explanation(action=action, thing=thing, allowed=code is None, code=code, reasons=reasons)
+
+
+def explain_all(grant: Grant, revoked: Revocation = NOTHING_REVOKED) -> tuple[Explanation, ...]:
+    """Every action of the run API, with everything the grant knows that it could act on."""
+    return tuple(
+        explain(grant, revoked, rule.action, thing) for rule in RULES.values() for thing in _known(grant, rule)
+    )
+
+
+def _known(grant: Grant, rule: Rule) -> tuple[str | None, ...]:
+    rights = grant.access.rights
+    if rule.family == "state":
+        return _STATE_SCOPES
+    if rule.family == "storage":
+        return OPERATIONS["storage"]
+    if rule.action == "history.page":
+        return (None, *sorted({*rights.conversations, *rights.withheld_resources.get("conversations", ())}))
+    if not rule.listed:
+        return (None,)
+    known = {*rights.resources.get(rule.family, ()), *rights.withheld_resources.get(rule.family, ())}
+    return (*sorted(known),) or (None,)
+
+
+def _reason(key: str, **fields: str) -> Reason:
+    return Reason(key, fields)
+
+
+def _agreed(grant: Grant, rule: Rule, thing: str | None) -> Iterator[Reason]:
+    """Everyone who had to agree, in the order of the intersection."""
+    rights = grant.access.rights
+    if rule.family == "state":
+        yield _reason("policy.state", scope=thing or "")
+        if thing != "runner":
+            yield _reason("scope.has", scope=thing or "")
+        return
+    if rule.family == "steering":
+        yield _reason("manifest.steers")
+        yield _reason("policy.steers")
+        yield _reason("scope.has", scope="conversation")
+        return
+    name = _operation_name(rights, rule, thing)
+    yield _reason("manifest.names", operation=name)
+    yield _reason("policy.names", operation=name)
+    if rule.listed and thing is not None:
+        yield from _held_by(rights.resources[rule.family][thing], thing)
+    elif rule.family == "history" and not _own(grant, rule, thing):
+        yield _reason("policy.conversation", thing=thing or "")
+    elif rule.family == "history":
+        yield _reason("scope.has", scope="conversation")
+
+
+def _own(grant: Grant, rule: Rule, conversation: str | None) -> bool:
+    """Whether a call is about the run's own conversation; one that cannot name another always is."""
+    return rule.parameter is None or conversation is None or conversation == grant.scope.conversation
+
+
+def _held_by(held: Held, thing: str) -> Iterator[Reason]:
+    for field in held.fields:
+        yield _reason("configuration.selects", field=field, thing=thing)
+    if held.added:
+        yield _reason("policy.adds", thing=thing)
+    yield _reason("workspace.offers", thing=thing)
+
+
+def _operation_name(rights: Rights, rule: Rule, thing: str | None) -> str:
+    """The operation's full name. Of a file its source decides; of one that nobody knows, the family stands for it."""
+    if rule.operation is not None:
+        return f"{rule.family}.{rule.operation}"
+    if rule.family == "files":
+        held = rights.resources.get("files", {})
+        return f"files.{next(iter(held[thing].operations))}" if thing is not None and thing in held else "files"
+    return f"{rule.family}.{thing}" if thing is not None else rule.family
+
+
+def _refused(grant: Grant, rule: Rule, thing: str | None) -> Reason:
+    """Who said no first, in the order in which the answer was found."""
+    rights = grant.access.rights
+    if rule.family == "state":
+        return _state_refused(grant, thing)
+    if rule.family == "steering":
+        return _steering_refused(rights)
+    name = _operation_name(rights, rule, thing)
+    operations = rights.operations.get(rule.family, frozenset[str]())
+    if operations and thing is None and rule.operation is None:
+        return _reason("names_nothing")
+    if not operations or (not rule.listed and name.partition(".")[2] not in operations):
+        return _operation_refused(rights, rule.family, name)
+    if rule.family == "history":
+        if _own(grant, rule, thing):
+            return _reason("scope.lacks", scope="conversation")
+        if thing in rights.withheld_resources.get("conversations", {}):
+            return _reason("parent.no_conversation", thing=thing or "")
+        return _reason("policy.no_conversation", thing=thing or "")
+    return _thing_refused(rights, rule, name, thing)
+
+
+def _operation_refused(rights: Rights, family: str, name: str) -> Reason:
+    """An operation that nobody asked for is one that the manifest lacks: it limits all the others."""
+    if name == family:  # the whole family: what holds for any of its operations
+        name = next((each for each in rights.withheld_operations if each.startswith(f"{family}.")), name)
+    why = rights.withheld_operations.get(name, "manifest")
+    if why == "depth":
+        return _reason("parent.depth")
+    return _reason(f"{why}.lacks", operation=name)
+
+
+def _thing_refused(rights: Rights, rule: Rule, name: str, thing: str | None) -> Reason:
+    if thing is None:
+        return _reason("names_nothing")
+    granted = rights.operations[rule.family]
+    why = rights.withheld_resources.get(rule.family, {}).get(thing)
+    if rule.family == "tools" and thing in rights.absent:
+        return _reason("workspace.absent", thing=thing, why=rights.absent[thing])
+    if rule.family == "files" and why == "unfit" and len(granted) < len(OPERATIONS["files"]):
+        missing = next(each for each in OPERATIONS["files"] if each not in granted)  # the source that is not granted
+        return _operation_refused(rights, "files", f"files.{missing}")
+    if thing in rights.resources.get(rule.family, {}) or why == "unfit":
+        # The operation is missing from what is held of the thing: refused as such, or this thing cannot do it.
+        if rule.operation is None or rule.operation in granted:
+            return _reason("workspace.unfit", thing=thing, operation=name)
+        return _operation_refused(rights, rule.family, name)
+    if why == "workspace" or (why is None and rule.family == _EVERYTHING_OFFERED):
+        return _reason("workspace.lacks", thing=thing)
+    if why == "manifest":
+        return _reason("manifest.unable", thing=thing, capability=ABLE_TO.get(thing, ""))
+    if why == "policy":
+        return _reason("policy.cuts", thing=thing)
+    if why == "depth":
+        return _reason("parent.depth")
+    if why == "parent":
+        return _reason("parent.lacks_thing", thing=thing)
+    return _reason("configuration.lacks", thing=thing)
+
+
+_EVERYTHING_OFFERED: Kind = "platform"
+"""The kind that nobody selects from: what is not there is not offered."""
+
+
+def _state_refused(grant: Grant, scope: str | None) -> Reason:
+    rights = grant.access.rights
+    if rights.withheld_operations.get(f"state.{scope}") == "parent":
+        return _reason("parent.lacks", operation=f"state.{scope}")
+    if scope in rights.state_scopes:
+        return _reason("scope.lacks", scope=scope)
+    return _reason("policy.no_state", scope=scope or "")
+
+
+def _steering_refused(rights: Rights) -> Reason:
+    if rights.steering:
+        return _reason("scope.lacks", scope="conversation")
+    why = rights.withheld_operations.get("steering.pull", "manifest")
+    return _reason("parent.lacks", operation="steering.pull") if why == "parent" else _reason(f"{why}.does_not_steer")
+
+
+# Why a capability is in the graph of an agent's runs, or is not: the same reasons as for every call, in the words of
+# each language, and what the workspace says about what it does not offer. For people: it names ids.
+
+
+def concerned(grant: Grant, graph: CapabilityGraph) -> list[str]:
+    """Everything that is in the graph or was asked for, by id."""
+    return sorted({*(node.capability.id for node in graph.nodes), *graph.missing, *_asked(grant)})
+
+
+def explain_capability(grant: Grant, graph: CapabilityGraph, offer: Offer, id_or_name: str) -> Explanation:
+    """Of one capability, by its id or its short name; also of one that nobody ever heard of."""
+    node = graph.node(id_or_name)
+    if node is not None and CALL not in node.operations:
+        return _through_another_family(grant, node)
+    found = explain(grant, NOTHING_REVOKED, CALL, id_or_name)
+    if (
+        found.allowed
+        or found.thing in _asked(grant)
+        or any(each.key != "configuration.lacks" for each in found.reasons)
+    ):
+        return found
+    return Explanation(
+        action=CALL,
+        thing=found.thing,
+        allowed=False,
+        code=found.code,
+        reasons=(*found.reasons, *_not_offered(offer, id_or_name)),
+    )
+
+
+def _asked(grant: Grant) -> frozenset[str]:
+    rights = grant.access.rights
+    return frozenset({*rights.resources.get("tools", ()), *rights.withheld_resources.get("tools", ())})
+
+
+def _through_another_family(grant: Grant, node: Node) -> Explanation:
+    """A tool that may only be looked at, an agent, an action of a platform, a model, a knowledge base, a skill."""
+    capability = node.capability
+    if capability.kind in ("model", "knowledge"):
+        return explain(grant, NOTHING_REVOKED, min(node.operations), capability.id.partition(":")[2])
+    for action, thing in (
+        ("agents.call", capability.id.partition(":")[2]),
+        ("platform.request", capability.name),
+        ("tools.detail", capability.id),
+    ):
+        if action in node.operations:
+            return explain(grant, NOTHING_REVOKED, CALL if action == "tools.detail" else action, thing)
+    name = capability.id.partition(":")[2]
+    held = grant.access.rights.resources["skills"][name]
+    reasons = [Reason("configuration.selects", {"field": field, "thing": name}) for field in held.fields]
+    reasons += [Reason("policy.adds", {"thing": name})] if held.added else []
+    reasons.append(Reason("workspace.offers", {"thing": name}))
+    return Explanation(action="skills.use", thing=name, allowed=True, code=None, reasons=tuple(reasons))
+
+
+def _not_offered(offer: Offer, capability_id: str) -> tuple[Reason, ...]:
+    if capability_id in offer.capabilities:
+        return ()
+    why = why_absent(offer.absent, capability_id)
+    if why is None:
+        return (Reason("workspace.lacks", {"thing": capability_id}),)
+    return (Reason("workspace.absent", {"thing": capability_id, "why": why}),)

@@ -1,0 +1,1 @@
+"""Authentication: which caller makes a request."""

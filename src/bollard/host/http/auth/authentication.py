@@ -1,0 +1,91 @@
+"""Who makes a request: by the admin token, an API key or a session, in a header or in the cookie of a browser.
+
+A lookup by the token's digest, and no more: it is asked for every request. Whether a page may use the cookie was
+decided before, by where it comes from (`edge_origin`).
+"""
+
+from hashlib import sha256
+from typing import Final
+
+from starlette.requests import HTTPConnection
+
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError, Unauthenticated
+from bollard.host.http.auth.admin_token import AdminToken
+from bollard.host.identity.book import IdentityBook
+from bollard.host.identity.caller import DEFAULT_WORKSPACE, Caller, installation
+from bollard.host.identity.workspaces import no_workspace
+
+COOKIE: Final = "bollard"
+SECURE_COOKIE: Final = "__Host-bollard"
+"""Over TLS: a browser takes it from this very host alone."""
+
+
+def cookie_name(connection: HTTPConnection) -> str:
+    return SECURE_COOKIE if connection.scope["scheme"] in ("https", "wss") else COOKIE
+
+
+def token_of(connection: HTTPConnection) -> str | None:
+    """The token of a request: of its `Authorization` header, else of its cookie."""
+    token, _ = _said(connection)
+    return None if token is None else token.decode("latin-1")
+
+
+def _said(connection: HTTPConnection) -> tuple[bytes | None, bytes | None]:
+    """The token and the workspace that a request names, in one pass over its headers. A header that holds no token is
+    not made good by a cookie."""
+    authorization: bytes | None = None
+    cookies: bytes | None = None
+    workspace: bytes | None = None
+    for name, value in connection.scope["headers"]:
+        if name == b"authorization":
+            authorization = value  # the edge refuses a request with two of them
+        elif name == b"bollard-workspace":
+            workspace = value
+        elif name == b"cookie":
+            cookies = value if cookies is None else cookies + b"; " + value
+    if authorization is not None:
+        scheme, _, token = authorization.partition(b" ")
+        return (token.strip() or None if scheme.lower() == b"bearer" else None), workspace
+    return (None if cookies is None else _of_cookies(cookies, cookie_name(connection).encode())), workspace
+
+
+def _of_cookies(cookies: bytes, wanted: bytes) -> bytes | None:
+    for part in cookies.split(b";"):
+        name, _, value = part.strip().partition(b"=")
+        if name == wanted:
+            return value or None
+    return None
+
+
+class IdentityAuthenticator:
+    """Everybody who has a token."""
+
+    def __init__(self, token: AdminToken, book: IdentityBook, clock: Clock) -> None:
+        self._token = token
+        self._callers = book.callers
+        self._workspaces = book.workspaces
+        self._clock = clock
+        self._installations: dict[str, Caller] = {}
+
+    def authenticate(self, connection: HTTPConnection) -> Caller | HostError:
+        token, named = _said(connection)
+        if token is None:
+            return Unauthenticated()
+        digest = sha256(token).hexdigest()
+        wanted = None if named is None else named.decode("latin-1")
+        if self._token.matches(digest):
+            return self._installation(DEFAULT_WORKSPACE if wanted is None else wanted)
+        caller = self._callers.find(digest, self._clock.now_ms())
+        if caller is None:
+            return Unauthenticated()
+        # One that is somebody else's and one that is not there are answered alike.
+        return caller if wanted is None or wanted == caller.workspace else no_workspace()
+
+    def _installation(self, workspace: str) -> Caller | HostError:
+        if not self._workspaces.is_open(workspace):
+            return no_workspace()
+        caller = self._installations.get(workspace)
+        if caller is None:
+            caller = self._installations[workspace] = installation(workspace)
+        return caller

@@ -1,0 +1,222 @@
+"""Bodies and queries of API requests, strict: an unknown or wrong field is refused by name."""
+
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+from starlette.requests import Request
+
+from bollard.host.agents.routing import Locale
+from bollard.host.errors import InvalidRequest
+from bollard.host.http.events.drafts import Content, Draft
+from bollard.host.http.idempotency import key_of
+from bollard.host.identity.caller import Caller
+from bollard.host.limits import EVENT_TIME_MAX_S
+from bollard.host.runs.event import API_SOURCE, NewEvent
+from bollard.protocol import (
+    AgentInput,
+    Flag,
+    Int,
+    JsonObject,
+    Strict,
+    Timestamp,
+    TriggerSource,
+    first_problem,
+    limits,
+)
+
+S = TypeVar("S", bound=Strict)
+Id = Annotated[str, Field(min_length=1, max_length=256)]
+_LISTED: Final = 1000
+"""Names in one list of a revocation."""
+
+
+class Actor(Strict):
+    """Who speaks."""
+
+    type: Id = "user"
+    id: Id | None = None
+    name: str | None = Field(default=None, max_length=256)
+
+
+class CreateRun(Strict):
+    """`POST /api/v1/runs`: say something to an agent."""
+
+    agent: Id
+    input: AgentInput = Field(default_factory=AgentInput)
+    conversation: Id | None = None
+    thread: Id | None = None
+    actor: Actor | None = None
+    id: Id | None = Field(default=None, description="The caller's own id: the same again gets the first run.")
+    data: JsonObject = Field(default_factory=dict)
+    execution: Literal["worker", "external"] = "worker"
+
+
+class SteerRun(Strict):
+    """`POST /api/v1/runs/{id}/steer`: a message for a run that is active."""
+
+    input: AgentInput
+    actor: Actor | None = None
+    id: Id | None = None
+
+
+class EventFields(Strict):
+    """What an event may have beside its identity."""
+
+    agent: Id | None = None
+    time: Annotated[Timestamp, Field(le=EVENT_TIME_MAX_S)] | None = None
+    text: str | None = None
+    bot: Id | None = None
+    conversation: Id | None = None
+    thread: Id | None = None
+    actor: Actor | None = None
+    subject_type: Id | None = None
+    subject_id: Id | None = None
+    source_event_type: Id | None = None
+    data: JsonObject = Field(default_factory=dict)
+
+    def event(
+        self, source: str, source_id: str, kind: str, trigger: TriggerSource = "webhook", *, caller: str | None = None
+    ) -> NewEvent:
+        """The event, under this identity."""
+        actor = self.actor
+        return NewEvent(
+            source=source,
+            source_id=source_id,
+            event_type=kind,
+            trigger=trigger,
+            text=self.text,
+            bot=self.bot,
+            conversation=self.conversation,
+            thread=self.thread,
+            actor_type=actor.type if actor is not None else None,
+            actor_id=actor.id if actor is not None else None,
+            actor_name=actor.name if actor is not None else None,
+            subject_type=self.subject_type,
+            subject_id=self.subject_id,
+            event_ms=round(self.time * 1000) if self.time is not None else None,
+            source_event_type=self.source_event_type,
+            data=self.data,
+            caller=caller,
+        )
+
+
+class PostEvent(EventFields):
+    """`POST /api/v1/events`: something happened."""
+
+    source: Id
+    id: Id | None = None
+    type: Id
+
+
+class ResolveEvent(EventFields):
+    """`POST /api/v1/bindings/resolve`: what would become of an event."""
+
+    source: Id = "api"
+    id: Id = "resolve"
+    type: Id = "message.received"
+    trigger: TriggerSource = "webhook"
+    locale: Locale = "en_US"
+
+
+class _Result(Strict):
+    sequence: Int = Field(ge=1)
+    type: Id
+    data: JsonObject
+
+
+class AppendResults(Strict):
+    """`POST /api/v1/runs/{id}/results`: what an outside program has to say."""
+
+    results: tuple[_Result, ...] = Field(min_length=1, max_length=limits.WINDOW_RESULTS)
+
+
+_Names = Annotated[tuple[Id, ...], Field(max_length=_LISTED)]
+
+
+class RevokeGrant(Strict):
+    """`POST /api/v1/runs/{id}/revoke`."""
+
+    operations: _Names = ()
+    resources: dict[Id, _Names] = Field(default_factory=dict)
+    everything: Flag = False
+
+
+def parsed(shape: type[S], body: JsonObject) -> S:
+    """The body as its shape; raises `InvalidRequest` with the first field that does not fit."""
+    try:
+        return shape.from_wire(body)
+    except ValidationError as error:
+        field, problem = first_problem(error)
+        raise InvalidRequest(f"{field}: {problem}", hint="see docs/reference/http.md", field=field) from error
+
+
+def native_draft(body: EventFields, source: str, source_id: str, kind: str, content: Content) -> Draft:
+    """An event in the host's own form."""
+    actor = body.actor
+    return Draft(
+        source=source,
+        source_id=source_id,
+        event_type=kind,
+        source_event_type=body.source_event_type,
+        text=body.text,
+        agent=body.agent,
+        bot=body.bot,
+        conversation=body.conversation,
+        thread=body.thread,
+        actor_type=None if actor is None else actor.type,
+        actor_id=None if actor is None else actor.id,
+        actor_name=None if actor is None else actor.name,
+        subject_type=body.subject_type,
+        subject_id=body.subject_id,
+        event_ms=round(body.time * 1000) if body.time is not None else None,
+        content=content,
+    )
+
+
+def message_of(
+    said: AgentInput,
+    actor: Actor | None,
+    source_id: str,
+    *,
+    caller: str,
+    source: str = API_SOURCE,
+    bot: str | None = None,
+    conversation: str | None = None,
+    thread: str | None = None,
+    data: JsonObject | None = None,
+    traceparent: str | None = None,
+    attachments: tuple[JsonObject, ...] = (),
+) -> NewEvent:
+    """What somebody says through this API. The `attachments` are those that were found."""
+    return NewEvent(
+        source=source,
+        source_id=source_id,
+        event_type="message.received",
+        text=said.text,
+        contents=tuple(element.to_wire() for element in said.contents),
+        attachments=attachments,
+        bot=bot,
+        conversation=conversation,
+        thread=thread,
+        actor_type=actor.type if actor is not None else None,
+        actor_id=actor.id if actor is not None else None,
+        actor_name=actor.name if actor is not None else None,
+        data=data or {},
+        caller=caller,
+        traceparent=traceparent,
+    )
+
+
+def source_of(caller: Caller, chosen: str | None) -> str:
+    """Where a message comes from. Ids that callers choose are their own: no two callers share one."""
+    return API_SOURCE if chosen is None or caller.kind == "installation" else f"{API_SOURCE}/{caller.name}"
+
+
+def chosen_id(request: Request, named: str | None) -> str | None:
+    """The caller's own id: of the body, or of the header `Idempotency-Key`, which means the same."""
+    key = key_of(request)
+    if key is None:
+        return named
+    if named is not None and named != key:
+        raise InvalidRequest("Idempotency-Key and id differ", hint="send one of them", field="id")
+    return key

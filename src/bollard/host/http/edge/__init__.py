@@ -1,0 +1,1 @@
+"""The edge: checks of Host, Origin, proxies and rates before a request reaches an operation."""

@@ -1,0 +1,1 @@
+"""Requests that bring events: native ones, CloudEvents and events of channels."""

@@ -1,0 +1,239 @@
+"""CloudEvents 1.0 as the host's own events: attributes and data in, a draft out. Pure.
+
+`source` and `id` are the event's identity. A stable type keeps its name; any other is a `webhook.received` whose
+`source_event_type` is the sender's own. The attributes as they came are the run's `adapter.extra.cloudevent`.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, cast
+from urllib.parse import unquote
+
+import msgspec
+
+from bollard.host.errors import InvalidRequest
+from bollard.host.http.errors import UnsupportedMedia
+from bollard.host.http.events.drafts import Content, Draft, Json, Nothing, Raw, json_content, summary_of
+from bollard.host.http.operations import OtherBody
+from bollard.host.limits import EVENT_EXTRA_BYTES, EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH
+from bollard.protocol import EVENT_TYPES, JsonObject, JsonValue
+
+STRUCTURED: Final = "application/cloudevents+json"
+BATCH: Final = "application/cloudevents-batch+json"
+_HEADER: Final = "ce-"
+_NAME: Final = re.compile(r"[a-z0-9]{1,64}")
+_TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TEXTS: Final = frozenset(
+    {
+        *("id", "source", "type", "datacontenttype", "dataschema", "subject"),
+        *("agent", "bot", "conversation", "thread", "actortype", "actorid", "actorname", "subjecttype"),
+    }
+)
+"""Attributes that are texts; those of the second row are extensions that say where an event belongs and whose it is."""
+_NOT_EXTRA: Final = frozenset({"id", "source", "data", "data_base64"})
+_HINT: Final = "see docs/reference/http.md#cloudevents"
+
+
+class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One CloudEvent, checked: its attributes, and its data where it is known what that is."""
+
+    attributes: Mapping[str, JsonValue]
+    content: Content = msgspec.field(default_factory=Nothing)
+
+    def text(self, name: str) -> str | None:
+        value = self.attributes.get(name)
+        return value if isinstance(value, str) else None
+
+    def draft(self) -> Draft:
+        """As the host takes it."""
+        kind, subject = str(self.attributes["type"]), self.text("subject")
+        stable = kind in EVENT_TYPES
+        actor_id = self.text("actorid")
+        return Draft(
+            source=str(self.attributes["source"]),
+            source_id=str(self.attributes["id"]),
+            event_type=kind if stable else "webhook.received",
+            source_event_type=None if stable else kind,
+            text=_said(self.content) if kind == "message.received" else None,
+            agent=self.text("agent"),
+            bot=self.text("bot"),
+            conversation=self.text("conversation"),
+            thread=self.text("thread"),
+            actor_type=None if actor_id is None else self.text("actortype") or "user",
+            actor_id=actor_id,
+            actor_name=self.text("actorname"),
+            subject_type=None if subject is None else self.text("subjecttype") or "subject",
+            subject_id=subject,
+            event_ms=_moment("time", self.attributes),
+            expires_ms=_moment("expirytime", self.attributes),
+            traceparent=_traceparent(self.attributes),
+            extra=_extra(self.attributes),
+            content=self.content,
+        )
+
+
+def media_type(header: str | None) -> str:
+    """The type of a body without its parameters, in lower case."""
+    return (header or "").partition(";")[0].strip().lower()
+
+
+def is_json(media: str) -> bool:
+    return not media or media == "application/json" or media.endswith(("/json", "+json"))
+
+
+def read_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> CloudEvent:
+    """A structured event. `large` is its `data` as it came, where that is too much to be read into values."""
+    for name in body:
+        if name not in ("data", "data_base64") and _NAME.fullmatch(name) is None:
+            raise _wrong(name, "an attribute's name has lower-case letters and digits only")
+    if "data" in body and "data_base64" in body:
+        raise _wrong("data_base64", "there is data too; an event has one of them")
+    attributes = {
+        name: value
+        for name, value in body.items()
+        if name not in ("data", "data_base64") and value is not None  # null means that it is not set
+    }
+    _check(attributes)
+    media = media_type(str(attributes.get("datacontenttype", "")))
+    if large is not None:
+        content: Content = Raw(large, media or "application/json", summary_of(large))
+    elif "data_base64" in body:
+        content = _binary(body["data_base64"], media)
+    elif "data" in body:
+        content = json_content(body["data"])
+    else:
+        content = Nothing()
+    return CloudEvent(attributes=attributes, content=content)
+
+
+def binary_event(headers: Mapping[str, str]) -> CloudEvent:
+    """The attributes of an event whose data is the body."""
+    attributes: JsonObject = {}
+    for name, value in headers.items():
+        if name.startswith(_HEADER):
+            attribute = name.removeprefix(_HEADER)
+            if _NAME.fullmatch(attribute) is None or attribute in ("data", "datacontenttype"):
+                raise _wrong(name, "there is no such header of a CloudEvent")
+            attributes[attribute] = _unescaped(name, value)
+    if (media := headers.get("content-type")) is not None:
+        attributes["datacontenttype"] = media
+    _check(attributes)
+    return CloudEvent(attributes=attributes)
+
+
+def _check(attributes: Mapping[str, JsonValue]) -> None:
+    version = attributes.get("specversion")
+    if version is None:
+        raise _wrong("specversion", "this attribute is needed")
+    if version != "1.0":
+        raise UnsupportedMedia(
+            "only CloudEvents of specversion 1.0 are read", hint="send specversion 1.0", field="specversion"
+        )
+    for name in ("id", "source", "type"):
+        if name not in attributes:
+            raise _wrong(name, "this attribute is needed")
+    for name, value in attributes.items():
+        if name in _TEXTS and (not isinstance(value, str) or not value):
+            raise _wrong(name, "should be a text that is not empty")
+        if not isinstance(value, str | bool | int):
+            raise _wrong(name, "an attribute is a text, a number without fraction, or true or false")
+
+
+def _binary(value: JsonValue, media: str) -> Content:
+    try:
+        decoded = base64.b64decode(cast("str", value), validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise _wrong("data_base64", "is not base64") from None
+    return Raw(decoded, media or "application/octet-stream")
+
+
+def _said(content: Content) -> str | None:
+    """What a message says: its data, where that is a text, or the `text` in it."""
+    if not isinstance(content, Json):
+        return None
+    value = content.data.get("text", content.data.get("value"))
+    return value if isinstance(value, str) else None
+
+
+def _moment(name: str, attributes: Mapping[str, JsonValue]) -> int | None:
+    """Milliseconds of an RFC 3339 time."""
+    value = attributes.get(name)
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(cast("str", value))
+        found = round(moment.timestamp() * 1000) if moment.tzinfo is not None else None
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None:
+        raise _wrong(name, "is no time of RFC 3339, such as 2026-01-31T12:00:00Z")
+    if found < 0:
+        raise _wrong(name, "is before the epoch: times begin with the year 1970")
+    return found
+
+
+def _traceparent(attributes: Mapping[str, JsonValue]) -> str | None:
+    """A trace that cannot be read is left out, as its own specification says; the event is not refused for it."""
+    value = attributes.get("traceparent")
+    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) is not None else None
+
+
+def _extra(attributes: Mapping[str, JsonValue]) -> JsonObject:
+    extra: JsonObject = {name: value for name, value in attributes.items() if name not in _NOT_EXTRA}
+    if len(msgspec.json.encode(extra)) > EVENT_EXTRA_BYTES:
+        raise InvalidRequest(
+            f"the attributes are larger than {EVENT_EXTRA_BYTES} bytes", hint="put them into the data", field="event"
+        )
+    return {"cloudevent": extra}
+
+
+def _unescaped(name: str, value: str) -> str:
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        raise _wrong(name, "is not percent-encoded UTF-8") from None
+
+
+def _wrong(name: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{name[:64]}: {problem}", hint=_HINT, field=name[:64])
+
+
+# CloudEvents as JSON Schema: the forms in which `POST /events` takes them beside its own. Values only.
+
+
+_NAMED: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": EVENT_NAME_CHARACTERS}
+_SCHEMA: Final[JsonObject] = {
+    "title": "CloudEvent",
+    "type": "object",
+    "description": "An event of CloudEvents 1.0.",
+    "properties": {
+        "specversion": {"const": "1.0"},
+        "id": _NAMED,
+        "source": _NAMED,
+        "type": _NAMED,
+        "subject": {**_NAMED, "type": ["string", "null"]},
+        "time": {"type": ["string", "null"], "format": "date-time"},
+        "datacontenttype": {"type": ["string", "null"], "minLength": 1},
+        "data": {},
+        "data_base64": {"type": "string", "contentEncoding": "base64"},
+    },
+    "required": ["specversion", "id", "source", "type"],
+    "propertyNames": {"pattern": "^([a-z0-9]{1,64}|data_base64)$"},
+    "additionalProperties": {"type": ["string", "integer", "boolean", "null"]},
+    "not": {"required": ["data", "data_base64"]},
+}
+_EXAMPLE: Final[JsonObject] = {
+    "specversion": "1.0",
+    "id": "build-78",
+    "source": "https://ci.example.org/main",
+    "type": "org.example.build.failed",
+    "subject": "main",
+    "data": {"branch": "main"},
+}
+CLOUD_EVENT: Final = {STRUCTURED: OtherBody(schema=_SCHEMA, example=_EXAMPLE)}
+CLOUD_BATCH: Final = {
+    BATCH: OtherBody(schema={"type": "array", "items": _SCHEMA, "maxItems": EVENTS_IN_BATCH}, example=[_EXAMPLE])
+}

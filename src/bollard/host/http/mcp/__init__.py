@@ -1,0 +1,1 @@
+"""The MCP gateway: runs and agents as tools of MCP clients."""

@@ -1,0 +1,141 @@
+"""What an operation answers, as OpenAPI has it: its own answers, and its errors by status. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bollard.host.http.openapi.errors import ERROR_WORDS, errors_by_status
+from bollard.host.http.openapi.schemas import FLAG, SSE, STREAM, TEXT, fields
+from bollard.host.http.operations import Answer, Link, Operation, page_of
+from bollard.protocol import JsonObject, JsonValue, Shape
+
+ERROR: Final = fields(
+    {"items": {"type": "array", "items": {"type": "object"}, "description": "Of a batch: what became of each event."}},
+    error=fields(
+        code=TEXT | {"description": "For programs."},
+        message=TEXT | {"description": "For people."},
+        hint=TEXT | {"description": "What to do about it."},
+        retryable=FLAG | {"description": "Whether the same request may go well later."},
+        details={"type": "object"},
+        docs=TEXT | {"description": "Where the reference speaks of it."},
+    ),
+)
+_HEADERS: Final[Mapping[str, tuple[str, JsonObject, JsonValue]]] = {
+    "ETag": ("The revision of the thing, in quotes.", {"type": "string", "pattern": '^"[^"]+"$'}, '"3"'),
+    "Retry-After": ("In how many seconds another try is worth it.", {"type": "integer", "minimum": 1}, 1),
+    "RateLimit-Policy": ("What is allowed: how many requests in how many seconds.", TEXT, '"identity";q=300000;w=60'),
+    "RateLimit": ("What is left of it, and in how many seconds there is more.", TEXT, '"identity";r=0;t=1'),
+    "WWW-Authenticate": ("What a token is sent as.", TEXT, "Bearer"),
+    "Upgrade": ("What is spoken here.", {"const": "websocket"}, "websocket"),
+    "Idempotency-Replayed": ("The answer was given before, and nothing was done now.", {"const": "true"}, "true"),
+}
+"""Headers of answers that many operations have."""
+_OF_CODE: Final = {"unauthenticated": "WWW-Authenticate", "upgrade_required": "Upgrade"}
+
+SchemaOf = Callable[[type[Shape] | JsonObject], JsonObject]
+"""A shape, or a schema, as it stands in the document."""
+
+
+def shared_headers() -> JsonObject:
+    return {
+        name: {"description": summary, "schema": schema, "example": example}
+        for name, (summary, schema, example) in _HEADERS.items()
+    }
+
+
+def _refer(*names: str) -> JsonObject:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+class ErrorAnswers:
+    """The answers that are errors. Operations that share one share its component."""
+
+    def __init__(self) -> None:
+        self.components: JsonObject = {}
+
+    def of(self, operation: Operation) -> JsonObject:
+        """By status. A status that the operation answers itself is not there."""
+        found: JsonObject = {}
+        for status, codes in errors_by_status(operation).items():
+            if status not in operation.answers:
+                name = ".".join(codes)
+                self.components.setdefault(name, _error(codes))
+                found[str(status)] = {"$ref": f"#/components/responses/{name}"}
+        return found
+
+
+def _error(codes: list[str]) -> JsonObject:
+    words = {code: ERROR_WORDS[code] for code in codes}
+    only: JsonObject = {
+        "type": "object",
+        "properties": {"error": {"type": "object", "properties": {"code": {"type": "string", "enum": [*codes]}}}},
+    }
+    said: JsonObject = {
+        "description": "\n".join(f"- `{code}`: {each.summary}" for code, each in words.items()),
+        "content": {
+            "application/json": {
+                "schema": {"allOf": [{"$ref": "#/components/schemas/Error"}, only]},
+                "examples": {
+                    code: {"summary": each.summary, "value": each.example(code)} for code, each in words.items()
+                },
+            }
+        },
+    }
+    names = ["Retry-After"] if any(each.retryable for each in words.values()) or "conflict" in words else []
+    names += [header for code, header in _OF_CODE.items() if code in words]
+    if "rate_limited" in words:
+        names += ["RateLimit-Policy", "RateLimit"]
+    if names:
+        said["headers"] = _refer(*names)
+    return said
+
+
+def answers_of(operation: Operation, schema_of: SchemaOf) -> JsonObject:
+    """The answers that are no errors, by status."""
+    found: JsonObject = {}
+    for status, answer in operation.answers.items():
+        found[str(status)] = _answer(operation, status, answer, schema_of)
+    if operation.editable and operation.method == "GET":
+        found["304"] = {"description": "The reader has this revision already.", "headers": _refer("ETag")}
+    return found
+
+
+def _answer(operation: Operation, status: int, answer: Answer, schema_of: SchemaOf) -> JsonObject:
+    said: JsonObject = {"description": answer.summary}
+    headers: JsonObject = {name: {"description": meaning, "schema": TEXT} for name, meaning in answer.headers.items()}
+    if operation.editable and operation.method != "DELETE" and status < 300:
+        headers |= _refer("ETag")
+    if operation.method == "POST" and not operation.open and operation.repeat != "own":
+        headers |= _refer("Idempotency-Replayed")
+    if headers:
+        said["headers"] = headers
+    content = _content(answer, schema_of)
+    if content:
+        said["content"] = content
+    if answer.links:
+        said["links"] = {link.operation: _link(link) for link in answer.links}
+    return said
+
+
+def _content(answer: Answer, schema_of: SchemaOf) -> JsonObject:
+    schema: JsonObject | None = None
+    if answer.items is not None:
+        schema = page_of(schema_of(answer.items))
+    elif answer.schema is not None:
+        schema = schema_of(answer.schema)
+    if schema is None:
+        return {}
+    media: JsonObject = {"schema": schema}
+    if answer.example is not None:
+        media["example"] = answer.example
+    content: JsonObject = {answer.media_type: media}
+    if answer.stream_example:
+        content[STREAM] = {"schema": SSE, "example": answer.stream_example}
+    return content
+
+
+def _link(link: Link) -> JsonObject:
+    return {
+        "operationId": link.operation,
+        "description": link.summary,
+        "parameters": {name: f"$response.body#{pointer}" for name, pointer in link.path.items()},
+    }

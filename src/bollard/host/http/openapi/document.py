@@ -1,0 +1,229 @@
+"""`/openapi.json`: the API, described for programs."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
+from typing import Final, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard import __version__
+from bollard.host.http.auth.authentication import COOKIE, SECURE_COOKIE
+from bollard.host.http.openapi.answers import ERROR, ErrorAnswers, answers_of, shared_headers
+from bollard.host.http.openapi.parameters import Shapes, parameters_of, shared_parameters
+from bollard.host.http.operations import Answer, HeaderField, Operation
+from bollard.host.http.queries import TICKET
+from bollard.protocol import JsonObject, JsonValue
+from bollard.wire import encode
+
+# The API as an OpenAPI 3.1 document, made of the list of operations and of nothing else. Pure.
+
+
+TAGS: Final[Mapping[str, str]] = {
+    "runs": "Say something to an agent, and read, stop and steer what comes of it.",
+    "external runs": "Execute a run in a program of your own.",
+    "grants": "What a run may do, why, and taking it away.",
+    "events": "Something happened: what led to which run.",
+    "bindings": "Which agent gets which events.",
+    "agents": "What can be run, and what plugins offer to make agents of.",
+    "capabilities": "What there is that agents can do, what each of them may, and why.",
+    "conversations": "What was said.",
+    "approvals": "What agents ask people to allow, and the answers.",
+    "artifacts": "What runs made.",
+    "state": "What runs keep for later runs.",
+    "audit": "What happened, as evidence, and what vouches for it.",
+    "channels": "Where events come from and answers go.",
+    "plugins": "Installing, updating and watching plugins.",
+    "runtimes": "Runtimes of other machines.",
+    "tickets": "Single-use tickets for streams and sockets.",
+    "models": "What agents may ask: providers' models, saved as data.",
+    "mcp": "Servers of tools that speak MCP, and what was agreed to of them.",
+    "mcp gateway": "What a run can do, and whole agents, for clients that speak MCP.",
+    "session": "Who you are.",
+    "users": "The people of a workspace.",
+    "keys": "Keys of programs.",
+    "secrets": "What is kept for agents and tools, and shown to nobody.",
+    "skills": "What agents can be taught.",
+    "files": "Files that agents can be given.",
+    "knowledge": "What agents can look up: bases of documents.",
+    "workspaces": "What isolates every row.",
+    "host": "Health, numbers, draining, and this document.",
+}
+"""Every tag in the order of the reference, and what it is about."""
+_ABOUT: Final = (
+    "The API of a Bollard host. Bodies are JSON in UTF-8 and strict: an unknown or wrong field is refused by name. "
+    "Times are seconds of the epoch. Every list comes in pages. Every refusal has one shape, and programs decide by "
+    "its `code`. docs/reference/http.md says the same in sentences."
+)
+_SCHEMES: Final[JsonObject] = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key (`blk_…`), the token of a session, or the admin token of the first start.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "A browser's session over HTTP on loopback; no page of another origin can use it.",
+    },
+    "secureSession": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": SECURE_COOKIE,
+        "description": "A browser's session over TLS.",
+    },
+    "ticket": {
+        "type": "apiKey",
+        "in": "query",
+        "name": TICKET,
+        "description": "A single-use ticket of `POST /api/v1/tickets`, for who cannot send a header.",
+    },
+    "runToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The `run_token` of the run that the path names.",
+    },
+}
+
+
+def openapi_document(operations: Sequence[Operation], version: str) -> JsonObject:
+    """The whole document."""
+    shapes = Shapes(operations)
+    errors = ErrorAnswers()
+    paths: JsonObject = {}
+    for operation in operations:
+        item = cast("JsonObject", paths.setdefault(operation.path, {}))
+        item[operation.method.lower()] = _operation(operation, shapes, errors)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bollard",
+            "version": version,
+            "description": _ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "servers": [{"url": "http://127.0.0.1:8420", "description": "Where `bollard up` listens."}],
+        "tags": [{"name": name, "description": about} for name, about in TAGS.items()],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted({**shapes.components, "Error": ERROR}.items())),
+            "parameters": shared_parameters(),
+            "headers": shared_headers(),
+            "responses": dict(sorted(errors.components.items())),
+            "securitySchemes": _SCHEMES,
+        },
+    }
+
+
+def _operation(operation: Operation, shapes: Shapes, errors: ErrorAnswers) -> JsonObject:
+    said: JsonObject = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": _description(operation),
+        "security": _security(operation),
+    }
+    if operation.right is not None:
+        said["x-bollard-right"] = operation.right
+    if parameters := parameters_of(operation):
+        said["parameters"] = parameters
+    if operation.body is not None:
+        said["requestBody"] = _body(operation, shapes)
+    answers = {**answers_of(operation, shapes.of), **errors.of(operation)}
+    said["responses"] = dict(sorted(answers.items()))
+    return said
+
+
+def _description(operation: Operation) -> str:
+    said = [operation.description or operation.summary]
+    if operation.right is not None:
+        said.append(f"Needs the right `{operation.right}`.")
+    elif not operation.open:
+        said.append("Needs a token, and no right.")
+    if operation.run_token:
+        said.append("The token of the run opens it too.")
+    if operation.ticket:
+        said.append("A ticket may stand instead of the token.")
+    return " ".join(said)
+
+
+def _security(operation: Operation) -> list[JsonValue]:
+    if operation.open:
+        return []
+    names = ["bearer", "session", "secureSession"]
+    names += ["runToken"] if operation.run_token else []
+    names += ["ticket"] if operation.ticket else []
+    return [{name: []} for name in names]
+
+
+def _body(operation: Operation, shapes: Shapes) -> JsonObject:
+    body = operation.body or {}
+    schema = shapes.of(body)
+    needed = shapes.needed(body, operation.path)
+    content: JsonObject = {}
+    for media in operation.body_media:
+        other = operation.other_bodies.get(media)
+        said: JsonObject = {"schema": schema if other is None else shapes.of(other.schema)}
+        example = operation.body_example if other is None else other.example
+        content[media] = said if example is None else {**said, "example": example}
+    return {"required": needed, "content": content}  # no body at all is read as an empty object
+
+
+def described(operations: Sequence[Operation]) -> JsonObject:
+    """The document of this version."""
+    return openapi_document(operations, __version__)
+
+
+class Description:
+    """The document as bytes, made when it is first asked for."""
+
+    def __init__(self, operations: Callable[[], Sequence[Operation]]) -> None:
+        self._operations = operations
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="GET",
+                path="/api/v1/openapi.json",
+                handler=Description.read,
+                name="getOpenApi",
+                tag="host",
+                summary="This document.",
+                description="Everything that the API has, as OpenAPI 3.1. The same for every caller.",
+                headers=(
+                    HeaderField(
+                        name="If-None-Match", summary="The `ETag` of the document that is known.", example='"9f2c1e"'
+                    ),
+                ),
+                answers={
+                    200: Answer(
+                        summary="An OpenAPI 3.1 document.",
+                        schema={"type": "object", "required": ["openapi", "info", "paths", "components"]},
+                        example={
+                            "openapi": "3.1.0",
+                            "info": {"title": "Bollard", "version": __version__},
+                            "paths": {},
+                            "components": {},
+                        },
+                        headers={"ETag": "The digest of the document."},
+                    ),
+                    304: Answer(summary="The reader has it already."),
+                },
+            )
+        ]
+
+    async def read(self, request: Request) -> Response:
+        body, tag = await asyncio.to_thread(lambda: self._whole)
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers={"etag": tag})
+        return Response(body, media_type="application/json", headers={"etag": tag})
+
+    @cached_property
+    def _whole(self) -> tuple[bytes, str]:
+        body = encode(described(self._operations()))
+        return body, f'"{sha256(body).hexdigest()[:32]}"'

@@ -1,0 +1,341 @@
+"""`/approvals`: what agents ask people to allow, as the host shows it, and the one place where it is decided. JSON to
+values and back; what a decision does is decided elsewhere."""
+
+import asyncio
+from typing import Annotated, Final, Literal, cast
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.routing import Locale
+from bollard.host.approvals.approval import DECISIONS, Approval, approval_of, no_approval, said_of
+from bollard.host.approvals.approvals import Approvals
+from bollard.host.approvals.decisions import Verdict
+from bollard.host.approvals.display import display, lines_of
+from bollard.host.capabilities.capability import RISKS
+from bollard.host.errors import Forbidden, NotFound
+from bollard.host.grants.explanation import LANGUAGES
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import parsed
+from bollard.host.http.openapi.examples import page_example
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
+from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to, page_of
+from bollard.host.http.queries import Pages, page_limit, whole_number, whole_number_in
+from bollard.host.http.revisions import edited_revision, revised
+from bollard.host.identity.audience import Audience
+from bollard.host.identity.caller import Caller
+from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus
+from bollard.host.store.rows import RunRow
+from bollard.host.store.store import Store
+from bollard.protocol import Flag, JsonObject, JsonValue, Strict
+
+_LIST: Final = "approvals.list"
+_ID_CHARACTERS: Final = 64
+_STATUSES: Final[tuple[ApprovalStatus, ...]] = ("requested", "granted", "denied", "expired", "used")
+_REVISIONS: Final = {"requested": 1, "granted": 2, "denied": 2, "expired": 2, "used": 3}
+"""A question changes by being decided, and by being done."""
+_PROPERTIES: Final[dict[str, JsonValue]] = {
+    "approval_id": TEXT,
+    "run_id": TEXT,
+    "call_id": TEXT,
+    "agent_id": TEXT,
+    "capability": TEXT,
+    "name": TEXT,
+    "risk": choice(*RISKS),
+    "status": choice(*_STATUSES),
+    "digest": TEXT,
+    "requested_at": TIME,
+    "expires_at": TIME,
+}
+_DECIDED: Final[JsonObject] = {
+    "decided_at": TIME,
+    "decision": choice(*DECISIONS),
+    "by": TEXT,
+    "reason": TEXT,
+    "inspected": FLAG,
+}
+_LISTED: Final = named("ApprovalSummary", fields(_DECIDED, **_PROPERTIES))
+_LINE: Final = fields(
+    {"notes": array_of(choice("hidden", "right_to_left"))},
+    part=choice("about", "arguments", "explanation"),
+    place=TEXT,
+    label=TEXT,
+    text=TEXT,
+)
+_ATTACHED: Final = fields(number=NUMBER, place=TEXT, characters=NUMBER, bytes=NUMBER, sha256=TEXT)
+_DISPLAY: Final = fields(lines=array_of(_LINE), attached=array_of(_ATTACHED))
+_SHOWN: Final = named("Approval", fields(_DECIDED, **_PROPERTIES, display=_DISPLAY))
+_EXAMPLE: Final[JsonObject] = {
+    "approval_id": "apr_01",
+    "run_id": "run_01",
+    "call_id": "call_01",
+    "agent_id": "polly",
+    "capability": "mcp:github/create_issue",
+    "name": "create_issue",
+    "risk": "high",
+    "status": "requested",
+    "digest": "0" * 64,
+    "requested_at": 1790000000.0,
+    "expires_at": 1790000900.0,
+}
+_DISPLAY_EXAMPLE: Final[JsonObject] = {
+    "lines": [
+        {"part": "about", "place": "capability", "label": "tool", "text": "mcp:github/create_issue (create_issue)"},
+        {"part": "arguments", "place": "arguments.title", "label": "arguments", "text": '"A title"'},
+    ],
+    "attached": [],
+}
+_LOCALE: Final = QueryField(name="locale", summary="Of the labels.", choices=LANGUAGES, default="en_US")
+_APPROVAL: Final = "/api/v1/approvals/{approval_id}"
+
+
+class DecideApproval(Strict):
+    """`POST /api/v1/approvals/{id}/decide`: somebody's answer to what they saw."""
+
+    decision: Literal["allow_once", "allow_run", "deny", "deny_stop"]
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
+        description="Of the question that was shown: an answer to another one decides nothing."
+    )
+    inspected: Flag | None = Field(
+        default=None, description="Of attached content: true when it was opened, false to allow it unseen."
+    )
+
+
+class ApprovalRoutes:
+    """Shows and decides."""
+
+    def __init__(
+        self, *, approvals: Approvals, store: Store, agents: AgentBook, audience: Audience, pages: Pages
+    ) -> None:
+        self._approvals = approvals
+        self._store = store
+        self._agents = agents
+        self._audience = audience
+        self._pages = pages
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="GET",
+                path="/api/v1/approvals",
+                handler=ApprovalRoutes.list,
+                name="listApprovals",
+                tag="approvals",
+                summary="What agents asked people to allow, the newest first.",
+                description="Only of runs that the caller may see.",
+                right="approvals.read",
+                query=(*PAGE, QueryField(name="status", summary="Of this status.", choices=_STATUSES)),
+                answers={
+                    200: Answer(summary="A page of approvals.", schema=page_of(_LISTED), example=page_example(_EXAMPLE))
+                },
+            ),
+            Operation(
+                method="GET",
+                path=_APPROVAL,
+                handler=ApprovalRoutes.get,
+                name="getApproval",
+                tag="approvals",
+                summary="One approval, with everything that would be done as the host shows it.",
+                description="Every `text` is plain text of one line in which nothing is hidden; it is never markup. "
+                "What is long is attached, with its length and digest.",
+                right="approvals.read",
+                query=(_LOCALE,),
+                editable=True,
+                answers={
+                    200: Answer(
+                        summary="The approval.",
+                        schema=_SHOWN,
+                        example={**_EXAMPLE, "display": _DISPLAY_EXAMPLE},
+                        links=leads_to("approval_id", decideApproval="Allow it or deny it."),
+                    )
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="GET",
+                path=f"{_APPROVAL}/contents/{{number}}",
+                handler=ApprovalRoutes.content,
+                name="getApprovalContent",
+                tag="approvals",
+                summary="Attached content of an approval, whole, as lines in which nothing is hidden.",
+                right="approvals.read",
+                query=(
+                    PAGE[0],
+                    QueryField(name="line", summary="The first line.", kind="number", most=10_000_000, default=0),
+                ),
+                answers={
+                    200: Answer(
+                        summary="Some of its lines.",
+                        schema=fields(lines=array_of(TEXT), first=NUMBER, total=NUMBER, content=_ATTACHED),
+                        example={
+                            "lines": ["#!/bin/sh\u27eaU+000A\u27eb"],
+                            "first": 0,
+                            "total": 1,
+                            "content": {
+                                "number": 1,
+                                "place": "arguments.script",
+                                "characters": 4096,
+                                "bytes": 4096,
+                                "sha256": "0" * 64,
+                            },
+                        },
+                    )
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="POST",
+                path=f"{_APPROVAL}/decide",
+                handler=ApprovalRoutes.decide,
+                name="decideApproval",
+                tag="approvals",
+                summary="Allow or deny what an agent asked for.",
+                description="`allow_once` allows this one call, `allow_run` the same tool for the rest of the run, "
+                "`deny_stop` stops the run too. Only who the agent's `policy.audience.approve` names may decide, and "
+                "who may change the agent. What was decided before, has expired or is another question than the one "
+                "of `digest` is a `conflict`, and decides nothing.",
+                right="approvals.decide",
+                editable=True,
+                body=DecideApproval,
+                body_example={"decision": "allow_once", "digest": "0" * 64},
+                answers={
+                    200: Answer(
+                        summary="It is decided.",
+                        schema=_LISTED,
+                        example={
+                            **_EXAMPLE,
+                            "status": "granted",
+                            "decision": "allow_once",
+                            "by": "user:ann",
+                            "decided_at": 1790000042.0,
+                        },
+                    )
+                },
+                errors=("not_found", "conflict", "precondition_failed", "audit_unavailable"),
+            ),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        limit, place = page_limit(request), self._pages.place(request, _LIST)
+        before = (int(str(place[0])), str(place[1])) if isinstance(place, list) else None
+        status = cast("ApprovalStatus | None", request.query_params.get("status"))
+        caller = caller_of(request)
+        rows = await asyncio.to_thread(self._store.approvals, caller.workspace, status, before, limit + 1)
+        seen = [row for row in rows if await self._sees(caller, row)]
+        # Each may hold a megabyte of arguments: they are not read on the loop.
+        told = await asyncio.to_thread(lambda: {row.approval_id: _summary(row, approval_of(row)) for row in seen})
+        return self._pages.of_rows(
+            request,
+            _LIST,
+            rows,
+            lambda row: told[row.approval_id],
+            lambda row: [row.created_ms, row.approval_id],
+            lambda row: row.approval_id in told,
+        )
+
+    async def get(self, request: Request) -> Response:
+        row, approval = await self._one(request)
+        locale = cast("Locale", request.query_params.get("locale", "en_US"))
+        shown = await asyncio.to_thread(display, approval, locale)
+        body: JsonObject = {**_summary(row, approval), "display": shown.to_wire()}
+        return revised(request, body, _REVISIONS[row.status])
+
+    async def content(self, request: Request) -> Response:
+        row, approval = await self._one(request)
+        number = whole_number_in(request.path_params["number"], "number", "use the number that the approval names")
+        attached = (await asyncio.to_thread(display, approval)).attached
+        if not 1 <= number <= len(attached):
+            raise NotFound("the approval has no such content", hint="its display.attached lists what it has")
+        found = attached[number - 1]
+        lines = await asyncio.to_thread(lines_of, found.content)
+        first = whole_number(request, "line", "use the number of a line") or 0
+        open_one = self._approvals.book.get(row.workspace, row.approval_id)
+        if open_one is not None:
+            open_one.opened_by.add((caller_of(request).name, number))
+        some = lines[first : first + page_limit(request)]
+        return JsonAnswer({"lines": [*some], "first": first, "total": len(lines), "content": found.to_wire()})
+
+    async def decide(self, request: Request) -> Response:
+        body = parsed(DecideApproval, await read_body(request))
+        row, approval = await self._one(request)
+        caller = caller_of(request)
+        await self._check(caller, approval, await self._run_of(row))
+        edited_revision(request, _REVISIONS[row.status], {})
+        verdict = Verdict(decision=body.decision, digest=body.digest, by=caller.name, inspected=body.inspected)
+        await self._approvals.decide(row.workspace, row.approval_id, verdict)
+        row = await asyncio.to_thread(self._store.approval, row.workspace, row.approval_id) or row
+        return revised(request, _summary(row, approval), _REVISIONS[row.status])
+
+    # --- who may ---
+
+    async def _one(self, request: Request) -> tuple[ApprovalRow, Approval]:
+        """The approval of the path, for who may see its run or decide it. Raises `NotFound`."""
+        approval_id, caller = str(request.path_params["approval_id"]), caller_of(request)
+        row = None
+        if len(approval_id) <= _ID_CHARACTERS:
+            row = await asyncio.to_thread(self._store.approval, caller.workspace, approval_id)
+        if row is None or not await self._sees(caller, row):
+            raise no_approval()
+        return row, approval_of(row)
+
+    async def _sees(self, caller: Caller, row: ApprovalRow) -> bool:
+        if await self._audience.sees_run(caller, row.run_id):
+            return True
+        run = await asyncio.to_thread(self._store.run, row.run_id)
+        return run is not None and await self._audience.may(caller, "approve", run)
+
+    async def _run_of(self, row: ApprovalRow) -> RunRow:
+        run = await asyncio.to_thread(self._store.run, row.run_id)
+        if run is None:
+            raise no_approval()
+        return run
+
+    async def _check(self, caller: Caller, approval: Approval, run: RunRow) -> None:
+        """Raises `Forbidden` for who may see it and not decide it."""
+        if not await self._audience.may(caller, "approve", run):
+            raise Forbidden(
+                f"agent {run.agent_id} lets only some approve what it asks for, and you are not among them",
+                hint="ask whoever keeps the agent (policy.audience.approve)",
+                agent=run.agent_id,
+            )
+        agent = self._agents.get(run.agent_id, run.workspace)
+        others_only = approval.other_person or (agent is not None and agent.policy.approval.other_person)
+        requester = approval.requester
+        asks_self = (
+            self._audience.is_nobody(caller)
+            if requester is None
+            else self._audience.is_caller(caller, requester.type, requester.id)
+        )
+        if others_only and asks_self:
+            raise Forbidden(
+                "somebody else than the one it is for must decide this",
+                hint="ask another person (policy.approval.other_person of the agent)",
+                agent=run.agent_id,
+            )
+
+
+def _summary(row: ApprovalRow, approval: Approval) -> JsonObject:
+    body: JsonObject = {
+        "approval_id": row.approval_id,
+        "run_id": row.run_id,
+        "call_id": row.call_id,
+        "agent_id": row.agent_id,
+        "capability": approval.capability,
+        "name": approval.name,
+        "risk": approval.risk,
+        "status": row.status,
+        "digest": row.digest,
+        "requested_at": row.created_ms / 1000,
+        "expires_at": row.expires_ms / 1000,
+    }
+    if row.decided_ms is not None:
+        body["decided_at"] = row.decided_ms / 1000
+    said = said_of(row)
+    for name, value in (("decision", said.decision), ("by", said.by), ("reason", said.reason)):
+        if value is not None:
+            body[name] = value
+    return body if said.inspected is None else {**body, "inspected": said.inspected}

@@ -1,0 +1,133 @@
+"""`/artifacts`: what is known of an artifact, its content, and its end. A content is never shown as a page: who made it
+is not trusted."""
+
+import asyncio
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.clock import Clock
+from bollard.host.errors import NotFound
+from bollard.host.http.answers import JsonAnswer
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, content_of
+from bollard.host.http.openapi.examples import ARTIFACT_EXAMPLE
+from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
+from bollard.host.http.operations import Answer, Operation
+from bollard.host.identity.audience import Audience
+from bollard.host.log.journal import Journal
+from bollard.host.log.removal import remove_artifact
+from bollard.host.run_api.artifacts import metadata_of
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.rows import ArtifactRow
+from bollard.host.store.store import Store
+from bollard.protocol import ArtifactMetadata
+
+_ID_CHARACTERS: Final = 256
+
+
+class Artifacts:
+    """Reads artifacts for people and programs, and deletes them."""
+
+    def __init__(self, store: Store, blobs: BlobStore, clock: Clock, audience: Audience, journal: Journal) -> None:
+        self._store = store
+        self._journal = journal
+        self._audience = audience
+        self._blobs = blobs
+        self._clock = clock
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        artifact = "/api/v1/artifacts/{artifact_id}"
+        return [
+            Operation(
+                method="GET",
+                path=artifact,
+                handler=Artifacts.get,
+                name="getArtifact",
+                tag="artifacts",
+                summary="What is known of an artifact.",
+                right="artifacts.read",
+                answers={200: Answer(summary="The artifact.", schema=ArtifactMetadata, example=ARTIFACT_EXAMPLE)},
+                errors=("not_found",),
+            ),
+            Operation(
+                method="GET",
+                path=f"{artifact}/content",
+                handler=Artifacts.content,
+                name="getArtifactContent",
+                tag="artifacts",
+                summary="The content of an artifact, or one range of its bytes.",
+                description="Always a download, never a page. One `Range` of bytes is honoured.",
+                right="artifacts.read",
+                headers=CONTENT_HEADERS,
+                answers=CONTENT_ANSWERS,
+                errors=("not_found", "range_not_satisfiable"),
+            ),
+            Operation(
+                method="DELETE",
+                path=artifact,
+                handler=Artifacts.delete,
+                name="deleteArtifact",
+                tag="artifacts",
+                summary="Delete an artifact. Whoever refers to it finds none from then on.",
+                description="Its content goes with the next round of housekeeping, unless something else has the same "
+                "one; the log keeps its name and digest. Files of the workspace are deleted as files.",
+                right="artifacts.write",
+                answers={
+                    200: Answer(
+                        summary="It is gone.",
+                        schema=fields(artifact_id=TEXT, deleted=FLAG),
+                        example={"artifact_id": ARTIFACT_EXAMPLE["artifact_id"], "deleted": True},
+                    )
+                },
+                errors=("not_found",),
+            ),
+        ]
+
+    async def get(self, request: Request) -> Response:
+        return JsonAnswer(metadata_of(await self._readable(request)).to_wire())
+
+    async def content(self, request: Request) -> Response:
+        row = await self._readable(request)
+        if row.sha256 is None:
+            raise NotFound("the artifact has no content here", hint="its metadata says where it is")
+        return await content_of(request, self._blobs, row.sha256, row.name, row.mime_type)
+
+    async def delete(self, request: Request) -> Response:
+        caller, row = caller_of(request), await self._readable(request)
+        await remove_artifact(
+            self._journal, caller.workspace, row.artifact_id, by=caller.name, now_ms=self._clock.now_ms()
+        )
+        return JsonAnswer({"artifact_id": row.artifact_id, "deleted": True})
+
+    async def _readable(self, request: Request) -> ArtifactRow:
+        """Files of the workspace are not: there is a right of its own for them."""
+        row = await self._found(request)
+        if row.source == "upload":
+            raise _absent()
+        return row
+
+    async def _found(self, request: Request) -> ArtifactRow:
+        artifact_id: str = request.path_params["artifact_id"]
+        row, run_id = None, None
+        if len(artifact_id) <= _ID_CHARACTERS:
+            row, run_id = await asyncio.to_thread(self._look_up, caller_of(request).workspace, artifact_id)
+        if row is not None and not await self._audience.sees_run(caller_of(request), run_id):
+            row = None
+        if row is None or (row.expires_ms is not None and row.expires_ms <= self._clock.now_ms()):
+            raise _absent()
+        return row
+
+    def _look_up(self, workspace: str, artifact_id: str) -> tuple[ArtifactRow | None, str | None]:
+        """The artifact, and the run that it belongs to: the payload of an event that went into one, to that one."""
+        row = self._store.artifact(workspace, artifact_id)
+        if row is None or row.run_id is not None or row.source != "event":
+            return row, None if row is None else row.run_id
+        event = self._store.event(workspace, row.name or "")
+        return row, None if event is None else event.run_id
+
+
+def _absent() -> NotFound:
+    return NotFound("there is no such artifact", hint="records and messages name artifacts")

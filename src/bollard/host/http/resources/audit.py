@@ -1,0 +1,253 @@
+"""`/audit`: the log as evidence, for those who may read all of it; and what vouches for it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from bollard.host.audit.class_a import write_first
+from bollard.host.audit.heads import HeadLine
+from bollard.host.audit.reading import AuditFilter, all_of, page_of_log
+from bollard.host.audit.severity import SEVERITIES, Severity
+from bollard.host.audit.view import RunContext, actor_of, audited
+from bollard.host.clock import Clock
+from bollard.host.http.answers import JsonAnswer
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of, named
+from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, page_of
+from bollard.host.http.queries import Pages, page_limit, whole_number
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import RunFacts, data_of
+from bollard.host.store.queries import EVER_MS
+from bollard.host.store.rows import RecordRow, RunRow
+from bollard.host.store.store import Store
+from bollard.host.telemetry.tracer import trace_of_run
+from bollard.protocol import JsonObject
+from bollard.trust.keys import VerifyKey
+from bollard.wire import encode
+
+_LINES: Final = "application/x-ndjson"
+_HEADS: Final = 200
+"""Chains whose newest head is told: one for each start of the host."""
+_OPTIONAL: Final[JsonObject] = {
+    "data_dropped": FLAG,
+    "seq": NUMBER,
+    "run_id": TEXT,
+    "actor": TEXT,
+    "runner": TEXT,
+    "agent": TEXT,
+    "subject": TEXT,
+    "outcome": TEXT,
+    "duration_ms": {"type": "number"},
+    "trace_id": TEXT,
+    "capability": fields(
+        {"kind": TEXT, "source": TEXT, "version": TEXT, "risk": TEXT, "effects": TEXT, "definition_sha256": TEXT},
+        id=TEXT,
+    ),
+    "digests": map_of(TEXT),
+    "arguments": ANY,
+}
+_RECORD: Final = named(
+    "AuditedRecord",
+    fields(
+        _OPTIONAL,
+        id=NUMBER,
+        chain=TEXT,
+        position=NUMBER,
+        at=TIME,
+        type=TEXT,
+        severity=choice(*SEVERITIES),
+        workspace=TEXT,
+        observed=FLAG,
+        data_sha256=TEXT,
+        hash=TEXT,
+    ),
+)
+_EXAMPLE: Final[JsonObject] = {
+    "id": 42,
+    "chain": "19a2b3c4d5e0f1a2b3c",
+    "position": 42,
+    "at": 1790000000.0,
+    "type": "login.failed",
+    "severity": "warning",
+    "workspace": "default",
+    "observed": True,
+    "data_sha256": "0" * 64,
+    "hash": "0" * 64,
+    "actor": "ann",
+}
+_HEAD: Final = named(
+    "SignedHead",
+    fields(workspace=TEXT, chain=TEXT, position=NUMBER, hash=TEXT, created_ms=NUMBER, key_id=TEXT, signature=TEXT),
+)
+_HEAD_EXAMPLE: Final[JsonObject] = {
+    "workspace": "default",
+    "chain": "19a2b3c4d5e0f1a2b3c",
+    "position": 42,
+    "hash": "0" * 64,
+    "created_ms": 1790000000000,
+    "key_id": "0" * 16,
+    "signature": "0" * 128,
+}
+_FILTERS: Final = (
+    QueryField(name="type", summary="Only these types of records, separated by commas.", example="login.failed"),
+    QueryField(name="severity", summary="At least as much as this.", choices=SEVERITIES),
+    QueryField(name="run_id", summary="Of this run.", example="run_1"),
+    QueryField(name="since", summary="Seconds of the epoch: not before.", kind="number", example=1790000000),
+    QueryField(name="until", summary="Seconds of the epoch: before.", kind="number", example=1790000000),
+)
+_ACTOR: Final = QueryField(name="actor", summary="What this actor did, as records name them.", example="user:ann")
+_facts: Final = msgspec.json.Decoder(RunFacts).decode
+
+
+class Audit:
+    """Reads the log for auditors."""
+
+    def __init__(self, *, store: Store, journal: Journal, clock: Clock, pages: Pages, key: VerifyKey) -> None:
+        self._store = store
+        self._journal = journal
+        self._clock = clock
+        self._pages = pages
+        self._key = key
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="GET",
+                path="/api/v1/audit",
+                handler=Audit.list,
+                name="listAudit",
+                tag="audit",
+                summary="The records of the workspace as evidence, the newest first.",
+                description="A page may be shorter than its limit, even empty, and have a `next_cursor`: only so "
+                "many records are looked at for one page.",
+                right="audit.read",
+                query=(*PAGE, *_FILTERS, _ACTOR),
+                answers={
+                    200: Answer(
+                        summary="A page of records.",
+                        schema=page_of(_RECORD),
+                        example={"items": [_EXAMPLE], "has_more": False},
+                    )
+                },
+            ),
+            Operation(
+                method="GET",
+                path="/api/v1/audit/export",
+                handler=Audit.export,
+                name="exportAudit",
+                tag="audit",
+                summary="All of it as JSON lines, the oldest first. The log says who took it before the first line.",
+                right="audit.export",
+                query=_FILTERS,
+                answers={
+                    200: Answer(
+                        summary="One record in each line.",
+                        schema=TEXT,
+                        example=encode(_EXAMPLE).decode() + "\n",
+                        media_type=_LINES,
+                    )
+                },
+                errors=("audit_unavailable", "storage_full"),
+            ),
+            Operation(
+                method="GET",
+                path="/api/v1/audit/heads",
+                handler=Audit.heads,
+                name="getHeads",
+                tag="audit",
+                summary="The newest signed heads of the workspace's chains, and the key that signs them now.",
+                right="audit.read",
+                answers={
+                    200: Answer(
+                        summary="Heads, the newest first.",
+                        schema=fields(items=array_of(_HEAD), public_key=TEXT, key_id=TEXT),
+                        example={"items": [_HEAD_EXAMPLE], "public_key": "0" * 64, "key_id": "0" * 16},
+                    )
+                },
+            ),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        wanted, actor = _filter(request), request.query_params.get("actor")
+        purpose = encode(["audit.list", request.query_params.get("type"), wanted.severity, wanted.run_id]).decode()
+        before = self._pages.numbered(request, purpose)
+
+        def read() -> tuple[list[JsonObject], int | None]:
+            page, runs = page_of_log(self._store, wanted, before, page_limit(request)), _Runs(self._store)
+            told = [(row, runs.of(row)) for row in page.rows]
+            return [audited(row, run) for row, run in told if actor in (None, actor_of(row, run))], page.before
+
+        items, behind = await asyncio.to_thread(read)
+        return self._pages.answer(request, purpose, items, behind)
+
+    async def export(self, request: Request) -> Response:
+        wanted, caller = _filter(request), caller_of(request)
+        up_to = await asyncio.to_thread(self._store.last_record)
+        chosen: JsonObject = dict(request.query_params.items())
+        told: JsonObject = {"by": caller.name, "up_to": up_to, "chosen": chosen}
+        await write_first(self._journal, self._clock, caller.workspace, "audit.exported", told)
+        headers = {"content-disposition": f'attachment; filename="audit-{up_to}.jsonl"'}
+        return StreamingResponse(self._lines(wanted, up_to), headers=headers, media_type=_LINES)
+
+    async def _lines(self, wanted: AuditFilter, up_to: int) -> AsyncGenerator[bytes]:
+        pages, runs = all_of(self._store, wanted, up_to), _Runs(self._store)
+
+        def read() -> bytes | None:
+            rows = next(pages, None)
+            return None if rows is None else b"".join(encode(audited(row, runs.of(row))) + b"\n" for row in rows)
+
+        while (lines := await asyncio.to_thread(read)) is not None:
+            yield lines
+
+    async def heads(self, request: Request) -> Response:
+        workspace = caller_of(request).workspace
+        rows = await asyncio.to_thread(self._store.newest_heads, workspace, EVER_MS, _HEADS)
+        items = [cast("JsonObject", msgspec.to_builtins(HeadLine.of(row))) for row in rows]
+        return JsonAnswer({"items": [*items], "public_key": self._key.public.hex(), "key_id": self._key.key_id})
+
+
+def _filter(request: Request) -> AuditFilter:
+    types, query = request.query_params.get("type"), request.query_params
+    since = whole_number(request, "since", "send seconds of the epoch")
+    until = whole_number(request, "until", "send seconds of the epoch")
+    return AuditFilter(
+        workspace=caller_of(request).workspace,
+        types=None if types is None else frozenset(types.split(",")),
+        severity=cast("Severity | None", query.get("severity")),
+        run_id=query.get("run_id"),
+        since_ms=None if since is None else since * 1000,
+        until_ms=None if until is None else until * 1000,
+    )
+
+
+class _Runs:
+    """What is fixed about the runs of some records; each is looked up once. Blocks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, RunContext] = {}
+
+    def of(self, row: RecordRow) -> RunContext:
+        run_id = row.run_id
+        if run_id is None:
+            return RunContext()
+        if run_id not in self._known:
+            if len(self._known) >= 1000:  # an export may be of any size
+                self._known.clear()
+            run = self._store.run(run_id)
+            self._known[run_id] = RunContext() if run is None else self._context(run)
+        return self._known[run_id]
+
+    def _context(self, run: RunRow) -> RunContext:
+        facts = _facts(run.facts)
+        actor = None if facts.actor_id is None else f"{facts.actor_type}:{facts.actor_id}"
+        event = self._store.event(run.workspace, run.event_id)
+        received = [] if event is None else self._store.records(event.record_id - 1, 1)
+        parent = data_of(received[0]).get("traceparent") if received else None
+        trace = trace_of_run(run.run_id, parent if isinstance(parent, str) else None, recorded=False)
+        return RunContext(actor=actor, runner=facts.runner_id, agent=facts.agent_id, trace_id=trace.context.trace_id)

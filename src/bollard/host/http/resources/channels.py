@@ -1,0 +1,363 @@
+"""`/channels`: where events come from and replies go. Saving them, what they bring, and what was sent through them.
+
+What comes in is opened by its signature alone: a program behind a channel has no token of the API.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.channels.channel import ChannelConfig, SavedChannel, channel_to_wire
+from bollard.host.channels.registry import ChannelBook
+from bollard.host.channels.signing import Seal, read_seal, secret_bytes
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError, Unauthenticated
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import parsed
+from bollard.host.http.events.cloudevents import CLOUD_EVENT
+from bollard.host.http.events.drafts import Content, Draft
+from bollard.host.http.events.formats import (
+    TRIGGER,
+    ChannelEvent,
+    caller_name,
+    channel_draft,
+    check_signed,
+    read_one,
+    route_of,
+)
+from bollard.host.http.events.payloads import Payloads
+from bollard.host.http.events.reception import EventTaking, single_answer
+from bollard.host.http.guard import Rates, Unlimited
+from bollard.host.http.openapi.examples import CHANNEL_EXAMPLE, DELIVERY_EXAMPLE, page_example
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
+from bollard.host.http.operations import PAGE, Answer, HeaderField, Operation, QueryField, leads_to, page_of
+from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.request_log import traceparent_of
+from bollard.host.http.resources.agents import REVISION, named_by_path
+from bollard.host.http.resources.events import EVENT_ANSWERS
+from bollard.host.http.resources.runs import EVENT_ERRORS
+from bollard.host.http.revisions import edited_revision, held_to_match, revised
+from bollard.host.identity.audience import Audience
+from bollard.host.log.saved_resources import Saved
+from bollard.host.store.rows import OutboxRow
+from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
+
+_LIST: Final = "channels.list"
+_DELIVERIES: Final = "channels.deliveries"
+_CHANNEL: Final = named(
+    "Channel",
+    fields(
+        {"url": TEXT, "bot": TEXT},
+        channel_id=TEXT,
+        kind=choice("http"),
+        enabled=FLAG,
+        secret=TEXT,
+        abilities=fields(
+            {"max_message_size": NUMBER},
+            dedupe=choice("native", "none"),
+            supports_streaming=FLAG,
+            supports_edit=FLAG,
+            supports_reaction=FLAG,
+            edits_per_s={"type": "number"},
+        ),
+        revision=NUMBER,
+    ),
+)
+_DELIVERY: Final = named(
+    "Delivery",
+    fields(
+        delivery_id=TEXT,
+        channel_id=TEXT,
+        target=TEXT,
+        run_id=TEXT,
+        event_id=TEXT,
+        preview=FLAG,
+        status=choice("queued", "started", "shown", "sent", "failed", "unknown"),
+        attempts=NUMBER,
+        messages=array_of(TEXT),
+        reason=maybe(TEXT),
+        created_at=TIME,
+        updated_at=TIME,
+    ),
+)
+_SIGNATURE: Final = (
+    HeaderField(name="webhook-id", summary="The message, the same for every try.", example="msg_1", required=True),
+    HeaderField(name="webhook-timestamp", summary="Seconds of the epoch.", example="1794735484", required=True),
+    HeaderField(
+        name="webhook-signature",
+        summary="`v1,` and the base64 of the HMAC-SHA256 of id, timestamp and body, with a dot between them.",
+        example="v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+        required=True,
+    ),
+)
+_EXAMPLE: Final[JsonObject] = {"url": "https://chat.example.org/hook", "abilities": {"dedupe": "native"}}
+
+
+class Channels:
+    """Channels as people save them, and the way in."""
+
+    def __init__(
+        self,
+        *,
+        book: ChannelBook,
+        taking: EventTaking,
+        payloads: Payloads,
+        store: Store,
+        pages: Pages,
+        clock: Clock,
+        audience: Audience,
+        rates: Rates | None = None,
+        strangers: Rates | None = None,
+    ) -> None:
+        """`rates` are those of channels, `strangers` those of addresses whose signature nobody knows."""
+        self._rates = rates or Unlimited()
+        self._strangers = strangers or Unlimited()
+        self._audience = audience
+        self._book = book
+        self._taking = taking
+        self._payloads = payloads
+        self._store = store
+        self._pages = pages
+        self._clock = clock
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        channel = "/api/v1/channels/{channel_id}"
+        saved = Answer(summary="The channel as it is now.", schema=_CHANNEL, example=CHANNEL_EXAMPLE)
+        made = Answer(
+            summary="The channel is new. Its secret is shown only now.",
+            links=leads_to("channel_id", getChannel="Read it again.", deleteChannel="Forget it."),
+            schema=_CHANNEL,
+            example={**CHANNEL_EXAMPLE, "secret": "whsec_…"},
+        )
+        return [
+            Operation(
+                method="GET",
+                path="/api/v1/channels",
+                handler=Channels.list,
+                name="listChannels",
+                tag="channels",
+                summary="The channels of the workspace.",
+                right="channels.read",
+                query=PAGE,
+                answers={
+                    200: Answer(
+                        summary="A page of channels.", schema=page_of(_CHANNEL), example=page_example(CHANNEL_EXAMPLE)
+                    )
+                },
+            ),
+            Operation(
+                method="GET",
+                path=channel,
+                handler=Channels.get,
+                name="getChannel",
+                tag="channels",
+                summary="One channel.",
+                right="channels.read",
+                editable=True,
+                answers={200: saved},
+                errors=("not_found",),
+            ),
+            Operation(
+                method="PUT",
+                path=channel,
+                handler=Channels.put,
+                name="saveChannel",
+                tag="channels",
+                summary="Save a channel, or a new revision of one.",
+                description="A program that brings events and takes answers. Without `url` it only brings events; "
+                "without `secret` one is made.",
+                right="channels.write",
+                body=SavedChannel,
+                body_example=_EXAMPLE,
+                editable=True,
+                answers={200: saved, 201: made},
+                errors=("conflict", "precondition_failed"),
+            ),
+            Operation(
+                method="DELETE",
+                path=channel,
+                handler=Channels.delete,
+                name="deleteChannel",
+                tag="channels",
+                summary="Forget a channel. What waits for it will have failed.",
+                right="channels.write",
+                query=(REVISION,),
+                editable=True,
+                answers={
+                    200: Answer(
+                        summary="It is gone.",
+                        schema=fields(channel_id=TEXT, deleted=FLAG),
+                        example={"channel_id": "room", "deleted": True},
+                    )
+                },
+                errors=("not_found", "conflict", "precondition_failed"),
+            ),
+            Operation(
+                method="POST",
+                path=f"{channel}/events",
+                handler=Channels.receive,
+                name="postChannelEvent",
+                tag="channels",
+                summary="An event from the program behind a channel, signed as Standard Webhooks has it.",
+                description="No token: `webhook-id`, `webhook-timestamp` and `webhook-signature` are made with the"
+                " secret of the channel. The event is the channel's own, and the bindings choose the "
+                "agent.",
+                open=True,
+                body=ChannelEvent,
+                body_example={"type": "message.received", "text": "hello", "conversation": "room-1"},
+                body_media=("application/json", *CLOUD_EVENT),
+                other_bodies=CLOUD_EVENT,
+                headers=_SIGNATURE,
+                repeat="own",
+                answers=EVENT_ANSWERS,
+                errors=(*EVENT_ERRORS, "unauthenticated", "unsupported_media_type"),
+            ),
+            Operation(
+                method="GET",
+                path="/api/v1/deliveries",
+                handler=Channels.deliveries,
+                name="listDeliveries",
+                tag="channels",
+                summary="Messages that were sent to channels or wait for it, the newest first.",
+                right="channels.read",
+                query=(*PAGE, QueryField(name="channel", summary="Only of this channel.", most=64, example="room")),
+                answers={
+                    200: Answer(
+                        summary="A page of deliveries.",
+                        schema=page_of(_DELIVERY),
+                        example=page_example(DELIVERY_EXAMPLE),
+                    )
+                },
+            ),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        found = self._book.all(caller_of(request).workspace)
+        return self._pages.of_all(request, _LIST, found, lambda saved: saved.id, _shown)
+
+    async def get(self, request: Request) -> Response:
+        saved = self._book.get(caller_of(request).workspace, request.path_params["channel_id"])
+        return revised(request, _shown(saved), saved.revision)
+
+    async def put(self, request: Request) -> Response:
+        caller, channel_id = caller_of(request), request.path_params["channel_id"]
+        body = named_by_path(await read_body(request), "channel_id", channel_id)
+        edited = edited_revision(request, self._revision(caller.workspace, channel_id), body)
+        if edited is None and isinstance(body.get("revision"), int):
+            edited = parsed(SavedChannel, body).revision
+        with held_to_match(request):
+            saved, secret = await self._book.save(body, caller.workspace, channel_id, by=caller.name, edited=edited)
+        shown = _shown(saved) if secret is None else {**_shown(saved), "secret": secret}
+        return revised(request, shown, saved.revision, status_code=201 if saved.revision == 1 else 200)
+
+    async def delete(self, request: Request) -> Response:
+        caller, channel_id = caller_of(request), request.path_params["channel_id"]
+        edited = edited_revision(request, self._revision(caller.workspace, channel_id))
+        with held_to_match(request):
+            await self._book.delete(caller.workspace, channel_id, by=caller.name, edited=edited)
+        return JsonAnswer({"channel_id": channel_id, "deleted": True})
+
+    def _revision(self, workspace: str, channel_id: str) -> int | None:
+        return self._book.get(workspace, channel_id).revision if self._book.has(workspace, channel_id) else None
+
+    # --- what comes in ---
+
+    async def receive(self, request: Request) -> Response:
+        """Whose it is, the signature says: a channel of this name in some workspace has the secret."""
+        seal = read_seal(request.headers, self._clock.now_ms() / 1000)
+        if not isinstance(seal, Seal):
+            raise self._stranger(request, seal)
+        check_signed(request.headers)
+        channel_id: str = request.path_params["channel_id"]
+        named = [saved for saved in self._book.named(channel_id) if saved.thing.secret]
+        if not named:
+            raise self._stranger(request, "forged")  # before anything of a stranger's body is kept
+        digests = [(saved, seal.begin(secret_bytes(saved.thing.secret))) for saved in named]
+
+        def seen(piece: bytes) -> None:
+            for _, digest in digests:
+                digest.update(piece)
+
+        async with self._payloads.received(request, seen, channel_id, again=True) as payload:
+            saved = next((saved for saved, digest in digests if seal.fits(digest)), None)
+            if saved is None or not saved.thing.enabled:
+                raise self._stranger(request, "forged")
+            refused = self._rates.take(f"{saved.workspace}/channel:{saved.id}")
+            if refused is not None:
+                raise refused
+            target = ""
+
+            def native(document: JsonObject, content: Content) -> Draft:
+                nonlocal target
+                body = parsed(ChannelEvent, document)
+                target = body.reply_target or ""
+                return channel_draft(body, saved.thing, seal.message_id, content)
+
+            draft = await read_one(request.headers, payload, self._payloads, native)
+            draft, route = route_of(draft.under(traceparent_of(request)), saved.thing, target)
+            accepted = await self._taking.take(
+                draft,
+                payload,
+                saved.workspace,
+                caller=caller_name(saved.thing.channel_id),
+                trigger=TRIGGER,
+                surface=saved.thing.kind,
+                reply=route,
+            )
+            return single_answer(accepted)
+
+    def _stranger(self, request: Request, fault: str) -> HostError:
+        """What somebody without a valid signature is told; after many tries, to wait."""
+        client = request.client
+        return self._strangers.take("" if client is None else client.host) or _unsigned(fault)
+
+    # --- what was sent ---
+
+    async def deliveries(self, request: Request) -> Response:
+        before, workspace = self._pages.numbered(request, _DELIVERIES), caller_of(request).workspace
+        channel, limit = request.query_params.get("channel"), page_limit(request)
+        rows = await asyncio.to_thread(self._store.outbox, workspace, channel, before, limit + 1)
+        caller, seen = caller_of(request), set[str]()
+        for run_id in {row.run_id for row in rows}:
+            if await self._audience.sees_run(caller, run_id):
+                seen.add(run_id)
+        return self._pages.of_rows(
+            request, _DELIVERIES, rows, _delivery, lambda row: row.record_id, lambda row: row.run_id in seen
+        )
+
+
+def _unsigned(fault: str) -> Unauthenticated:
+    hints = {
+        "missing": "sign the request: webhook-id, webhook-timestamp and webhook-signature",
+        "malformed": "send the three headers as Standard Webhooks has them",
+        "late": "the time in webhook-timestamp is too far from now: look at the clock, and sign again",
+        "forged": "no channel of this name has the secret that signed it; look at both",
+    }
+    return Unauthenticated("this needs the signature of a channel", hint=hints[fault])
+
+
+def _shown(saved: Saved[ChannelConfig]) -> JsonObject:
+    return {**channel_to_wire(saved.thing), "revision": saved.revision}
+
+
+def _delivery(row: OutboxRow) -> JsonObject:
+    return {
+        "delivery_id": row.delivery_id,
+        "channel_id": row.channel,
+        "target": row.target,
+        "run_id": row.run_id,
+        "event_id": row.event_id,
+        "preview": row.preview,
+        "status": row.status,
+        "attempts": row.attempts,
+        "messages": msgspec.json.decode(row.messages),
+        "reason": row.reason,
+        "created_at": row.created_ms / 1000,
+        "updated_at": row.updated_ms / 1000,
+    }

@@ -1,0 +1,166 @@
+"""`/conversations`: what was said, by conversation and thread."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import NotFound
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.openapi.examples import MESSAGE_EXAMPLE, page_example
+from bollard.host.http.openapi.schemas import TEXT, TIME, fields, maybe, named
+from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, page_of
+from bollard.host.http.queries import Pages, page_limit
+from bollard.host.identity.audience import Audience, RunPlace
+from bollard.host.run_api.history import item_of, refs_of
+from bollard.host.run_api.pages import filled
+from bollard.host.store.queries import TranscriptQuery
+from bollard.host.store.rows import ConversationRow, TranscriptRow
+from bollard.host.store.store import Store
+from bollard.protocol import JsonObject, TranscriptItem
+from bollard.wire import encode
+
+_LIST: Final = "conversations.list"
+ROWS_AT_ONCE: Final = 32
+"""Messages that are read into memory at once: each may be large."""
+_LISTED: Final = named(
+    "Conversation",
+    fields(
+        conversation_id=TEXT,
+        thread_id=maybe(TEXT),
+        bot_id=maybe(TEXT),
+        last_message_at=TIME,
+        last_seq={"type": "integer"},
+    ),
+)
+
+
+class _MessagePage(msgspec.Struct, frozen=True):
+    items: list[TranscriptItem]
+    behind: int | None
+    """Where the next page begins, if there is one."""
+
+
+class Conversations:
+    """Reads the transcript for people and programs."""
+
+    def __init__(self, store: Store, pages: Pages, audience: Audience) -> None:
+        self._store = store
+        self._audience = audience
+        self._pages = pages
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="GET",
+                path="/api/v1/conversations",
+                handler=Conversations.list,
+                name="listConversations",
+                tag="conversations",
+                summary="Conversations and their threads, the one with the newest message first.",
+                right="conversations.read",
+                query=PAGE,
+                answers={
+                    200: Answer(
+                        summary="A page of conversations.",
+                        schema=page_of(_LISTED),
+                        example={
+                            "items": [
+                                {
+                                    "conversation_id": "support-7",
+                                    "thread_id": None,
+                                    "bot_id": None,
+                                    "last_message_at": 1790000000.0,
+                                    "last_seq": 42,
+                                }
+                            ],
+                            "has_more": False,
+                        },
+                    )
+                },
+            ),
+            Operation(
+                method="GET",
+                path="/api/v1/conversations/{conversation_id}/messages",
+                handler=Conversations.messages,
+                name="listMessages",
+                tag="conversations",
+                summary="The messages of a conversation or of one of its threads, the newest first.",
+                description="A page may be shorter than its limit when messages are large.",
+                right="conversations.read",
+                query=(
+                    *PAGE,
+                    QueryField(
+                        name="thread", summary="Of this thread; without it, outside of any thread.", example="t-1"
+                    ),
+                    QueryField(name="bot", summary="Of this bot; without it, of no bot.", example="polly"),
+                ),
+                answers={
+                    200: Answer(
+                        summary="A page of messages.", items=TranscriptItem, example=page_example(MESSAGE_EXAMPLE)
+                    )
+                },
+                errors=("not_found",),
+            ),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        before = self._pages.numbered(request, _LIST)
+        workspace, limit = caller_of(request).workspace, page_limit(request)
+        rows = await asyncio.to_thread(self._store.conversations, workspace, before, limit + 1)
+        caller, seen = caller_of(request), set[int]()
+        for row in rows:
+            place = RunPlace(bot=row.bot, conversation=row.conversation, thread=row.thread)
+            if await self._audience.sees_place(caller, place):
+                seen.add(row.last_seq)
+        return self._pages.of_rows(
+            request, _LIST, rows, _listed, lambda row: row.last_seq, lambda row: row.last_seq in seen
+        )
+
+    async def messages(self, request: Request) -> Response:
+        query = TranscriptQuery(
+            workspace=caller_of(request).workspace,
+            bot=request.query_params.get("bot"),
+            conversation=request.path_params["conversation_id"],
+            thread=request.query_params.get("thread"),
+            limit=ROWS_AT_ONCE,
+        )
+        purpose = encode(["conversations.messages", query.bot, query.conversation, query.thread]).decode()
+        before = self._pages.numbered(request, purpose)
+        page = await asyncio.to_thread(self._page, replace(query, before=before), purpose, page_limit(request))
+        place = RunPlace(bot=query.bot, conversation=query.conversation, thread=query.thread)
+        if (not page.items and before is None) or not await self._audience.sees_place(caller_of(request), place):
+            raise NotFound("there is no such conversation", hint="`bollard conversations` lists them")
+        return self._pages.answer(request, purpose, [item.to_wire() for item in page.items], page.behind)
+
+    def _page(self, query: TranscriptQuery, purpose: str, limit: int) -> _MessagePage:
+        """Blocks. A page may be full of bytes before it has its number."""
+        items, more = filled(self._rows(query), lambda row: self._item(row, purpose), limit)
+        return _MessagePage(items, items[-1].seq if more else None)
+
+    def _rows(self, query: TranscriptQuery) -> Iterator[TranscriptRow]:
+        while True:
+            rows = self._store.transcript(query)
+            yield from rows
+            if len(rows) < query.limit:
+                return
+            query = replace(query, before=rows[-1].seq)
+
+    def _item(self, row: TranscriptRow, purpose: str) -> TranscriptItem:
+        refs = refs_of(row, lambda artifact_id: self._store.artifact(row.workspace, artifact_id))
+        return item_of(row, self._pages.seal(row.workspace, purpose, row.seq), refs)
+
+
+def _listed(row: ConversationRow) -> JsonObject:
+    return {
+        "conversation_id": row.conversation,
+        "thread_id": row.thread,
+        "bot_id": row.bot,
+        "last_message_at": row.last_ms / 1000,
+        "last_seq": row.last_seq,
+    }

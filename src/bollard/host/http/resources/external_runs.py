@@ -1,0 +1,227 @@
+"""Runs that a program outside executes: its token, its results, its last word. Judged elsewhere, like a worker's."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import Conflict, Forbidden, HostError
+from bollard.host.events.acceptance import Accepted
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import AppendResults, parsed
+from bollard.host.http.guard import RunTokens
+from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, fields
+from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.resources.run_rows import RunRows, no_run
+from bollard.host.identity.caller import Caller, Right
+from bollard.host.limits import REPLAY_PAGE
+from bollard.host.log.records import data_of
+from bollard.host.recovery import facts_of
+from bollard.host.runs.external import ExternalResult, ExternalRuns
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.secrets.redactor import Scrubber
+from bollard.host.store.rows import RecordRow, RunRow
+from bollard.host.store.store import Store
+from bollard.protocol import TERMINAL_STATUSES, TERMINAL_TYPES, JsonObject, JsonValue, RunCompleted, RunFailed
+from bollard.wire import encode
+
+_FAILURE_FIELDS: Final = frozenset({"code", "error", "retryable"})
+_FINISH_REASON: Final = "end"
+_EXECUTE: Final[frozenset[Right]] = frozenset({"runs.execute"})
+
+
+def run_tokens(runs: ExternalRuns) -> RunTokens:
+    """Lets in who holds the token of the run that the path names. To others it is not there."""
+
+    def holder(token: str, run_id: str) -> Caller | HostError:
+        workspace = runs.workspace_of(token, run_id)
+        if workspace is None:
+            return no_run()
+        return Caller(workspace=workspace, kind="run", name=f"run:{run_id}", rights=_EXECUTE)
+
+    return holder
+
+
+class ExternalExecution:
+    """The executor's side of `/runs/{id}`."""
+
+    def __init__(
+        self,
+        *,
+        runs: ExternalRuns,
+        live: Mapping[str, LiveRun],
+        store: Store,
+        rows: RunRows,
+        hidden: Scrubber | None = None,
+    ) -> None:
+        """`hidden` takes secrets out of what is compared, as they were taken out of what is on disk."""
+        self._runs = runs
+        self._live = live
+        self._store = store
+        self._rows = rows
+        self._hidden = hidden
+        self._watched: set[str] = set()
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        run = "/api/v1/runs/{run_id}"
+        return [
+            Operation(
+                method="POST",
+                path=f"{run}/results",
+                handler=ExternalExecution.append,
+                name="appendRunResults",
+                tag="external runs",
+                summary="What a program that executes a run itself has to say.",
+                description="`sequence` counts 1, 2, 3 … over the whole run. A result may be sent again as it was;"
+                " another content under the same number is a conflict.",
+                right="runs.execute",
+                run_token=True,
+                body=AppendResults,
+                body_example={
+                    "results": [
+                        {
+                            "sequence": 1,
+                            "type": "message.delta",
+                            "data": {"chunk": {"role": "assistant", "content": "Hello"}},
+                        }
+                    ]
+                },
+                answers={
+                    200: Answer(
+                        summary="It is on disk.",
+                        schema=fields(run_id=TEXT, last_sequence=NUMBER),
+                        example={"run_id": "run_01", "last_sequence": 1},
+                    )
+                },
+                errors=("not_found", "conflict"),
+            ),
+            Operation(
+                method="POST",
+                path=f"{run}/finalize",
+                handler=ExternalExecution.finalize,
+                name="finalizeRun",
+                tag="external runs",
+                summary="The last word of a program that executes a run itself.",
+                description="`finish_reason` and `message` for an end, or `code`, `error` and `retryable` for a "
+                "failure. The same again gets the same answer.",
+                right="runs.execute",
+                run_token=True,
+                body=ANY,
+                body_example={"finish_reason": "end"},
+                answers={
+                    200: Answer(
+                        summary="How the run ended.",
+                        schema=fields({"code": TEXT, "error": TEXT}, run_id=TEXT, status=TEXT),
+                        example={"run_id": "run_01", "status": "completed"},
+                    )
+                },
+                errors=("not_found", "conflict"),
+            ),
+        ]
+
+    async def token_of(self, accepted: Accepted) -> JsonObject:
+        """The token for a run that has begun; nothing for one that waits or has ended. Issued anew each time."""
+        run = self._live.get(accepted.run_id or "")
+        if run is None or run.ending or not run.facts.external:
+            return {}
+        self._watch(run)
+        token = self._runs.issue(run)
+        return {"run_token": token} if await run.written() else {}
+
+    async def append(self, request: Request) -> Response:
+        body = parsed(AppendResults, await read_body(request))
+        run = await self._active(request)
+        self._watch(run)
+        results = [
+            ExternalResult(sequence=each.sequence, type=each.type, data=each.data, size_bytes=len(encode(each.data)))
+            for each in body.results
+        ]
+        last = await self._runs.append(run, results)
+        return JsonAnswer({"run_id": run.facts.run_id, "last_sequence": last})
+
+    async def finalize(self, request: Request) -> Response:
+        kind, data = _last_word(await read_body(request))
+        run = self._live_run(request)
+        if run is not None and not run.ending:
+            self._watch(run)
+            await self._runs.finalize(run, kind, data)
+        elif run is not None:
+            await asyncio.shield(run.done)  # somebody else was quicker: what counts is what is on disk
+        return JsonAnswer(await self._ended(request, kind, data))
+
+    def _live_run(self, request: Request) -> LiveRun | None:
+        run = self._live.get(request.path_params["run_id"])
+        return run if run is not None and run.facts.workspace == caller_of(request).workspace else None
+
+    async def _active(self, request: Request) -> LiveRun:
+        run = self._live_run(request)
+        if run is not None:
+            return run
+        row = await self._row(request)
+        if row.status in TERMINAL_STATUSES:
+            raise Conflict(f"the run has ended: {row.status}", hint="read its records", status=row.status)
+        raise _not_begun(row.status)
+
+    async def _row(self, request: Request) -> RunRow:
+        row = await self._rows.of(request)
+        if not facts_of(row).external:
+            raise Forbidden(
+                "a worker executed this run", hint="only a run created for an outside program takes results"
+            )
+        return row
+
+    async def _ended(self, request: Request, kind: str, data: JsonObject) -> JsonObject:
+        """How the run ended, if it was with these words; raises `Conflict` when it ended in another way."""
+        row = await self._row(request)
+        if row.status not in TERMINAL_STATUSES:
+            raise _not_begun(row.status)
+        said, ending = await asyncio.to_thread(self._last_records, row.run_id)
+        if said is None or said.type != kind or self._shown(data_of(said)) != self._shown(data):
+            raise Conflict(f"the run has ended otherwise: {row.status}", hint="read its records", status=row.status)
+        return {"run_id": row.run_id, **ending}
+
+    def _shown(self, data: JsonObject) -> JsonValue:
+        return data if self._hidden is None else self._hidden.value(data)
+
+    def _last_records(self, run_id: str) -> tuple[RecordRow | None, JsonObject]:
+        """The terminal result of a run, and the data of its `run.ended`."""
+        said: RecordRow | None = None
+        ending: JsonObject = {}
+        after = 0
+        while rows := self._store.records_of_run(run_id, after, REPLAY_PAGE):
+            for row in rows:
+                if row.type in TERMINAL_TYPES:
+                    said = row
+                elif row.type == "run.ended":
+                    ending = data_of(row)
+            after = rows[-1].seq or 0
+        return said, ending
+
+    def _watch(self, run: LiveRun) -> None:
+        """What is kept of a run's results goes when the run does."""
+        run_id = run.facts.run_id
+        if run_id not in self._watched:
+            self._watched.add(run_id)
+            run.done.add_done_callback(lambda _: self._forget(run_id))
+
+    def _forget(self, run_id: str) -> None:
+        self._watched.discard(run_id)
+        self._runs.forget(run_id)
+
+
+def _last_word(body: JsonObject) -> tuple[str, JsonObject]:
+    """The terminal result that a body means: a failure where it names one, else the end."""
+    if _FAILURE_FIELDS & body.keys():
+        parsed(RunFailed, body)
+        return "run.failed", body
+    data: JsonObject = {"finish_reason": _FINISH_REASON, **body}
+    parsed(RunCompleted, data)
+    return "run.completed", data
+
+
+def _not_begun(status: str) -> Conflict:
+    return Conflict("the run has not begun", hint="it waits for its turn; try again in a moment", status=status)

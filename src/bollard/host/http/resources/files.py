@@ -1,0 +1,236 @@
+"""`/files`: the files of a workspace. Brought as a body that is written down while it arrives, and never changed: an
+agent that is to have another content is given another file.
+"""
+
+import asyncio
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import InvalidRequest, Overloaded, PayloadTooLarge
+from bollard.host.files.file_book import FileBook, NewFile, WorkspaceFile
+from bollard.host.http.answers import JsonAnswer
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, content_of, is_media_type
+from bollard.host.http.events.payloads import Payloads
+from bollard.host.http.openapi.examples import page_example
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, fields, named
+from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to, page_of
+from bollard.host.http.queries import Pages
+from bollard.host.limits import FILE_BYTES, FILE_NAME_CHARACTERS
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.blobs import BlobStore
+from bollard.protocol import JsonObject
+
+_FILES: Final = "/api/v1/files"
+_FILE: Final = "/api/v1/files/{file_id}"
+_BYTES: Final = "application/octet-stream"
+_BINARY: Final[JsonObject] = {"type": "string", "format": "binary"}
+_SHOWN: Final = named(
+    "WorkspaceFile",
+    fields(file_id=TEXT, name=TEXT, mime_type=TEXT, size_bytes=NUMBER, sha256=TEXT, created_at=TIME, created_by=TEXT),
+)
+_EXAMPLE: Final[JsonObject] = {
+    "file_id": "file_01a1d1c3b2a89f2c1e7b40d5",
+    "name": "prices.csv",
+    "mime_type": "text/csv",
+    "size_bytes": 5120,
+    "sha256": "9f2c1e" + "0" * 58,
+    "created_at": 1794735484.0,
+    "created_by": "admin",
+}
+_NAME: Final = QueryField(
+    name="name", summary="What the file is called.", most=FILE_NAME_CHARACTERS, default="file", example="prices.csv"
+)
+
+
+class Files:
+    """Files of workspaces."""
+
+    def __init__(self, book: FileBook, blobs: BlobStore, redactor: Redactor, pages: Pages) -> None:
+        self._book = book
+        self._blobs = blobs
+        self._payloads = Payloads(blobs, FILE_BYTES)
+        self._redactor = redactor
+        self._pages = pages
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [*_reading(), *_writing()]
+
+    async def list(self, request: Request) -> Response:
+        found = self._book.all(caller_of(request).workspace)
+        return self._pages.of_all(request, "files.list", found, lambda file: file.file_id, _shown)
+
+    async def get(self, request: Request) -> Response:
+        return JsonAnswer(_shown(self._found(request)))
+
+    async def content(self, request: Request) -> Response:
+        file = self._found(request)
+        return await content_of(request, self._blobs, file.sha256, file.name, file.mime_type)
+
+    async def add(self, request: Request) -> Response:
+        caller = caller_of(request)
+        name, mime_type = _name(request), _media_type(request)
+        self._refuse_secret(caller.workspace, name, "name")
+        self._refuse_secret(caller.workspace, mime_type, "content-type")
+        self._book.check_room(caller.workspace)  # before a large body is taken for nothing
+        try:
+            file = await self._kept(request, name, mime_type)
+        except PayloadTooLarge:
+            hint = "give the agent a smaller file, or put it where a tool can read it"
+            raise PayloadTooLarge(f"a file is at most {FILE_BYTES} bytes", hint=hint, field="body") from None
+        except Overloaded:
+            raise Overloaded("too many large files come in at once", hint="try again in a moment") from None
+        return JsonAnswer(_shown(file), status_code=201)
+
+    async def delete(self, request: Request) -> Response:
+        caller, file_id = caller_of(request), request.path_params["file_id"]
+        await self._book.remove(caller.workspace, file_id, by=caller.name)
+        return JsonAnswer({"file_id": file_id, "deleted": True})
+
+    def _found(self, request: Request) -> WorkspaceFile:
+        return self._book.get(caller_of(request).workspace, request.path_params["file_id"])
+
+    async def _kept(self, request: Request, name: str, mime_type: str) -> WorkspaceFile:
+        caller = caller_of(request)
+        scrubber = self._redactor.scrubber(caller.workspace)
+        async with self._payloads.received(request) as payload:
+            if scrubber.active and await asyncio.to_thread(scrubber.holds_among, self._payloads.pieces(payload)):
+                raise _has_secret("body")
+            sha256 = await self._payloads.store(payload)
+            new = NewFile(name=name, mime_type=mime_type, size_bytes=payload.size, sha256=sha256)
+            return await self._book.add(caller.workspace, new, by=caller.name)
+
+    def _refuse_secret(self, workspace: str, text: str, field: str) -> None:
+        if self._redactor.scrubber(workspace).holds(text):
+            raise _has_secret(field)
+
+
+def _shown(file: WorkspaceFile) -> JsonObject:
+    return {
+        "file_id": file.file_id,
+        "name": file.name,
+        "mime_type": file.mime_type,
+        "size_bytes": file.size_bytes,
+        "sha256": file.sha256,
+        "created_at": file.created_ms / 1000,
+        "created_by": file.by,
+    }
+
+
+def _has_secret(field: str) -> InvalidRequest:
+    return InvalidRequest(
+        "the file has a secret of the workspace in it",
+        hint="take it out: runners get secrets through `secret` fields of their configuration",
+        field=field,
+    )
+
+
+def _name(request: Request) -> str:
+    """A name and no path: runners may write the file under it."""
+    name = request.query_params.get("name", str(_NAME.default))
+    if name in (".", "..") or not name.isprintable() or any(each in name for each in "/\\"):
+        raise InvalidRequest(
+            "the name is no name of a file", hint="leave out folders and what cannot be printed", field="name"
+        )
+    return name
+
+
+def _media_type(request: Request) -> str:
+    said = request.headers.get("content-type", _BYTES)
+    if len(said) > FILE_NAME_CHARACTERS or not is_media_type(said):
+        raise InvalidRequest(
+            "Content-Type is no media type", hint=f"send one such as text/csv, or {_BYTES}", field="content-type"
+        )
+    return said
+
+
+def _reading() -> list[Operation]:
+    return [
+        Operation(
+            method="GET",
+            path=_FILES,
+            handler=Files.list,
+            name="listFiles",
+            tag="files",
+            summary="The files of the workspace, in the order in which they came.",
+            right="files.read",
+            query=PAGE,
+            answers={200: Answer(summary="A page of files.", schema=page_of(_SHOWN), example=page_example(_EXAMPLE))},
+        ),
+        Operation(
+            method="GET",
+            path=_FILE,
+            handler=Files.get,
+            name="getFile",
+            tag="files",
+            summary="What is known of a file.",
+            right="files.read",
+            answers={200: Answer(summary="The file.", schema=_SHOWN, example=_EXAMPLE)},
+            errors=("not_found",),
+        ),
+        Operation(
+            method="GET",
+            path=f"{_FILE}/content",
+            handler=Files.content,
+            name="getFileContent",
+            tag="files",
+            summary="The content of a file, or one range of its bytes.",
+            description="Always a download, never a page. One `Range` of bytes is honoured.",
+            right="files.read",
+            headers=CONTENT_HEADERS,
+            answers=CONTENT_ANSWERS,
+            errors=("not_found", "range_not_satisfiable"),
+        ),
+    ]
+
+
+def _writing() -> list[Operation]:
+    return [
+        Operation(
+            method="POST",
+            path=_FILES,
+            handler=Files.add,
+            name="addFile",
+            tag="files",
+            summary="Give a file to the workspace.",
+            description="The body is the file, and `Content-Type`, whatever it is, is kept with it. On disk when it is "
+            "answered. Nobody gets it by that: an agent's configuration or policy names its id. A file that has a "
+            "secret of the workspace in it is refused. With an `Idempotency-Key` the length is compared, not the "
+            "content.",
+            right="files.write",
+            query=(_NAME,),
+            body=_BINARY,
+            body_example="item,price\nrope,12\n",
+            body_media=(_BYTES,),
+            repeat="head",
+            answers={
+                201: Answer(
+                    summary="It is kept.",
+                    links=leads_to("file_id", getFile="Read it again.", deleteFile="Forget it."),
+                    schema=_SHOWN,
+                    example=_EXAMPLE,
+                )
+            },
+            errors=("conflict", "payload_too_large", "storage_full"),
+        ),
+        Operation(
+            method="DELETE",
+            path=_FILE,
+            handler=Files.delete,
+            name="deleteFile",
+            tag="files",
+            summary="Delete a file. Runs that were given it cannot read it from then on.",
+            right="files.write",
+            answers={
+                200: Answer(
+                    summary="It is gone.",
+                    schema=fields(file_id=TEXT, deleted=FLAG),
+                    example={"file_id": _EXAMPLE["file_id"], "deleted": True},
+                )
+            },
+            errors=("not_found",),
+        ),
+    ]

@@ -1,0 +1,301 @@
+"""`/metrics`: the host's numbers as Prometheus reads them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import Final
+
+import msgspec
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from bollard.host.audit.witness import WitnessNumbers
+from bollard.host.clock import Clock
+from bollard.host.core import Core
+from bollard.host.delivery.outbox import Delivery
+from bollard.host.delivery.sender import Counts
+from bollard.host.errors import HostError
+from bollard.host.http.auth.callers import Authenticator
+from bollard.host.http.operations import Answer, Operation
+from bollard.host.identity.caller import DEFAULT_WORKSPACE, Caller
+from bollard.host.log.journal import Journal
+from bollard.host.telemetry.counts import HostCounts
+from bollard.host.telemetry.prometheus import (
+    CONTENT_TYPE,
+    Family,
+    ProcessNumbers,
+    Sample,
+    counter,
+    gauge,
+    histogram,
+    process_numbers,
+    render,
+)
+from bollard.host.telemetry.span_export import SpanQueue
+from bollard.protocol import JsonObject
+
+# The numbers of a host, gathered where they are kept: as one summary, and as metrics. Reads, and changes nothing.
+
+
+class PoolVitals(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of the workers of one plugin in one workspace."""
+
+    name: str
+    status: str
+    problem: str | None
+    workers: int
+    """Processes that are alive."""
+    crashes: int
+    """Workers that were lost, ever."""
+
+
+class Vitals:
+    """One per host."""
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        core: Core,
+        journal: Journal,
+        clock: Clock,
+        counts: HostCounts,
+        pools: Callable[[], Sequence[PoolVitals]],
+        spans: SpanQueue | None = None,
+        delivery: Delivery | None = None,
+        witness: Callable[[], WitnessNumbers] = WitnessNumbers,
+        sandbox: Callable[[], str] = lambda: "none",
+    ) -> None:
+        self._version = version
+        self._core = core
+        self._journal = journal
+        self._clock = clock
+        self._runs = counts.runs
+        self._commits = counts.commits
+        self._requests = counts.requests
+        self._pools = pools
+        self._spans = spans
+        self._delivery = delivery
+        self._witness = witness
+        self._sandbox = sandbox
+
+    def summary(self) -> JsonObject:
+        """For whoever looks at one host."""
+        numbers = self._journal.numbers
+        return {
+            "version": self._version,
+            "runs": {"live": len(self._core.dispatcher.live), "queued": self._core.dispatcher.backlog.size},
+            "journal": {
+                "commits": numbers.commits,
+                "records": numbers.records,
+                "failures": numbers.failures,
+                "waiting": self._journal.waiting,
+            },
+            "readers": self._core.hub.readers,
+            "sandbox": self._sandbox(),
+            "plugins": {
+                pool.name: {"status": pool.status, "problem": pool.problem, "workers": pool.workers}
+                for pool in self._pools()
+            },
+        }
+
+    def families(self) -> list[Family]:
+        """Every metric of the host, without those of its process."""
+        return [
+            gauge("bollard_info", "The version that runs.", Sample(1, {"version": self._version})),
+            *self._of_runs(),
+            *self._of_models(),
+            *self._of_journal(),
+            *self._of_workers(),
+            *self._of_readers(),
+            *self._of_delivery(),
+            *self._of_witness(),
+            *self._of_requests(),
+        ]
+
+    def _of_runs(self) -> list[Family]:
+        dispatcher, runs = self._core.dispatcher, self._runs
+        states = Counter(live.state.status for live in dispatcher.live.values())
+        since = dispatcher.backlog.since_ms
+        age_s = 0.0 if since is None else max(0.0, (self._clock.now_ms() - since) / 1000)
+        ended = [Sample(n, {"status": status, "reason": reason}) for (status, reason), n in runs.ended.items()]
+        denied = [Sample(n, {"code": code}) for code, n in runs.denied.items()]
+        acted = [Sample(n, {"outcome": status}) for status, n in runs.actions.items()]
+        return [
+            gauge("bollard_runs", "Runs that this host executes now.", *_by("state", states)),
+            counter("bollard_runs_begun_total", "Runs that began here.", Sample(runs.begun)),
+            counter("bollard_runs_ended_total", "Runs that ended here, by status and reason.", *ended),
+            gauge("bollard_queue_runs", "Runs that wait.", Sample(dispatcher.backlog.size)),
+            gauge(
+                "bollard_queue_largest_share_runs",
+                "Runs that wait in the fullest share of each kind.",
+                *(Sample(count, {"share": kind}) for kind, count in dispatcher.backlog.shares.largest().items()),
+            ),
+            gauge("bollard_queue_age_seconds", "Age of the run that waits the longest.", Sample(age_s)),
+            histogram("bollard_first_delta_seconds", "From a run's start here to its first words.", runs.first_delta),
+            counter("bollard_grant_denials_total", "Calls of the run API that were refused, by code.", *denied),
+            counter("bollard_actions_total", "Calls of capabilities, by what came of them.", *acted),
+        ]
+
+    def _of_models(self) -> list[Family]:
+        asked = self._runs.models
+        calls = [
+            Sample(n, {"model": model, "operation": operation, "status": status})
+            for (model, operation, status), n in asked.calls.items()
+        ]
+        tokens = [Sample(n, {"model": model, "direction": way}) for (model, way), n in asked.tokens.items()]
+        cost = [Sample(n, {"model": model, "currency": currency}) for (model, currency), n in asked.cost.items()]
+        errors = [Sample(n, {"reason": reason}) for reason, n in asked.errors.items()]
+        return [
+            counter("bollard_model_calls_total", "Calls of models, by what came of them.", *calls),
+            counter("bollard_model_tokens_total", "Tokens of models; guessed where nobody told.", *tokens),
+            counter("bollard_model_cost_total", "What models cost, by their prices.", *cost),
+            counter("bollard_model_errors_total", "Calls of models that failed, by reason.", *errors),
+            histogram("bollard_model_seconds", "From asking a model to the end of its answer.", asked.latency),
+            histogram(
+                "bollard_model_first_token_seconds", "From asking a model to its first words.", asked.first_token
+            ),
+        ]
+
+    def _of_journal(self) -> list[Family]:
+        numbers = self._journal.numbers
+        return [
+            histogram("bollard_journal_batch_entries", "Entries that shared a commit.", self._commits.batch),
+            histogram("bollard_journal_flush_seconds", "How long a commit took.", self._commits.flush),
+            counter("bollard_journal_records_total", "Records that were written.", Sample(numbers.records)),
+            counter("bollard_journal_failures_total", "Commits that could not be made.", Sample(numbers.failures)),
+            counter("bollard_journal_retries_total", "Commits that were tried again.", Sample(numbers.retries)),
+            gauge("bollard_journal_waiting", "Entries that are not on disk yet.", Sample(self._journal.waiting)),
+            gauge("bollard_disk_full", "1 when the disk was found full.", Sample(int(self._journal.full))),
+        ]
+
+    def _of_workers(self) -> list[Family]:
+        workers: Counter[str] = Counter()
+        lost: Counter[str] = Counter()
+        quarantined: Counter[str] = Counter()
+        for pool in self._pools():  # one plugin may have workers in several workspaces
+            workers[pool.name] += pool.workers
+            lost[pool.name] += pool.crashes
+            quarantined[pool.name] += pool.status == "quarantined"
+        return [
+            gauge("bollard_workers", "Worker processes, by plugin.", *_by("plugin", workers)),
+            counter("bollard_worker_losses_total", "Workers that crashed or could not start.", *_by("plugin", lost)),
+            gauge("bollard_plugins_quarantined", "Quarantined pools of a plugin.", *_by("plugin", quarantined)),
+        ]
+
+    def _of_readers(self) -> list[Family]:
+        hub, spans = self._core.hub, self._spans
+        sent, dropped = (0, 0) if spans is None else (spans.sent, spans.dropped)
+        return [
+            gauge("bollard_readers", "Readers of streams of runs.", Sample(hub.readers)),
+            counter("bollard_readers_cut_total", "Readers that fell behind and were cut.", Sample(hub.cut)),
+            counter("bollard_spans_sent_total", "Spans that the collector took.", Sample(sent)),
+            counter("bollard_spans_dropped_total", "Spans that were dropped.", Sample(dropped)),
+        ]
+
+    def _of_delivery(self) -> list[Family]:
+        delivery = self._delivery
+        waiting = 0 if delivery is None else delivery.waiting
+        told = Counts() if delivery is None else delivery.counts
+        outcomes = Counter({"sent": told.sent, "failed": told.failed, "unknown": told.unknown})
+        return [
+            gauge("bollard_outbox_waiting", "Messages that wait to be delivered.", Sample(waiting)),
+            counter("bollard_deliveries_total", "What became of messages to channels.", *_by("outcome", outcomes)),
+        ]
+
+    def _of_witness(self) -> list[Family]:
+        numbers = self._witness()
+        down_s = (self._clock.now_ms() - numbers.down_since_ms) / 1000 if numbers.down else 0.0
+        return [
+            counter("bollard_witness_heads_total", "Signed heads that the witness took.", Sample(numbers.heads)),
+            counter("bollard_witness_failures_total", "Heads that it did not take.", Sample(numbers.failures)),
+            gauge("bollard_witness_down", "1 while the witness takes no heads.", Sample(int(numbers.down))),
+            gauge("bollard_witness_lag_seconds", "How long it has taken none.", Sample(max(0.0, down_s))),
+        ]
+
+    def _of_requests(self) -> list[Family]:
+        asked = [Sample(n, {"operation": name, "class": kind}) for name, kind, n in self._requests.all()]
+        return [counter("bollard_http_requests_total", "Requests by operation and class of status.", *asked)]
+
+
+def process_families(numbers: ProcessNumbers) -> list[Family]:
+    """What the host's own process uses, under the names that every exporter uses."""
+    found = [
+        counter("process_cpu_seconds_total", "CPU time of the host's process.", Sample(numbers.cpu_s)),
+        gauge("process_max_fds", "Files that it may have open.", Sample(numbers.most_files)),
+    ]
+    if numbers.resident_bytes is not None:
+        found.append(gauge("process_resident_memory_bytes", "Its memory.", Sample(numbers.resident_bytes)))
+    if numbers.open_files is not None:
+        found.append(gauge("process_open_fds", "Files that it has open.", Sample(numbers.open_files)))
+    return found
+
+
+def _by(label: str, counted: Counter[str]) -> list[Sample]:
+    return [Sample(count, {label: name}) for name, count in sorted(counted.items())]
+
+
+PATH: Final = "/metrics"
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
+"""What a proxy says of whom it speaks for: then nobody knows where the request began."""
+
+
+class Metrics:
+    """Reads the numbers when it is asked."""
+
+    def __init__(self, vitals: Vitals) -> None:
+        self._vitals = vitals
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="GET",
+                path=PATH,
+                handler=Metrics.read,
+                name="readMetrics",
+                tag="host",
+                summary="The host's numbers, in the text format of Prometheus.",
+                right="metrics.read",
+                answers={
+                    200: Answer(
+                        summary="Every metric; see docs/reference/metrics.md.",
+                        schema={"type": "string"},
+                        example="# TYPE bollard_queue_runs gauge\nbollard_queue_runs 0\n",
+                        media_type="text/plain",
+                    )
+                },
+            )
+        ]
+
+    async def read(self, request: Request) -> Response:
+        del request
+        process = await asyncio.to_thread(process_numbers)  # it lists files: not on the loop
+        text = render([*self._vitals.families(), *process_families(process)])
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+
+class OpenMetrics:
+    """An authenticator that also lets a scraper on this machine read metrics, and nothing else, without a token."""
+
+    def __init__(self, behind: Authenticator) -> None:
+        self._behind = behind
+        self._scraper = Caller(
+            workspace=DEFAULT_WORKSPACE, kind="installation", name="scraper", rights=frozenset({"metrics.read"})
+        )
+
+    def authenticate(self, connection: HTTPConnection) -> Caller | HostError:
+        if connection.scope["path"] == PATH and _is_scraper(connection):
+            return self._scraper
+        return self._behind.authenticate(connection)
+
+
+def _is_scraper(connection: HTTPConnection) -> bool:
+    headers, client = connection.headers, connection.client
+    if client is None or "authorization" in headers or any(name in headers for name in _FORWARDED):
+        return False
+    try:
+        return ip_address(client.host).is_loopback
+    except ValueError:
+        return False

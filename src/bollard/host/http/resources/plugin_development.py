@@ -1,0 +1,255 @@
+"""`/plugins/…/dev`: code under development, which covers what is installed while its developer's command is there."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from bollard.host.errors import InvalidRequest, NotFound
+from bollard.host.http.answers import JsonAnswer
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, SSE, STREAM, TEXT, array_of, fields, named
+from bollard.host.http.operations import Answer, HeaderField, Operation, QueryField
+from bollard.host.http.queries import whole_number
+from bollard.host.http.resources.plugins import ARCHIVE, CONSENT, PLUGIN_PATH, check_archive, plugin_id_of
+from bollard.host.http.streams.sse import EventStream
+from bollard.host.limits import KEEP_ALIVE_S, PLUGIN_LOG_LINES
+from bollard.host.plugins.fleet import PluginFleet
+from bollard.host.plugins.logs import LogLine, PluginLog
+from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.uploads import Taking
+from bollard.host.plugins.workbench import Workbench
+from bollard.host.runs.hub import StreamRecord
+from bollard.protocol import JsonObject
+from bollard.wire import encode
+
+
+class PluginDev:
+    """The workbench of a workspace."""
+
+    def __init__(self, *, taking: Taking, workbench: Workbench) -> None:
+        self._taking = taking
+        self._workbench = workbench
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        dev = f"{PLUGIN_PATH}/dev"
+        change = fields(added=array_of(TEXT), removed=array_of(TEXT))
+        put = fields(plugin_id=TEXT, version=TEXT, digest=TEXT, change=change, took_ms=NUMBER)
+        return [
+            Operation(
+                method="PUT",
+                path=dev,
+                handler=PluginDev.put,
+                name="developPlugin",
+                tag="plugins",
+                summary="Put code that is not installed in use, until it is taken away or nobody keeps it.",
+                description="It covers what is installed and is not saved. It is taken away when it is deleted, "
+                "when the host stops, or when nobody said for 60 s that the developer is there.",
+                right="plugins.write",
+                query=(CONSENT,),
+                body={"type": "string", "format": "binary"},
+                body_media=(ARCHIVE,),
+                answers={
+                    200: Answer(
+                        summary="It is in use.",
+                        schema=put,
+                        example={
+                            "plugin_id": "acme/parrot",
+                            "version": "1.2.0",
+                            "digest": "9f2c1e" + "0" * 58,
+                            "change": {"added": ["history.page"], "removed": []},
+                            "took_ms": 41,
+                        },
+                    )
+                },
+                errors=("consent_needed", "plugin_unusable", "conflict", "payload_too_large"),
+            ),
+            Operation(
+                method="POST",
+                path=dev,
+                handler=PluginDev.keep,
+                name="keepPluginDev",
+                tag="plugins",
+                summary="Say that the developer is still there.",
+                right="plugins.write",
+                answers={
+                    200: Answer(
+                        summary="It stays.", schema=fields(plugin_id=TEXT), example={"plugin_id": "acme/parrot"}
+                    )
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="DELETE",
+                path=dev,
+                handler=PluginDev.remove,
+                name="endPluginDev",
+                tag="plugins",
+                summary="Take code under development away; what it covered is in use again.",
+                right="plugins.write",
+                answers={
+                    200: Answer(
+                        summary="It is gone.",
+                        schema=fields(plugin_id=TEXT, deleted=FLAG),
+                        example={"plugin_id": "acme/parrot", "deleted": True},
+                    )
+                },
+                errors=("not_found",),
+            ),
+        ]
+
+    async def put(self, request: Request) -> Response:
+        caller, plugin_id = caller_of(request), plugin_id_of(request)
+        check_archive(request)
+        began = time.monotonic()
+        async with self._taking.archive(request.stream(), caller.workspace) as shelved:
+            said = shelved.described
+            if said.plugin_id != plugin_id:
+                raise InvalidRequest(
+                    f"the archive holds {said.plugin_id}, not {plugin_id}", hint="name it in the path", field="body"
+                )
+            change = await self._workbench.put(
+                caller.workspace, shelved, by=caller.name, consent=request.query_params.get("consent")
+            )
+        return JsonAnswer(
+            {
+                "plugin_id": plugin_id,
+                "version": said.version,
+                "digest": shelved.digest,
+                "change": change.to_wire(),
+                "took_ms": round((time.monotonic() - began) * 1000),
+            }
+        )
+
+    async def keep(self, request: Request) -> Response:
+        plugin_id = plugin_id_of(request)
+        self._workbench.touch(caller_of(request).workspace, plugin_id)
+        return JsonAnswer({"plugin_id": plugin_id})
+
+    async def remove(self, request: Request) -> Response:
+        caller, plugin_id = caller_of(request), plugin_id_of(request)
+        await self._workbench.remove(caller.workspace, plugin_id, caller.name)
+        return JsonAnswer({"plugin_id": plugin_id, "deleted": True})
+
+
+# `/plugins/…/logs`: what the workers of a plugin said lately, at once or as it comes.
+
+
+_AT_ONCE: Final = 200
+"""Lines of one page, and of one batch of a stream."""
+_LINE: Final = named(
+    "LogLine",
+    fields(
+        {"pid": NUMBER, "run_id": TEXT, "fields": ANY}, number=NUMBER, at_ms=NUMBER, kind=TEXT, level=TEXT, text=TEXT
+    ),
+)
+_AFTER: Final = QueryField(name="after", summary="The number of the last line that is known.", kind="number", example=1)
+_LIMIT: Final = QueryField(
+    name="limit", summary="How many lines.", kind="number", least=1, most=PLUGIN_LOG_LINES, default=_AT_ONCE
+)
+LAST_LINE: Final = HeaderField(name="Last-Event-ID", summary="The last id that was seen.", example="1.1")
+
+
+class PluginLogs:
+    """The logs of a workspace's plugins."""
+
+    def __init__(self, *, fleet: PluginFleet, keeper: PluginKeeper) -> None:
+        self._fleet = fleet
+        self._keeper = keeper
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        example: JsonObject = {"number": 1, "at_ms": 0, "kind": "stdout", "level": "info", "text": "hello", "pid": 4711}
+        return [
+            Operation(
+                method="GET",
+                path=f"{PLUGIN_PATH}/logs",
+                handler=PluginLogs.read,
+                name="getPluginLogs",
+                tag="plugins",
+                summary="The newest lines of a plugin's workers, or those behind a number; oldest first.",
+                right="plugins.read",
+                query=(_LIMIT, _AFTER),
+                answers={
+                    200: Answer(summary="Lines.", schema=fields(items=array_of(_LINE)), example={"items": [example]})
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="GET",
+                path=f"{PLUGIN_PATH}/logs/stream",
+                handler=PluginLogs.stream,
+                name="streamPluginLogs",
+                tag="plugins",
+                summary="The lines of a plugin's workers as they come, behind `Last-Event-ID` or `after`.",
+                right="plugins.read",
+                ticket=True,
+                query=(_AFTER,),
+                headers=(LAST_LINE,),
+                answers={
+                    200: Answer(
+                        summary="Events of type `line`.",
+                        schema=SSE,
+                        example=f"id: 1.1\nevent: line\ndata: {encode(example).decode()}\n\n",
+                        media_type=STREAM,
+                    )
+                },
+                errors=("not_found", "rate_limited"),
+            ),
+        ]
+
+    async def read(self, request: Request) -> Response:
+        log = self._log(request)
+        limit = whole_number(request, "limit", "send a number of lines") or _AT_ONCE
+        after = whole_number(request, "after", "send the number of a line")
+        lines = log.last(limit) if after is None else log.after(after, limit)
+        return JsonAnswer({"items": [line.to_wire() for line in lines]})
+
+    async def stream(self, request: Request) -> ASGIApp:
+        log = self._log(request)
+        after = _last_id(request)
+        if after is None:
+            after = whole_number(request, "after", "send the number of a line") or 0
+        log.check_room()
+        return EventStream(_batches(log, after))
+
+    def _log(self, request: Request) -> PluginLog:
+        workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
+        if self._fleet.find(workspace, plugin_id) is None and self._keeper.find(workspace, plugin_id) is None:
+            raise NotFound("there is no such plugin", hint="`bollard plugin list` names them")
+        return self._fleet.log_of(workspace, plugin_id)
+
+
+def _last_id(request: Request) -> int | None:
+    said = request.headers.get("last-event-id")
+    if said is None:
+        return None
+    number = said.rpartition(".")[2]
+    if not number.isascii() or not number.isdigit() or len(number) > 15:
+        raise InvalidRequest("Last-Event-ID is no number of a line", hint="send the last id", field="last-event-id")
+    return int(number)
+
+
+async def _batches(log: PluginLog, after: int) -> AsyncGenerator[list[StreamRecord]]:
+    """What is there, then what comes; an empty batch now and then keeps the connection."""
+    with log.reading():
+        while not log.closed:
+            came = log.came
+            if lines := log.after(after, _AT_ONCE):
+                after = lines[-1].number
+                yield [_record(line) for line in lines]
+                continue
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_S):
+                    await came.wait()
+            except TimeoutError:
+                yield []
+
+
+def _record(line: LogLine) -> StreamRecord:
+    return StreamRecord(epoch=1, seq=line.number, type="line", json=encode(line.to_wire()))

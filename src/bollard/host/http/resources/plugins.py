@@ -1,0 +1,343 @@
+"""`/plugins`: what is there, and installing, updating, switching and removing it.
+
+A plugin comes as the body, a zip that is written down while it arrives, or by the name of a Python package that the
+host's environment has. Without consent it is refused with what to consent to.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import InvalidRequest, NotFound, PayloadTooLarge
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import parsed
+from bollard.host.http.openapi.examples import page_example
+from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
+from bollard.host.http.operations import PAGE, Answer, Operation, OtherBody, QueryField, page_of
+from bollard.host.http.queries import Pages, whole_number
+from bollard.host.http.resources.plugin_shapes import (
+    LISTED,
+    LISTED_EXAMPLE,
+    PLUGIN,
+    PLUGIN_EXAMPLE,
+    ChangePlugin,
+    InstallPackage,
+    RollbackPlugin,
+    listed,
+    shown,
+)
+from bollard.host.http.revisions import edited_revision, held_to_match, revised
+from bollard.host.limits import PLUGIN_ARCHIVE_BYTES
+from bollard.host.plugins.code_store import Shelved
+from bollard.host.plugins.fleet import PluginFleet
+from bollard.host.plugins.installation import SourceKind
+from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.uploads import Taking
+from bollard.protocol import JsonObject
+
+ARCHIVE: Final = "application/zip"
+ARCHIVE_BODY: Final = {ARCHIVE: OtherBody(schema={"type": "string", "format": "binary"})}
+PLUGIN_PATH: Final = "/api/v1/plugins/{author}/{name}"
+CONSENT: Final = QueryField(name="consent", summary="`details.consent` of the refusal that asked for it.", most=64)
+_SOURCE: Final = QueryField(
+    name="source", summary="Where the archive came from, for people.", most=256, example="parrot.zip"
+)
+_WORKERS: Final = QueryField(name="workers", summary="Worker processes.", kind="number", least=1, most=64, default=1)
+_REVISION: Final = QueryField(name="revision", summary="The revision that is changed.", kind="number", example=1)
+_TAKEN: Final = ("consent_needed", "plugin_unusable", "conflict", "payload_too_large", "storage_full")
+
+
+class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin that lies on the shelf, and what was said with it."""
+
+    shelved: Shelved
+    source: str
+    kind: SourceKind
+    consent: str | None
+    workers: int
+
+
+class Plugins:
+    """The plugins of a workspace."""
+
+    def __init__(self, *, fleet: PluginFleet, keeper: PluginKeeper, pages: Pages) -> None:
+        self._fleet = fleet
+        self._keeper = keeper
+        self._pages = pages
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        plugins, plugin = "/api/v1/plugins", PLUGIN_PATH
+        whole = Answer(summary="The plugin as it is now.", schema=PLUGIN, example=PLUGIN_EXAMPLE)
+        return [
+            Operation(
+                method="GET",
+                path=plugins,
+                handler=Plugins.list,
+                name="listPlugins",
+                tag="plugins",
+                summary="The plugins of the workspace, with those that every workspace has.",
+                right="plugins.read",
+                query=PAGE,
+                answers={
+                    200: Answer(
+                        summary="A page of plugins.", schema=page_of(LISTED), example=page_example(LISTED_EXAMPLE)
+                    )
+                },
+            ),
+            Operation(
+                method="POST",
+                path=plugins,
+                handler=Plugins.install,
+                name="installPlugin",
+                tag="plugins",
+                summary="Install a plugin: a zip, a wheel, or a Python package of the host's environment.",
+                description="As an archive or as the name of a package. Without the right `consent` it is refused "
+                "with what to consent to, and `details.consent` is the yes to send. Answered when the "
+                "first worker is there. With an `Idempotency-Key` the length of an archive is "
+                "compared, not its content.",
+                right="plugins.write",
+                query=(CONSENT, _SOURCE, _WORKERS),
+                body=InstallPackage,
+                body_example={"package": "acme-parrot"},
+                body_media=("application/json", ARCHIVE),
+                other_bodies=ARCHIVE_BODY,
+                repeat="head",
+                answers={201: Answer(summary="It is installed.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
+                errors=(*_TAKEN, "not_found"),
+            ),
+            Operation(
+                method="GET",
+                path=plugin,
+                handler=Plugins.get,
+                name="getPlugin",
+                tag="plugins",
+                summary="One plugin: what it may do, its versions, its workers and their health.",
+                right="plugins.read",
+                editable=True,
+                answers={200: whole},
+                errors=("not_found",),
+            ),
+            Operation(
+                method="PUT",
+                path=plugin,
+                handler=Plugins.update,
+                name="updatePlugin",
+                tag="plugins",
+                summary="Another version of an installed plugin; needs consent where it asks for more.",
+                description="New runs get the new code, active ones keep theirs. Consent is needed only where the "
+                "version asks for more than the one before.",
+                right="plugins.write",
+                query=(CONSENT, _SOURCE, _REVISION),
+                body=InstallPackage,
+                body_example={"package": "acme-parrot"},
+                body_media=("application/json", ARCHIVE),
+                other_bodies=ARCHIVE_BODY,
+                editable=True,
+                answers={200: whole},
+                errors=(*_TAKEN, "not_found", "precondition_failed"),
+            ),
+            *_operations_on_one(plugin, whole),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        workspace = caller_of(request).workspace
+        installed = {each.plugin_id: each for each in self._keeper.of(workspace)}
+        there = {each.plugin_id or each.source.name: each for each in self._fleet.of(workspace)}
+        names = sorted({*installed, *there})
+
+        def item(name: str) -> JsonObject:
+            return listed(name, installed.get(name), there.get(name), self._keeper.unusable(workspace, name))
+
+        return self._pages.of_all(request, "plugins.list", names, lambda name: name, item)
+
+    async def get(self, request: Request) -> Response:
+        workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
+        installed = self._keeper.find(workspace, plugin_id)
+        return revised(request, self._shown(workspace, plugin_id), 0 if installed is None else installed.revision)
+
+    async def install(self, request: Request) -> Response:
+        caller = caller_of(request)
+        async with _arrival(request, self._keeper.taking) as came:
+            installed = await self._keeper.install(
+                caller.workspace,
+                came.shelved,
+                by=caller.name,
+                consent=came.consent,
+                source=came.source,
+                source_kind=came.kind,
+                workers=came.workers,
+            )
+        body = self._shown(caller.workspace, installed.plugin_id)
+        return revised(request, body, installed.revision, status_code=201)
+
+    async def update(self, request: Request) -> Response:
+        caller, plugin_id = caller_of(request), plugin_id_of(request)
+        before = self._keeper.get(caller.workspace, plugin_id)
+        revision = edited_revision(request, before.revision)
+        async with _arrival(request, self._keeper.taking) as came:
+            with held_to_match(request):
+                installed = await self._keeper.update(
+                    caller.workspace,
+                    plugin_id,
+                    came.shelved,
+                    by=caller.name,
+                    consent=came.consent,
+                    source=came.source,
+                    source_kind=came.kind,
+                    revision=revision,
+                )
+        return revised(request, self._shown(caller.workspace, plugin_id), installed.revision)
+
+    async def change(self, request: Request) -> Response:
+        caller, plugin_id = caller_of(request), plugin_id_of(request)
+        raw = await read_body(request)
+        body, before = parsed(ChangePlugin, raw), self._keeper.get(caller.workspace, plugin_id)
+        revision = edited_revision(request, before.revision, raw)
+        with held_to_match(request):
+            installed = await self._keeper.change(
+                caller.workspace,
+                plugin_id,
+                by=caller.name,
+                enabled=body.enabled,
+                workers=body.workers,
+                revision=body.revision if revision is None else revision,
+            )
+        return revised(request, self._shown(caller.workspace, plugin_id), installed.revision)
+
+    async def remove(self, request: Request) -> Response:
+        caller, plugin_id = caller_of(request), plugin_id_of(request)
+        revision = edited_revision(request, self._keeper.get(caller.workspace, plugin_id).revision)
+        with held_to_match(request):
+            await self._keeper.remove(caller.workspace, plugin_id, caller.name, revision)
+        return JsonAnswer({"plugin_id": plugin_id, "deleted": True})
+
+    async def rollback(self, request: Request) -> Response:
+        caller, plugin_id = caller_of(request), plugin_id_of(request)
+        body = parsed(RollbackPlugin, await read_body(request))
+        installed = await self._keeper.rollback(caller.workspace, plugin_id, body.digest, caller.name)
+        return revised(request, self._shown(caller.workspace, plugin_id), installed.revision)
+
+    async def restart(self, request: Request) -> Response:
+        workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
+        fitting = self._fleet.find(workspace, plugin_id)
+        if fitting is None:
+            self._keeper.get(workspace, plugin_id)  # there, but switched off
+            raise NotFound("the plugin has no workers", hint="enable it first", plugin=plugin_id)
+        fitting.pool.restart()
+        return JsonAnswer(self._shown(workspace, plugin_id), status_code=202)
+
+    def _shown(self, workspace: str, plugin_id: str) -> JsonObject:
+        installed, fitting = self._keeper.find(workspace, plugin_id), self._fleet.find(workspace, plugin_id)
+        if installed is None and fitting is None:
+            raise NotFound("there is no such plugin", hint="`bollard plugin list` names them")
+        leaving, unusable = self._fleet.leaving(workspace, plugin_id), self._keeper.unusable(workspace, plugin_id)
+        return shown(plugin_id, installed, fitting, leaving, unusable)
+
+
+def _operations_on_one(plugin: str, whole: Answer) -> list[Operation]:
+    return [
+        Operation(
+            method="PATCH",
+            path=plugin,
+            handler=Plugins.change,
+            name="changePlugin",
+            tag="plugins",
+            summary="Switch a plugin on or off, or set how many workers it has.",
+            right="plugins.write",
+            body=ChangePlugin,
+            body_example={"enabled": False},
+            editable=True,
+            answers={200: whole},
+            errors=("not_found", "conflict", "precondition_failed", "plugin_unusable"),
+        ),
+        Operation(
+            method="DELETE",
+            path=plugin,
+            handler=Plugins.remove,
+            name="removePlugin",
+            tag="plugins",
+            summary="Remove a plugin that nothing saved needs. What runs on it may end.",
+            right="plugins.write",
+            query=(_REVISION,),
+            editable=True,
+            answers={
+                200: Answer(
+                    summary="It is gone.",
+                    schema=fields(plugin_id=TEXT, deleted=FLAG),
+                    example={"plugin_id": "acme/parrot", "deleted": True},
+                )
+            },
+            errors=("not_found", "conflict", "precondition_failed"),
+        ),
+        Operation(
+            method="POST",
+            path=f"{plugin}/rollback",
+            handler=Plugins.rollback,
+            name="rollbackPlugin",
+            tag="plugins",
+            summary="Go back to an earlier version, which was consented to before.",
+            right="plugins.write",
+            body=RollbackPlugin,
+            body_example={},
+            answers={200: whole},
+            errors=("not_found", "conflict", "plugin_unusable"),
+        ),
+        Operation(
+            method="POST",
+            path=f"{plugin}/restart",
+            handler=Plugins.restart,
+            name="restartPlugin",
+            tag="plugins",
+            summary="Replace the workers of a plugin, and end its quarantine.",
+            right="plugins.write",
+            answers={202: Answer(summary="The new workers are being started.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
+            errors=("not_found", "conflict"),
+        ),
+    ]
+
+
+def plugin_id_of(request: Request) -> str:
+    return f"{request.path_params['author']}/{request.path_params['name']}"
+
+
+def check_archive(request: Request) -> None:
+    """Refuse a body that cannot be one before it is read."""
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > PLUGIN_ARCHIVE_BYTES:
+        raise PayloadTooLarge(
+            f"the archive is larger than {PLUGIN_ARCHIVE_BYTES} bytes", hint="leave out large files", field="body"
+        )
+
+
+@asynccontextmanager
+async def _arrival(request: Request, taking: Taking) -> AsyncGenerator[_Arrival]:
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    query = request.query_params
+    if media == ARCHIVE:
+        check_archive(request)
+        workers = whole_number(request, "workers", "use a number from 1 to 64")
+        async with taking.archive(request.stream(), caller_of(request).workspace) as shelved:
+            yield _Arrival(
+                shelved=shelved,
+                source=query.get("source", "an archive"),
+                kind="upload",
+                consent=query.get("consent"),
+                workers=workers or 1,
+            )
+    elif media == "application/json":
+        body = parsed(InstallPackage, await read_body(request))
+        async with taking.package(body.package) as (shelved, said):
+            consent = body.consent or query.get("consent")
+            yield _Arrival(shelved=shelved, source=said, kind="package", consent=consent, workers=body.workers)
+    else:
+        raise InvalidRequest(
+            "the body is neither a zip nor JSON",
+            hint=f"send the plugin as {ARCHIVE}, or {{'package': …}} as application/json",
+            field="content-type",
+        )

@@ -1,0 +1,108 @@
+"""`/runs/{id}/questions`: what a run asked the person it works for, and the answer to it."""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.approvals.questions import Question, QuestionDesk
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import parsed
+from bollard.host.http.openapi.examples import page_example
+from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, array_of, fields, named
+from bollard.host.http.operations import PAGE, Answer, Operation, page_of
+from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.resources.run_rows import RunRows
+from bollard.host.limits import ANSWER_CHARACTERS
+from bollard.protocol import JsonObject, Strict
+
+_QUESTION: Final = named(
+    "Question", fields({"choices": array_of(TEXT)}, question_id=TEXT, call_id=TEXT, question=TEXT, asked_at=TIME)
+)
+_EXAMPLE: Final[JsonObject] = {
+    "question_id": "qst_01",
+    "call_id": "call_01",
+    "question": "Which of the two invoices do you mean?",
+    "choices": ["2024-17", "2024-18"],
+    "asked_at": 1790000000.0,
+}
+
+
+class AnswerQuestion(Strict):
+    """`POST /api/v1/runs/{id}/questions/{question}/answer`."""
+
+    answer: Annotated[str, Field(min_length=1, max_length=ANSWER_CHARACTERS)]
+
+
+class Questions:
+    """Shows and answers, for whoever may steer the run."""
+
+    def __init__(self, desk: QuestionDesk, rows: RunRows, pages: Pages) -> None:
+        self._desk = desk
+        self._rows = rows
+        self._pages = pages
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        path = "/api/v1/runs/{run_id}/questions"
+        return [
+            Operation(
+                method="GET",
+                path=path,
+                handler=Questions.list,
+                name="listRunQuestions",
+                tag="runs",
+                summary="What a run waits to be told: its open questions, oldest first.",
+                right="runs.read",
+                query=PAGE,
+                answers={
+                    200: Answer(
+                        summary="A page of questions.", schema=page_of(_QUESTION), example=page_example(_EXAMPLE)
+                    )
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="POST",
+                path=f"{path}/{{question_id}}/answer",
+                handler=Questions.answer,
+                name="answerRunQuestion",
+                tag="runs",
+                summary="Answer a question of a run, which then goes on.",
+                description="Where there are choices, the answer is one of them. An answer allows nothing: what needs "
+                "a yes is an approval. A message to a run that takes messages while it works answers its oldest "
+                "question too.",
+                right="runs.control",
+                body=AnswerQuestion,
+                body_example={"answer": "2024-18"},
+                answers={
+                    200: Answer(
+                        summary="The answer is on disk.",
+                        schema=fields(run_id=TEXT, question_id=TEXT, answered=FLAG),
+                        example={"run_id": "run_01", "question_id": "qst_01", "answered": True},
+                    )
+                },
+                errors=("not_found", "conflict"),
+            ),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        row = await self._rows.of(request)
+        purpose = f"runs.questions/{row.run_id}"
+        place, limit = self._pages.place(request, purpose), page_limit(request)
+        later = [asked for asked in self._desk.of_run(row.run_id) if place is None or asked.question_id > str(place)]
+        return self._pages.of_rows(request, purpose, later[: limit + 1], _body, lambda asked: asked.question_id)
+
+    async def answer(self, request: Request) -> Response:
+        body = parsed(AnswerQuestion, await read_body(request))
+        row, caller = await self._rows.of(request), caller_of(request)
+        await self._rows.check_steering(caller, row)
+        question_id = str(request.path_params["question_id"])
+        await self._desk.answer(row.run_id, question_id, body.answer, by=caller.name)
+        return JsonAnswer({"run_id": row.run_id, "question_id": question_id, "answered": True})
+
+
+def _body(asked: Question) -> JsonObject:
+    return {**asked.data(), "asked_at": asked.asked_ms / 1000}

@@ -1,0 +1,122 @@
+"""`/runs/{run_id}/calls`: what a run did, call by call, and what came of it."""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.http.openapi.examples import page_example
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
+from bollard.host.http.operations import PAGE, Answer, Operation, page_of
+from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.resources.run_rows import RunRows
+from bollard.host.store.action_rows import ToolCallRow
+from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
+
+_CALL: Final = named(
+    "RunCall",
+    fields(
+        {
+            "ended_at": TIME,
+            "approval_id": TEXT,
+            "code": TEXT,
+            "message": TEXT,
+            "is_error": FLAG,
+            "duration_ms": {"type": "number"},
+            "result_sha256": TEXT,
+            "size": NUMBER,
+            "content": array_of(ANY),
+            "structured": {},
+            "artifact_refs": array_of(ANY),
+        },
+        call_id=TEXT,
+        capability=TEXT,
+        name=TEXT,
+        effects=TEXT,
+        status=choice("started", "completed", "failed", "rejected", "unknown"),
+        arguments_sha256=TEXT,
+        flow=NUMBER,
+        started_at=TIME,
+    ),
+)
+_EXAMPLE: Final[JsonObject] = {
+    "call_id": "call_1",
+    "capability": "tool:builtin/now",
+    "name": "now",
+    "effects": "none",
+    "status": "completed",
+    "arguments_sha256": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+    "flow": 0,
+    "started_at": 1767225600.0,
+    "ended_at": 1767225600.0,
+    "duration_ms": 0.4,
+    "content": [{"type": "text", "text": "2026-01-01T00:00:00Z"}],
+}
+_TOLD: Final = (
+    *("code", "message", "is_error", "duration_ms", "result_sha256", "size"),
+    *("content", "structured", "artifact_refs"),
+)
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class RunCalls:
+    """Reads the book of calls, for whoever may see the run."""
+
+    def __init__(self, store: Store, rows: RunRows, pages: Pages) -> None:
+        self._store = store
+        self._rows = rows
+        self._pages = pages
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="GET",
+                path="/api/v1/runs/{run_id}/calls",
+                handler=RunCalls.list,
+                name="listRunCalls",
+                tag="runs",
+                summary="What a run did: its calls of capabilities, oldest first.",
+                description="As the host observed them; secrets are taken out. `unknown` was begun, and nobody can say "
+                "what came of it. `flow` is what the run had touched by then: 1 private data, 2 content from outside, "
+                "4 data sent out.",
+                right="runs.read",
+                query=PAGE,
+                answers={
+                    200: Answer(summary="A page of calls.", schema=page_of(_CALL), example=page_example(_EXAMPLE))
+                },
+                errors=("not_found",),
+            )
+        ]
+
+    async def list(self, request: Request) -> Response:
+        row = await self._rows.of(request)
+        purpose = f"runs.calls/{row.run_id}"
+        after = self._pages.numbered(request, purpose) or 0
+        rows = await asyncio.to_thread(self._store.tool_calls, row.run_id, after, page_limit(request) + 1)
+        return self._pages.of_rows(request, purpose, rows, call_body, lambda found: found.record_id)
+
+
+def call_body(row: ToolCallRow) -> JsonObject:
+    """One call as people read it."""
+    body: JsonObject = {
+        "call_id": row.call_id,
+        "capability": row.capability,
+        "name": row.name,
+        "effects": row.effects,
+        "status": row.status,
+        "arguments_sha256": row.arguments_sha256,
+        "flow": row.flow,
+        "started_at": row.started_ms / 1000,
+    }
+    if row.ended_ms is not None:
+        body["ended_at"] = row.ended_ms / 1000
+    if row.approval_id is not None:
+        body["approval_id"] = row.approval_id
+    if row.result is not None:
+        told = _decode(row.result)
+        body |= {name: told[name] for name in _TOLD if told.get(name) is not None}
+    return body

@@ -1,0 +1,282 @@
+"""`/runs/{id}/…`: stop, steer, and what a run may do: its grant, the reasons, and taking something away."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.core import Core
+from bollard.host.errors import Conflict, HostError, InvalidRequest
+from bollard.host.events.acceptance import Accepted
+from bollard.host.grants.explanation import LANGUAGES, Explanation
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of, speaker
+from bollard.host.http.bodies import Actor, RevokeGrant, SteerRun, chosen_id, message_of, parsed, source_of
+from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.idempotency import KEY_HEADER, refuse_other
+from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, EXPLAINED_EXAMPLE, GRANT_EXAMPLE
+from bollard.host.http.openapi.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
+from bollard.host.http.operations import Answer, Operation, QueryField
+from bollard.host.http.resources.run_rows import RunRows, accepted_body
+from bollard.host.http.resources.runs import EVENT_ERRORS
+from bollard.host.identity.audience import RunPlace
+from bollard.host.identity.caller import Caller
+from bollard.host.recovery import facts_of
+from bollard.host.runs.control import RunControl
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.store.rows import RunRow
+from bollard.host.store.store import Store
+from bollard.protocol import TERMINAL_STATUSES, JsonObject
+
+_EXPLAINED: Final = named(
+    "Explained",
+    fields({"thing": TEXT, "code": TEXT}, action=TEXT, allowed=FLAG, reasons=array_of(fields(layer=TEXT, text=TEXT))),
+)
+
+
+class Control:
+    """What an operator may do with a run."""
+
+    def __init__(
+        self, *, core: Core, control: RunControl, rows: RunRows, store: Store, attachments: Attachments
+    ) -> None:
+        self._dispatcher = core.dispatcher
+        self._intake = core.intake
+        self._maker = core.maker
+        self._control = control
+        self._rows = rows
+        self._store = store
+        self._attachments = attachments
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        run = "/api/v1/runs/{run_id}"
+        accepted = Answer(
+            summary="The message is on disk.",
+            schema=ACCEPTED,
+            example={**ACCEPTED_EXAMPLE, "steering": {"status": "queued", "claimed_by_run_id": "run_01"}},
+        )
+        return [
+            Operation(
+                method="POST",
+                path=f"{run}/cancel",
+                handler=Control.cancel,
+                name="cancelRun",
+                tag="runs",
+                summary="Stop a run.",
+                description="The runner has 5 s to say its last words. The stream says when the run has ended. That it "
+                "was stopped is on disk before the answer, unless the store takes nothing for 2 s.",
+                right="runs.control",
+                answers={
+                    202: Answer(
+                        summary="It is being stopped.",
+                        schema=fields(run_id=TEXT, cancelling=FLAG),
+                        example={"run_id": "run_01", "cancelling": True},
+                    )
+                },
+                errors=("not_found", "conflict"),
+            ),
+            Operation(
+                method="POST",
+                path=f"{run}/steer",
+                handler=Control.steer,
+                name="steerRun",
+                tag="runs",
+                summary="A message for a run that is active.",
+                description="Which run takes the message is decided as for every message of the conversation: with"
+                " `steering` it went into the run that `claimed_by_run_id` names, without it got a run"
+                " of its own.",
+                right="runs.control",
+                body=SteerRun,
+                body_example={"input": {"text": "Shorter, please"}},
+                repeat="own",
+                answers={202: accepted, 200: accepted},
+                errors=(*EVENT_ERRORS, "idempotency_mismatch"),
+            ),
+            Operation(
+                method="GET",
+                path=f"{run}/grant",
+                handler=Control.grant,
+                name="getRunGrant",
+                tag="grants",
+                summary="What a run was granted, and what was taken away since.",
+                description="`grant_sha256` is the digest of `grant` as canonical JSON.",
+                right="grants.read",
+                answers={
+                    200: Answer(
+                        summary="The grant.",
+                        schema=fields(grant=ANY, grant_sha256=TEXT, revoked=ANY),
+                        example=GRANT_EXAMPLE,
+                    ),
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="GET",
+                path=f"{run}/explain",
+                handler=Control.explain,
+                name="explainRunGrant",
+                tag="grants",
+                summary="Why a run may or may not do something.",
+                description="For a yes these are all the layers that had to agree, for a no those that said no.",
+                right="grants.read",
+                query=(
+                    QueryField(
+                        name="action",
+                        summary="One action of the run API; all of them if absent.",
+                        example="history.page",
+                    ),
+                    QueryField(name="thing", summary="What the action is about.", example="support-7"),
+                    QueryField(name="locale", summary="Of the reasons.", choices=LANGUAGES, default="en_US"),
+                ),
+                answers={
+                    200: Answer(
+                        summary="The reasons.",
+                        schema=fields(items=array_of(_EXPLAINED)),
+                        example={"items": [EXPLAINED_EXAMPLE]},
+                    )
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="POST",
+                path=f"{run}/revoke",
+                handler=Control.revoke,
+                name="revokeRunGrant",
+                tag="grants",
+                summary="Take something away from a run that is active.",
+                description="`operations`, `resources` by kind, or `everything`, which also stops the run. The "
+                "next call of the run is refused. Nothing gives a right back.",
+                right="grants.revoke",
+                body=RevokeGrant,
+                body_example={"operations": ["history.page"]},
+                answers={
+                    200: Answer(
+                        summary="All that was taken so far.",
+                        schema=fields(run_id=TEXT, revoked=ANY),
+                        example={"run_id": "run_01", "revoked": {"operations": ["history.page"]}},
+                    )
+                },
+                errors=("not_found", "conflict"),
+            ),
+        ]
+
+    @property
+    def _live(self) -> Mapping[str, LiveRun]:
+        return self._dispatcher.live
+
+    async def cancel(self, request: Request) -> Response:
+        row = await self._rows.of(request)
+        await self.stop(row, caller_of(request))
+        return JsonAnswer({"run_id": row.run_id, "cancelling": True}, status_code=202)
+
+    async def stop(self, row: RunRow, caller: Caller) -> None:
+        """Raises `Conflict` where there is nothing to stop, and `Forbidden` for who may not."""
+        await self._rows.check_steering(caller, row)
+        if not await self._dispatcher.stop(row.run_id):
+            row = await asyncio.to_thread(self._store.run, row.run_id) or row
+            if row.status in TERMINAL_STATUSES:
+                raise Conflict(f"the run has ended: {row.status}", hint="there is nothing to cancel", status=row.status)
+            raise Conflict("the run is ending, or is not on this host", hint="try again in a moment", status=row.status)
+
+    async def steer(self, request: Request) -> Response:
+        """A message into the run's conversation. Which run takes it is decided as for every message there."""
+        body = parsed(SteerRun, await read_body(request))
+        row = await self._rows.of(request)
+        chosen, repeats = chosen_id(request, body.id), KEY_HEADER in request.headers
+        accepted = await self.say(row, body, caller_of(request), chosen, repeats=repeats)
+        return JsonAnswer(accepted_body(accepted), status_code=202 if accepted.first else 200)
+
+    async def say(self, row: RunRow, body: SteerRun, caller: Caller, chosen: str | None, *, repeats: bool) -> Accepted:
+        """`repeats` says whether the id is a promise that the message is the same each time."""
+        await self._rows.check_steering(caller, row)
+        if row.conversation is not None:  # whoever speaks there takes part in all that is said there
+            here = RunPlace(bot=row.bot, conversation=row.conversation, thread=row.thread)
+            await self._rows.check_entering(caller, here)
+        source = source_of(caller, chosen)
+        sent = None if chosen is None else (row.workspace, source, chosen)
+        event = message_of(
+            body.input,
+            speaker(caller, body.actor) or _starter(row),
+            chosen or self._maker.new_id(),
+            caller=caller.name,
+            source=source,
+            bot=row.bot,
+            conversation=row.conversation,
+            thread=row.thread,
+            attachments=await self._attachments.of(body.input, row, sent),
+        )
+        # One that is known gets its first outcome, also when the run that it was for has ended since.
+        accepted = None if chosen is None else await self._intake.known.find(event, row.workspace)
+        if accepted is None:
+            self._check_steerable(row)
+            accepted = await self._intake.accept(event, row.workspace, row.agent_id)
+        if repeats:
+            await refuse_other(self._store, row.workspace, accepted, event, row.agent_id)
+        return accepted
+
+    def _check_steerable(self, row: RunRow) -> None:
+        if row.conversation is None:
+            raise _not_steered("the run has no conversation", "only a message of a conversation can steer", row)
+        run = self._live.get(row.run_id)
+        if run is None or run.ending:
+            raise _not_steered("the run is not active", "say it to the agent instead: it gets a run of its own", row)
+        if not run.grant.steerable or run.facts.external:
+            hint = (
+                "its runner must declare steering and a worker execute it; the agent's concurrency mode must be steer"
+            )
+            raise _not_steered("the run takes no messages", hint, row)
+
+    async def grant(self, request: Request) -> Response:
+        row = await self._rows.of(request)
+        grant, revoked = await self._control.grant_of(row.run_id)
+        body = {"grant": msgspec.json.decode(grant.json), "grant_sha256": grant.sha256, "revoked": revoked.data()}
+        return JsonAnswer(body)
+
+    async def explain(self, request: Request) -> Response:
+        query = request.query_params
+        action, thing, locale = query.get("action"), query.get("thing"), query.get("locale", "en_US")
+        if thing is not None and action is None:
+            raise InvalidRequest("thing is of no use without action", hint="name the action too", field="action")
+        row = await self._rows.of(request)
+        found = await self._control.explain(row.run_id, action, thing)
+        return JsonAnswer({"items": [_explained(each, locale) for each in found]})
+
+    async def revoke(self, request: Request) -> Response:
+        body = parsed(RevokeGrant, await read_body(request))
+        row = await self._rows.of(request)
+        try:
+            revoked = await self._control.revoke(
+                row.run_id,
+                operations=body.operations,
+                resources=body.resources,
+                everything=body.everything,
+                by=caller_of(request).name,
+            )
+        except Conflict as error:
+            error.details["status"] = (await self._rows.of(request)).status
+            raise
+        return JsonAnswer({"run_id": row.run_id, "revoked": revoked.data()})
+
+
+def _starter(row: RunRow) -> Actor | None:
+    """Who steers where nobody is named: whoever the run is of, by names that were taken when it began."""
+    facts = facts_of(row)
+    return None if facts.actor_type is None else Actor.model_construct(type=facts.actor_type, id=facts.actor_id)
+
+
+def _not_steered(sentence: str, hint: str, row: RunRow) -> HostError:
+    return Conflict(sentence, hint=hint, status=row.status)
+
+
+def _explained(found: Explanation, locale: str) -> JsonObject:
+    item: JsonObject = {"action": found.action, "allowed": found.allowed}
+    if found.thing is not None:
+        item["thing"] = found.thing
+    if found.code is not None:
+        item["code"] = found.code
+    item["reasons"] = [{"layer": reason.layer, "text": reason.words(locale)} for reason in found.reasons]
+    return item

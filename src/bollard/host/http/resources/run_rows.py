@@ -1,0 +1,161 @@
+"""Runs as the API finds and shows them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import HTTPConnection
+
+from bollard.host.clock import Clock
+from bollard.host.errors import Forbidden, NotFound
+from bollard.host.events.acceptance import Accepted
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.auth.presence import ShutOut
+from bollard.host.identity.audience import Audience, RunPlace
+from bollard.host.identity.caller import Caller
+from bollard.host.limits import REPLAY_PAGE, STREAM_LOOK_S
+from bollard.host.log.records import data_of
+from bollard.host.runs.hub import StreamRecord
+from bollard.host.store.rows import RecordRow, RunRow
+from bollard.host.store.store import Store
+from bollard.protocol import AgentRun, AgentRunRecord, JsonObject
+
+_RUN_ID_CHARACTERS: Final = 64
+_STEERING: Final = "steering."
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def no_run() -> NotFound:
+    """What is said of every run that is not there, or not for the caller: the same bytes."""
+    return NotFound("there is no such run", hint="`bollard runs` lists the newest")
+
+
+class RunRows:
+    """Finds the run that a path names, for who may see it."""
+
+    def __init__(self, store: Store, audience: Audience, clock: Clock) -> None:
+        self._store = store
+        self._audience = audience
+        self._clock = clock
+
+    async def of(self, request: HTTPConnection) -> RunRow:
+        """Raises `NotFound`."""
+        run_id: str = request.path_params["run_id"]
+        row = await asyncio.to_thread(self._store.run, run_id) if len(run_id) <= _RUN_ID_CHARACTERS else None
+        caller = caller_of(request)
+        if row is None or row.workspace != caller.workspace or not await self._audience.may(caller, "see", row):
+            raise no_run()
+        return row
+
+    async def watched(
+        self, request: HTTPConnection, row: RunRow, batches: AsyncGenerator[list[StreamRecord]]
+    ) -> AsyncGenerator[list[StreamRecord]]:
+        """A stream for as long as its reader may see the run: a key that is deleted, a user who is shut out and a rule
+        that changed end it within two looks (`ShutOut`). A silent stream has empty batches, so that this comes by."""
+        caller, looked_at = caller_of(request), self._clock.monotonic()
+        try:
+            async for batch in batches:
+                now = self._clock.monotonic()
+                if now - looked_at >= STREAM_LOOK_S:
+                    looked_at = now
+                    if not await self._audience.still_sees(caller, row):
+                        raise ShutOut
+                yield batch
+        finally:
+            await batches.aclose()
+
+    async def hidden(self, request: HTTPConnection, rows: Sequence[RunRow]) -> frozenset[str]:
+        """Those that the caller may not see, by id."""
+        seen = {row.run_id for row in await self._audience.seen(caller_of(request), rows)}
+        return frozenset(row.run_id for row in rows if row.run_id not in seen)
+
+    async def check_steering(self, caller: Caller, row: RunRow) -> None:
+        """Raises `Forbidden` for who may see the run and neither steer nor stop it."""
+        if not await self._audience.may(caller, "steer", row):
+            raise Forbidden(
+                f"agent {row.agent_id} lets only some steer and stop its runs, and you are not among them",
+                hint="take part in its conversation, or ask whoever keeps the agent (policy.audience.steer)",
+                agent=row.agent_id,
+            )
+
+    async def check_entering(self, caller: Caller, place: RunPlace) -> None:
+        """Raises `Forbidden` for who may not speak in a conversation, because it is others'."""
+        if not await self._audience.may_enter(caller, place):
+            raise Forbidden(
+                "others talk in this conversation, and you may not see it",
+                hint="name another conversation, or ask somebody who speaks for others to let you in",
+            )
+
+    async def steering_of(self, row: RunRow) -> list[JsonObject]:
+        """The messages that were given to a run, oldest first, and how far it got with each."""
+        if row.conversation is None:
+            return []  # only a conversation steers
+        return await asyncio.to_thread(self._steering, row.run_id)
+
+    def _steering(self, run_id: str) -> list[JsonObject]:
+        found: dict[str, JsonObject] = {}
+        after = 0
+        while rows := self._store.records_of_run(run_id, after, REPLAY_PAGE):
+            for row in rows:
+                if row.type.startswith(_STEERING) and row.data is not None:
+                    data = data_of(row)
+                    found[str(data["event_id"])] = {**data, "status": row.type.removeprefix(_STEERING)}
+            after = rows[-1].seq or 0
+        return list(found.values())
+
+
+def accepted_body(accepted: Accepted) -> JsonObject:
+    """What the sender of an event is told."""
+    body: JsonObject = {"event_id": accepted.event_id, "run_id": accepted.run_id, "first": accepted.first}
+    if accepted.steered:
+        body["steering"] = {"status": "queued", "claimed_by_run_id": accepted.run_id}
+    if accepted.reason is not None:
+        body["reason"] = accepted.reason.to_wire()
+    return body
+
+
+def run_of(row: RunRow, steering: list[JsonObject] | None = None) -> AgentRun:
+    """A run as programs read it."""
+
+    def seconds(ms: int | None) -> float | None:
+        return None if ms is None else ms / 1000
+
+    return AgentRun(
+        run_id=row.run_id,
+        event_id=row.event_id,
+        agent_id=row.agent_id,
+        binding_id=row.binding_id,
+        runner_id=row.runner_id,
+        workspace_id=row.workspace,
+        bot_id=row.bot,
+        conversation_id=row.conversation,
+        thread_id=row.thread,
+        parent_run_id=row.parent_run_id,
+        status=row.status,
+        status_reason=row.reason,
+        epoch=row.epoch,
+        grant_sha256=row.grant_sha256,
+        created_at=row.created_ms / 1000,
+        started_at=seconds(row.started_ms),
+        finished_at=seconds(row.finished_ms),
+        updated_at=row.updated_ms / 1000,
+        cancel_requested_at=seconds(row.cancel_requested_ms),
+        usage=None if row.usage is None else _decode(row.usage),
+        metadata={"steering": [*steering]} if steering else {},
+    )
+
+
+def record_of(row: RecordRow) -> AgentRunRecord:
+    """A record of a run as programs read it."""
+    return AgentRunRecord(
+        run_id=row.run_id or "",
+        seq=row.seq or 0,
+        epoch=row.epoch or 0,
+        source_seq=row.source_seq,
+        type=row.type,
+        data=data_of(row),
+        observed=row.observed,
+        created_at=row.created_ms / 1000,
+        metadata={} if row.data is not None else {"data_dropped": True},
+    )

@@ -1,0 +1,347 @@
+"""`/runs`: create, list, read and stream. JSON to values, values to JSON; what happens is decided elsewhere."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from bollard.host.core import Core
+from bollard.host.errors import InvalidRequest
+from bollard.host.events.acceptance import Accepted
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of, speaker
+from bollard.host.http.auth.presence import REVOKED
+from bollard.host.http.bodies import CreateRun, chosen_id, message_of, parsed, source_of
+from bollard.host.http.events.attachments import Attachments, Here
+from bollard.host.http.idempotency import KEY_HEADER, refuse_other
+from bollard.host.http.openapi.examples import (
+    ACCEPTED_EXAMPLE,
+    RECORD_EXAMPLE,
+    RUN_EXAMPLE,
+    RUN_STREAM_EXAMPLE,
+    page_example,
+)
+from bollard.host.http.openapi.schemas import ACCEPTED, SSE, STREAM
+from bollard.host.http.operations import PAGE, Answer, HeaderField, Operation, QueryField, leads_to
+from bollard.host.http.queries import Pages, page_limit, whole_number
+from bollard.host.http.request_log import traceparent_of
+from bollard.host.http.resources.external_runs import ExternalExecution
+from bollard.host.http.resources.run_rows import RunRows, accepted_body, record_of, run_of
+from bollard.host.http.streams.sse import EventStream
+from bollard.host.identity.audience import RunPlace as Conversation
+from bollard.host.limits import GATHER_S, RECORDS_PAGE_BYTES
+from bollard.host.runs.hub import StreamRecord, gap_record
+from bollard.host.runs.stream import StreamPosition, parse_place
+from bollard.host.store.keys import key_problem
+from bollard.host.store.queries import RunQuery
+from bollard.host.store.rows import RunRow
+from bollard.host.store.store import Store
+from bollard.protocol import RUN_STATUSES, AgentRun, AgentRunRecord, JsonValue
+
+_LIST: Final = "runs.list"
+AFTER: Final = QueryField(
+    name="after", summary="The id of the last record that was seen, `epoch.seq`.", most=16, example="1.4"
+)
+LAST_EVENT: Final = HeaderField(
+    name="Last-Event-ID", summary="The last id that was seen; the stream goes on behind it.", example="1.4"
+)
+_NEXT: Final = leads_to(
+    "run_id",
+    getRun="The run.",
+    listRunRecords="What was written of it.",
+    streamRun="What it says, as it says it.",
+    getRunGrant="What it may do.",
+    cancelRun="Stop it.",
+)
+EVENT_ERRORS: Final = (
+    "not_found",
+    "conflict",
+    "payload_too_large",
+    "budget_exceeded",
+    "draining",
+    "storage_full",
+    "storage_unavailable",
+    "worker_unavailable",
+)
+"""What an event may be refused with."""
+
+
+class Runs:
+    """What can be asked about runs."""
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        store: Store,
+        rows: RunRows,
+        external: ExternalExecution,
+        pages: Pages,
+        attachments: Attachments,
+    ) -> None:
+        self._intake = core.intake
+        self._maker = core.maker
+        self._reader = core.reader
+        self._store = store
+        self._rows = rows
+        self._external = external
+        self._pages = pages
+        self._attachments = attachments
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        run = "/api/v1/runs/{run_id}"
+        accepted = Answer(
+            summary="The event is on disk; `run_id` is its run.", schema=ACCEPTED, example=ACCEPTED_EXAMPLE
+        )
+        stream = Answer(
+            summary="The run as server-sent events, each a record.",
+            schema=SSE,
+            example=RUN_STREAM_EXAMPLE,
+            media_type=STREAM,
+            headers={"Bollard-Run-Id": "The run."},
+        )
+        return [
+            Operation(
+                method="POST",
+                path="/api/v1/runs",
+                handler=Runs.create,
+                name="createRun",
+                tag="runs",
+                summary="Say something to an agent.",
+                description="The event, the run and its grant are on disk before the answer is sent. `id`, or "
+                "`Idempotency-Key`, names the message: the same again gets the first run, and never a "
+                "second one. With `Accept: text/event-stream` the answer is the run as a stream. With "
+                '`"execution": "external"` a program of yours executes the run, and the answer has its'
+                " `run_token`; while the run waits it has the `id` under which to ask again.",
+                right="runs.create",
+                body=CreateRun,
+                body_example={"agent": "parrot", "input": {"text": "Hello"}},
+                repeat="own",
+                answers={
+                    202: replace(accepted, links=_NEXT),
+                    200: replace(
+                        accepted,
+                        summary="It was known: its first outcome. Or the run's stream, where it was asked for.",
+                        stream_example=RUN_STREAM_EXAMPLE,
+                        headers={"Bollard-Run-Id": "Of a stream: the run."},
+                    ),
+                },
+                errors=(*EVENT_ERRORS, "idempotency_mismatch"),
+            ),
+            Operation(
+                method="GET",
+                path="/api/v1/runs",
+                handler=Runs.list,
+                name="listRuns",
+                tag="runs",
+                summary="Runs, the newest first.",
+                right="runs.read",
+                query=(
+                    *PAGE,
+                    QueryField(name="status", summary="Only runs that stand so.", choices=RUN_STATUSES),
+                    QueryField(name="agent", summary="Only runs of this agent.", example="parrot"),
+                    QueryField(name="conversation", summary="Only runs of this conversation.", example="support-7"),
+                    QueryField(name="parent", summary="Only runs that this run called.", example="run_01"),
+                ),
+                answers={200: Answer(summary="A page of runs.", items=AgentRun, example=page_example(RUN_EXAMPLE))},
+            ),
+            Operation(
+                method="GET",
+                path=run,
+                handler=Runs.get,
+                name="getRun",
+                tag="runs",
+                summary="One run.",
+                description="Messages that were given to the run while it was active are in `metadata.steering`.",
+                right="runs.read",
+                answers={200: Answer(summary="The run.", schema=AgentRun, example=RUN_EXAMPLE)},
+                errors=("not_found",),
+            ),
+            Operation(
+                method="GET",
+                path=f"{run}/records",
+                handler=Runs.records,
+                name="listRunRecords",
+                tag="runs",
+                summary="The records of a run that are on disk and are not deltas, oldest first.",
+                description="What happened in the run, as the log has it; deltas are in the stream alone.",
+                right="runs.read",
+                query=(*PAGE, QueryField(name="after", summary="A `seq`, exclusive.", kind="number", example=2)),
+                answers={
+                    200: Answer(
+                        summary="A page of records.", items=AgentRunRecord, example=page_example(RECORD_EXAMPLE)
+                    )
+                },
+                errors=("not_found",),
+            ),
+            Operation(
+                method="GET",
+                path=f"{run}/stream",
+                handler=Runs.stream,
+                name="streamRun",
+                tag="runs",
+                summary="A run as a stream, from its beginning or behind `Last-Event-ID`.",
+                description="Server-sent events, one for each record, in the order of `seq` and without holes; the"
+                " last one is `run.ended`. Where a record cannot be given, an event `gap` says so.",
+                right="runs.read",
+                ticket=True,
+                query=(AFTER,),
+                headers=(LAST_EVENT,),
+                answers={200: stream},
+                errors=("not_found",),
+            ),
+        ]
+
+    async def create(self, request: Request) -> Response:
+        body, caller = parsed(CreateRun, await read_body(request)), caller_of(request)
+        outside = body.execution == "external"
+        chosen = chosen_id(request, body.id)
+        named = chosen or self._maker.new_id()
+        if body.conversation is not None:
+            place = Conversation(bot=None, conversation=body.conversation, thread=body.thread)
+            await self._rows.check_entering(caller, place)
+        here = Here(workspace=caller.workspace, bot=None, conversation=body.conversation, thread=body.thread)
+        source = source_of(caller, named if outside else chosen)
+        sent = None if chosen is None else (caller.workspace, source, chosen)
+        event = message_of(
+            body.input,
+            speaker(caller, body.actor),
+            named,
+            caller=caller.name,
+            source=source,
+            conversation=body.conversation,
+            thread=body.thread,
+            data=body.data,
+            traceparent=traceparent_of(request),
+            attachments=await self._attachments.of(body.input, here, sent),
+        )
+        streamed = not outside and "text/event-stream" in request.headers.get("accept", "")
+        accepted = await self._intake.accept(
+            event, caller.workspace, body.agent, watch=streamed, external=outside, fresh=chosen is None
+        )
+        if not accepted.first and KEY_HEADER in request.headers:
+            await refuse_other(self._store, caller.workspace, accepted, event, body.agent, external=outside)
+        if streamed and accepted.run_id is not None:
+            return self._streamed(accepted, accepted.run_id)
+        answer = accepted_body(accepted)
+        if outside:
+            # Under its id the same request gets the token later, so whoever named none is told which it has.
+            answer |= await self._external.token_of(accepted) or {"id": named}
+        return JsonAnswer(answer, status_code=202 if accepted.first else 200)
+
+    def _streamed(self, accepted: Accepted, run_id: str) -> Response:
+        if accepted.subscription is not None:
+            batches = self._reader.follow(run_id, accepted.subscription, 0, gather_s=GATHER_S)
+            return _Stream(run_id, batches, held=True)
+        # A message that went into a run is answered by what comes behind it; any other run is told from its start.
+        place = None if accepted.place is None else StreamPosition(*accepted.place)
+        return _Stream(run_id, self._reader.read(run_id, place), behind=0 if place is None else place.seq)
+
+    async def list(self, request: Request) -> Response:
+        limit = page_limit(request)
+        status = request.query_params.get("status")
+        query = RunQuery(
+            workspace=caller_of(request).workspace,
+            limit=limit + 1,
+            before=_place(self._pages.place(request, _LIST)),
+            statuses=frozenset({status}) if status else None,
+            agent_id=request.query_params.get("agent"),
+            conversation=_conversation(request),
+        )
+        parent = request.query_params.get("parent")
+        if parent is None:
+            rows = await asyncio.to_thread(self._store.runs, query)
+        else:
+            rows = _page(await asyncio.to_thread(self._store.children, parent), query)
+        hidden = await self._rows.hidden(request, rows)
+        return self._pages.of_rows(
+            request,
+            _LIST,
+            rows,
+            lambda row: run_of(row).to_wire(),
+            lambda row: [row.created_ms, row.run_id],
+            lambda row: row.run_id not in hidden,
+        )
+
+    async def get(self, request: Request) -> Response:
+        row = await self._rows.of(request)
+        return JsonAnswer(run_of(row, await self._rows.steering_of(row)).to_wire())
+
+    async def records(self, request: Request) -> Response:
+        row = await self._rows.of(request)
+        limit = page_limit(request)
+        purpose = f"runs.records/{row.run_id}"
+        after = whole_number(request, "after", "use the seq of the last record you got")
+        place = self._pages.numbered(request, purpose)
+        if after is not None and place is not None:
+            raise InvalidRequest("there is a cursor and an after", hint="send one of them", field="after")
+        rows = await asyncio.to_thread(self._store.records_of_run, row.run_id, after or place or 0, limit + 1)
+        return self._pages.of_rows(
+            request,
+            purpose,
+            rows,
+            lambda found: record_of(found).to_wire(),
+            lambda found: found.seq,
+            cut=sum(len(found.data or b"") for found in rows) >= RECORDS_PAGE_BYTES,
+        )
+
+    async def stream(self, request: Request) -> Response:
+        last = request.headers.get("last-event-id") or request.query_params.get("after")
+        after = parse_place(last) if last else None
+        row = await self._rows.of(request)
+        batches = self._rows.watched(request, row, self._reader.read(row.run_id, after))
+        return _Stream(row.run_id, batches, behind=0 if after is None else after.seq)
+
+
+class _Stream(Response):
+    """A run as server-sent events."""
+
+    def __init__(
+        self, run_id: str, batches: AsyncGenerator[list[StreamRecord]], *, behind: int = 0, held: bool = False
+    ) -> None:
+        """`behind` is the number of the last record that the reader had before."""
+        super().__init__()
+        self._events = EventStream(
+            batches,
+            [(b"bollard-run-id", run_id.encode())],
+            held=held,
+            last_word=lambda seen: gap_record(run_id, 0, (behind if seen is None else seen) + 1, None, REVOKED),
+        )
+
+    def end(self) -> None:
+        """The reader may not read on."""
+        self._events.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._events(scope, receive, send)
+
+
+def _conversation(request: Request) -> str | None:
+    wanted = request.query_params.get("conversation")
+    if wanted is not None and (problem := key_problem(wanted)) is not None:
+        raise InvalidRequest(f"conversation {problem}", hint="no conversation is called so", field="conversation")
+    return wanted
+
+
+def _place(place: JsonValue) -> tuple[int, str] | None:
+    """Where a page of runs goes on, as it was sealed."""
+    return (int(str(place[0])), str(place[1])) if isinstance(place, list) else None
+
+
+def _page(children: list[RunRow], query: RunQuery) -> list[RunRow]:
+    """The runs that one run called, as a list of runs has them: newest first, behind its cursor."""
+    found = [
+        row
+        for row in sorted(children, key=lambda row: (row.created_ms, row.run_id), reverse=True)
+        if row.workspace == query.workspace
+        and (query.before is None or (row.created_ms, row.run_id) < query.before)
+        and (query.statuses is None or row.status in query.statuses)
+        and query.agent_id in (None, row.agent_id)
+        and query.conversation in (None, row.conversation)
+    ]
+    return found[: query.limit]

@@ -1,0 +1,321 @@
+"""`/runtimes`: the runtimes of other machines, as an operator sees them: who may come in, who is there, and what it
+brings that somebody must say yes to."""
+
+from typing import Final
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.agents.names import ChosenName
+from bollard.host.clock import Clock
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import parsed
+from bollard.host.http.edge.rates import stranger_rates
+from bollard.host.http.openapi.examples import page_example
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
+from bollard.host.http.operations import PAGE, Answer, Operation, Resource, page_of
+from bollard.host.http.queries import Pages
+from bollard.host.http.resources.agents import REVISION
+from bollard.host.http.resources.plugin_shapes import ASKS
+from bollard.host.http.resources.runtime_connection import RuntimeDoor
+from bollard.host.http.revisions import edited_revision, held_to_match, revised, tag_of
+from bollard.host.log.saved_resources import Saved
+from bollard.host.runtimes.connections import Connection, Connections
+from bollard.host.runtimes.enrolment import VERSION_CHARACTERS, Enrolled, PluginName
+from bollard.host.runtimes.opening import RemoteRuntimes
+from bollard.host.runtimes.repository import RuntimeKeeper
+from bollard.protocol import Flag, Int, JsonObject, Strict
+
+_RUNTIME: Final = "/api/v1/runtimes/{runtime_id}"
+_PLUGIN: Final = fields(plugin_id=TEXT, version=TEXT, digest=maybe(TEXT))
+_CONSENTED: Final = fields(plugin_id=TEXT, version=TEXT, digest=TEXT, asks=ASKS, by=TEXT, at=TIME)
+_PRESENCE: Final = fields(
+    connected_at=TIME,
+    last_seen_at=TIME,
+    ping_ms=maybe({"type": "number"}),
+    runs=NUMBER,
+    worker=maybe(fields(name=TEXT, version=TEXT, language=TEXT)),
+    plugin=maybe(_PLUGIN),
+    asks=maybe(ASKS),
+    change=maybe(fields(added=array_of(TEXT), removed=array_of(TEXT))),
+    consent=maybe(TEXT),
+)
+RUNTIME: Final = named(
+    "Runtime",
+    fields(
+        runtime_id=TEXT,
+        status=choice("ready", "waiting", "away", "disabled"),
+        problem=maybe(TEXT),
+        enabled=FLAG,
+        public_key=TEXT,
+        only_plugin=maybe(TEXT),
+        enrolled_by=TEXT,
+        enrolled_at=TIME,
+        consented=maybe(_CONSENTED),
+        presence=maybe(_PRESENCE),
+        revision=NUMBER,
+    ),
+)
+_EXAMPLE: Final[JsonObject] = {
+    "runtime_id": "gpu-box",
+    "status": "away",
+    "problem": None,
+    "enabled": True,
+    "public_key": "9f2c1e" + "0" * 58,
+    "only_plugin": None,
+    "enrolled_by": "admin-token",
+    "enrolled_at": 1767225600.0,
+    "consented": None,
+    "presence": None,
+    "revision": 1,
+}
+
+
+class InviteRuntime(Strict):
+    """`POST /api/v1/runtimes`."""
+
+    name: ChosenName
+    plugin: PluginName | None = Field(default=None, description="The only plugin that it may bring.")
+
+
+class ChangeRuntime(Strict):
+    """What of a runtime can be set."""
+
+    enabled: Flag
+    revision: Int | None = Field(default=None, ge=0)
+
+
+class ConsentRuntime(Strict):
+    """`POST …/consent`."""
+
+    consent: str | None = Field(default=None, max_length=64, description="`details.consent` of the refusal.")
+
+
+class Runtimes:
+    """The runtimes of a workspace."""
+
+    def __init__(self, *, keeper: RuntimeKeeper, connections: Connections, pages: Pages) -> None:
+        self._keeper = keeper
+        self._connections = connections
+        self._pages = pages
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        whole = Answer(summary="The runtime as it is now.", schema=RUNTIME, example=_EXAMPLE)
+        return [
+            Operation(
+                method="GET",
+                path="/api/v1/runtimes",
+                handler=Runtimes.list,
+                name="listRuntimes",
+                tag="runtimes",
+                summary="The enrolled runtimes of the workspace, and whether they are connected.",
+                right="plugins.read",
+                query=PAGE,
+                answers={
+                    200: Answer(summary="A page of runtimes.", schema=page_of(RUNTIME), example=page_example(_EXAMPLE))
+                },
+            ),
+            Operation(
+                method="POST",
+                path="/api/v1/runtimes",
+                handler=Runtimes.invite,
+                name="inviteRuntime",
+                tag="runtimes",
+                summary="A one-time code that enrols a runtime of this name. It is told here and never again.",
+                right="plugins.write",
+                body=InviteRuntime,
+                body_example={"name": "gpu-box"},
+                answers={
+                    201: Answer(
+                        summary="The code.",
+                        schema=fields(runtime_id=TEXT, code=TEXT, expires_at=TIME),
+                        example={"runtime_id": "gpu-box", "code": "blr_…", "expires_at": 1767226500.0},
+                    )
+                },
+                errors=("conflict", "rate_limited"),
+            ),
+            Operation(
+                method="GET",
+                path=_RUNTIME,
+                handler=Runtimes.get,
+                name="getRuntime",
+                tag="runtimes",
+                summary="One runtime: since when it is connected, what it brings, and what that asks for.",
+                right="plugins.read",
+                editable=True,
+                answers={200: whole},
+                errors=("not_found",),
+            ),
+            *_changes(whole),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        found = self._keeper.all(caller_of(request).workspace)
+        return self._pages.of_all(request, "runtimes.list", found, _saved_id, self._shown)
+
+    async def get(self, request: Request) -> Response:
+        saved = self._keeper.get(caller_of(request).workspace, request.path_params["runtime_id"])
+        # What is shown changes without anybody saving it, so no reader is told that it has this already.
+        return JsonAnswer(self._shown(saved), headers={"etag": tag_of(saved.revision)})
+
+    async def invite(self, request: Request) -> Response:
+        caller = caller_of(request)
+        body = parsed(InviteRuntime, await read_body(request))
+        code, made = await self._keeper.invite(caller.workspace, body.name, body.plugin, caller.name)
+        shown: JsonObject = {"runtime_id": made.name, "code": code, "expires_at": made.expires_ms / 1000}
+        return JsonAnswer(shown, status_code=201)
+
+    async def change(self, request: Request) -> Response:
+        caller, name = caller_of(request), request.path_params["runtime_id"]
+        raw = await read_body(request)
+        body = parsed(ChangeRuntime, raw)
+        edited = edited_revision(request, self._keeper.get(caller.workspace, name).revision, raw)
+        with held_to_match(request):
+            saved = await self._keeper.switch(
+                caller.workspace,
+                name,
+                caller.name,
+                enabled=body.enabled,
+                revision=body.revision if edited is None else edited,
+            )
+        return revised(request, self._shown(saved), saved.revision)
+
+    async def consent(self, request: Request) -> Response:
+        caller, name = caller_of(request), request.path_params["runtime_id"]
+        body = parsed(ConsentRuntime, await read_body(request))
+        saved = await self._connections.consent(caller.workspace, name, body.consent, caller.name)
+        return revised(request, self._shown(saved), saved.revision)
+
+    async def revoke(self, request: Request) -> Response:
+        caller, name = caller_of(request), request.path_params["runtime_id"]
+        revision = edited_revision(request, self._keeper.get(caller.workspace, name).revision)
+        with held_to_match(request):
+            await self._keeper.revoke(caller.workspace, name, caller.name, revision)
+        return JsonAnswer({"runtime_id": name, "deleted": True})
+
+    def _shown(self, saved: Saved[Enrolled]) -> JsonObject:
+        thing, connection = saved.thing, self._connections.find(saved)
+        status = "away" if connection is None else "waiting" if connection.pool is None else "ready"
+        consented = thing.consented
+        return {
+            "runtime_id": thing.name,
+            "status": status if thing.enabled else "disabled",
+            "problem": None if connection is None else connection.problem,
+            "enabled": thing.enabled,
+            "public_key": thing.public_key,
+            "only_plugin": thing.plugin,
+            "enrolled_by": thing.enrolled_by,
+            "enrolled_at": thing.enrolled_ms / 1000,
+            "consented": None
+            if consented is None
+            else {
+                "plugin_id": consented.plugin,
+                "version": consented.version,
+                "digest": consented.digest,
+                "asks": consented.asks,
+                "by": consented.by,
+                "at": consented.at_ms / 1000,
+            },
+            "presence": None if connection is None else self._presence(connection),
+            "revision": saved.revision,
+        }
+
+    def _presence(self, connection: Connection) -> JsonObject:
+        slot, introduced = connection.slot, connection.introduced
+        shown: JsonObject = {
+            "connected_at": slot.connected_ms / 1000,
+            "last_seen_at": slot.heard_ms / 1000,
+            "ping_ms": None if slot.ping_s is None else round(slot.ping_s * 1000, 1),
+            "runs": slot.runs,
+            "worker": None,
+            "plugin": None,
+            "asks": None,
+            "change": None,
+            "consent": None,
+        }
+        if introduced is None:
+            return shown
+        worker, described = introduced.said.worker, introduced.described
+        change = self._connections.change_of(connection)
+        known: JsonObject = {
+            "worker": {name: value[:VERSION_CHARACTERS] for name, value in worker.model_dump().items()},
+            "plugin": {"plugin_id": described.plugin_id, "version": described.version, "digest": introduced.digest},
+            "asks": described.asked.to_wire(),
+            "change": None if change is None else change.to_wire(),
+            "consent": introduced.consent,
+        }
+        return shown | known
+
+
+def _changes(whole: Answer) -> list[Operation]:
+    return [
+        Operation(
+            method="PATCH",
+            path=_RUNTIME,
+            handler=Runtimes.change,
+            name="changeRuntime",
+            tag="runtimes",
+            summary="Switch a runtime on or off. One that is switched off is cut, with its runs.",
+            right="plugins.write",
+            body=ChangeRuntime,
+            body_example={"enabled": False},
+            editable=True,
+            answers={200: whole},
+            errors=("not_found", "conflict", "precondition_failed"),
+        ),
+        Operation(
+            method="POST",
+            path=f"{_RUNTIME}/consent",
+            handler=Runtimes.consent,
+            name="consentRuntime",
+            tag="runtimes",
+            summary="Say yes to what the connected runtime brings: to this code, with these wishes.",
+            right="plugins.write",
+            body=ConsentRuntime,
+            body_example={},
+            answers={200: whole},
+            errors=("not_found", "conflict", "consent_needed"),
+        ),
+        Operation(
+            method="DELETE",
+            path=_RUNTIME,
+            handler=Runtimes.revoke,
+            name="revokeRuntime",
+            tag="runtimes",
+            summary="Forget a runtime's key. It is cut at once, with its runs, and refused from then on.",
+            right="plugins.write",
+            query=(REVISION,),
+            editable=True,
+            answers={
+                200: Answer(
+                    summary="It is gone.",
+                    schema=fields(runtime_id=TEXT, deleted=FLAG),
+                    example={"runtime_id": "gpu-box", "deleted": True},
+                )
+            },
+            errors=("not_found", "conflict", "precondition_failed"),
+        ),
+    ]
+
+
+def _saved_id(saved: Saved[Enrolled]) -> str:
+    return saved.id
+
+
+RUNTIME_RESOURCES: Final[tuple[type[Resource], ...]] = (Runtimes, RuntimeDoor)
+
+
+def runtime_resources(remote: RemoteRuntimes, cursor_secret: bytes, clock: Clock) -> tuple[Resource, ...]:
+    """Everything of the API that is about runtimes of other machines."""
+    return (
+        Runtimes(keeper=remote.keeper, connections=remote.connections, pages=Pages(cursor_secret)),
+        RuntimeDoor(
+            keeper=remote.keeper,
+            challenges=remote.challenges,
+            connections=remote.connections,
+            strangers=stranger_rates(clock),
+        ),
+    )

@@ -1,0 +1,208 @@
+"""`/session`: exchange a password for a session, see who you are, and end it.
+
+A program gets the session's token in the answer; a browser asks for a cookie instead, which no script can read.
+"""
+
+from typing import Final
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import Conflict
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.authentication import SECURE_COOKIE, cookie_name, token_of
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import parsed
+from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, array_of, choice, fields, named
+from bollard.host.http.operations import Answer, Operation
+from bollard.host.identity.book import IdentityBook
+from bollard.host.identity.caller import DEFAULT_WORKSPACE, RIGHTS, ROLES, Caller, rights_of
+from bollard.host.identity.sessions import digest_of
+from bollard.host.limits import PASSWORD_CHARACTERS, SESSION_S
+from bollard.protocol import Flag, JsonObject, Strict
+
+_ID_CHARACTERS: Final = 64
+_TAG: Final = "session"
+
+
+class BeginSession(Strict):
+    """`POST /api/v1/session`."""
+
+    workspace: str = Field(default=DEFAULT_WORKSPACE, max_length=_ID_CHARACTERS)
+    user: str = Field(max_length=_ID_CHARACTERS)
+    password: str = Field(max_length=PASSWORD_CHARACTERS)
+    cookie: Flag = Field(default=False, description="Set the token as a cookie instead of telling it.")
+
+
+class ChangePassword(Strict):
+    """`POST /api/v1/session/password`."""
+
+    old: str = Field(max_length=PASSWORD_CHARACTERS)
+    new: str = Field(max_length=PASSWORD_CHARACTERS)
+
+
+_CALLER: Final = named(
+    "Caller",
+    fields(
+        {"user_id": TEXT, "role": choice(*ROLES), "expires_at": TIME},
+        workspace=TEXT,
+        kind=choice("installation", "key", "session"),
+        name=TEXT,
+        rights=array_of(choice(*RIGHTS)),
+    ),
+)
+_BEGUN: Final = fields(
+    {"token": TEXT},
+    workspace=TEXT,
+    user_id=TEXT,
+    role=choice(*ROLES),
+    rights=array_of(choice(*RIGHTS)),
+    expires_at=TIME,
+)
+_EXAMPLE: Final[JsonObject] = {
+    "workspace": DEFAULT_WORKSPACE,
+    "kind": "session",
+    "name": "user:ann",
+    "user_id": "ann",
+    "role": "viewer",
+    "rights": [right for right in RIGHTS if right in rights_of("viewer")],
+    "expires_at": 1767225600.0,
+}
+
+
+class SessionRoutes:
+    """The session of whoever asks."""
+
+    def __init__(self, book: IdentityBook) -> None:
+        self._book = book
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        session = "/api/v1/session"
+        return [
+            Operation(
+                method="POST",
+                path=session,
+                handler=SessionRoutes.begin,
+                name="beginSession",
+                tag=_TAG,
+                summary="Log in with a password.",
+                description="The same answer in the same time for whatever is wrong. With `cookie` the token is "
+                "set as a cookie that no script can read, and not told.",
+                open=True,
+                repeat="own",
+                body=BeginSession,
+                body_example={"user": "ann", "password": "correct horse battery"},
+                answers={
+                    201: Answer(
+                        summary="The session, and its token unless a cookie was asked for.",
+                        schema=_BEGUN,
+                        example={
+                            **{
+                                name: _EXAMPLE[name]
+                                for name in ("workspace", "user_id", "role", "rights", "expires_at")
+                            },
+                            "token": "bls_…",
+                        },
+                        headers={"Set-Cookie": "Where a cookie was asked for."},
+                    )
+                },
+                errors=("unauthenticated", "rate_limited", "storage_full", "storage_unavailable"),
+            ),
+            Operation(
+                method="GET",
+                path=session,
+                handler=SessionRoutes.show,
+                name="showSession",
+                tag=_TAG,
+                summary="Who you are and what you may do.",
+                answers={200: Answer(summary="The caller.", schema=_CALLER, example=_EXAMPLE)},
+            ),
+            Operation(
+                method="DELETE",
+                path=session,
+                handler=SessionRoutes.end,
+                name="endSession",
+                tag=_TAG,
+                summary="Log out.",
+                answers={
+                    200: Answer(summary="The session is over.", schema=fields(ended=FLAG), example={"ended": True})
+                },
+                errors=("conflict",),
+            ),
+            Operation(
+                method="POST",
+                path=f"{session}/password",
+                handler=SessionRoutes.change_password,
+                name="changePassword",
+                tag=_TAG,
+                summary="Change your own password. Your other sessions end.",
+                body=ChangePassword,
+                body_example={"old": "correct horse battery", "new": "staple paper clip"},
+                answers={200: Answer(summary="It is changed.", schema=fields(changed=FLAG), example={"changed": True})},
+                errors=("unauthenticated", "rate_limited"),
+            ),
+        ]
+
+    async def begin(self, request: Request) -> Response:
+        body = parsed(BeginSession, await read_body(request))
+        session = await self._book.sessions.begin(body.workspace, body.user, body.password, _address(request))
+        role = self._book.users.get(session.workspace, session.user_id).thing.role
+        answer: JsonObject = {
+            "workspace": session.workspace,
+            "user_id": session.user_id,
+            "role": role,
+            "rights": [right for right in RIGHTS if right in rights_of(role)],
+            "expires_at": session.expires_ms / 1000,
+        }
+        if not body.cookie:
+            return JsonAnswer({**answer, "token": session.token}, status_code=201)
+        made = JsonAnswer(answer, status_code=201)
+        _set_cookie(request, made, session.token, round(SESSION_S))
+        return made
+
+    async def show(self, request: Request) -> Response:
+        return JsonAnswer(self._shown(caller_of(request), token_of(request)))
+
+    def _shown(self, caller: Caller, token: str | None) -> JsonObject:
+        body: JsonObject = {
+            "workspace": caller.workspace,
+            "kind": caller.kind,
+            "name": caller.name,
+            "rights": [right for right in RIGHTS if right in caller.rights],
+        }
+        if caller.user_id is not None:
+            body["user_id"] = caller.user_id
+        if caller.role is not None:
+            body["role"] = caller.role
+        expires_ms = None if token is None else self._book.callers.expiry_of(digest_of(token))
+        return body if expires_ms is None else {**body, "expires_at": expires_ms / 1000}
+
+    async def end(self, request: Request) -> Response:
+        caller, token = caller_of(request), token_of(request)
+        if caller.kind != "session" or caller.user_id is None or token is None:
+            raise Conflict("this token is no session", hint="delete the key instead; the admin token stays")
+        await self._book.sessions.end(caller.workspace, caller.user_id, digest_of(token))
+        answer = JsonAnswer({"ended": True})
+        if cookie_name(request) in request.cookies:
+            _set_cookie(request, answer, "", 0)
+        return answer
+
+    async def change_password(self, request: Request) -> Response:
+        body, token = parsed(ChangePassword, await read_body(request)), token_of(request)
+        here = None if token is None else digest_of(token)
+        await self._book.change_password(caller_of(request), body.old, body.new, _address(request), but=here)
+        return JsonAnswer({"changed": True})
+
+
+def _set_cookie(request: Request, answer: Response, token: str, seconds: int) -> None:
+    """No script reads it, no other site sends it, and over TLS no other host can have set it."""
+    name = cookie_name(request)
+    answer.set_cookie(
+        name, token, max_age=seconds, path="/", httponly=True, samesite="strict", secure=name == SECURE_COOKIE
+    )
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""

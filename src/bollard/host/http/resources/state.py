@@ -1,0 +1,121 @@
+"""`/state/purge`: what somebody wrote into state is found by who wrote it, and deleted. Values are not shown here."""
+
+from typing import Annotated, Final
+
+from pydantic import ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bollard.host.errors import InvalidRequest
+from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.bodies import parsed
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, fields, named
+from bollard.host.http.operations import Answer, Operation
+from bollard.host.limits import PURGED_STATE_LISTED
+from bollard.host.log.removal import FoundState, StatePurge, StatePurger, WriterQuery
+from bollard.protocol import Flag, JsonObject, Strict
+
+Id = Annotated[str, Field(min_length=1, max_length=256)]
+_WRITERS: Final = ("run_id", "agent_id", "actor", "source")
+_VALUE: Final = named("PurgedState", fields(scope=TEXT, key=TEXT, run_id=TEXT))
+
+
+class StateWriter(Strict):
+    """Who spoke."""
+
+    type: Id = "user"
+    id: Id
+
+
+class PurgeState(Strict):
+    """`POST /api/v1/state/purge`: at least one of them, and all that are named must be true of the writer."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in _WRITERS]
+        }
+    )
+
+    run_id: Id | None = None
+    agent_id: Id | None = None
+    actor: StateWriter | None = None
+    source: Id | None = Field(default=None, description="Of the events that runs began with.")
+    dry_run: Flag = False
+
+    def query(self) -> WriterQuery:
+        """Raises `InvalidRequest` where nobody is named: that would be everything."""
+        if all(getattr(self, name) is None for name in _WRITERS):
+            raise InvalidRequest(
+                "nothing says whose state is meant", hint=f"name one of {', '.join(_WRITERS)}", field="body"
+            )
+        actor = None if self.actor is None else (self.actor.type, self.actor.id)
+        return WriterQuery(run_id=self.run_id, agent_id=self.agent_id, actor=actor, source=self.source)
+
+
+class StateControl:
+    """What an operator does about state that should not have been written."""
+
+    def __init__(self, purger: StatePurger) -> None:
+        self._purger = purger
+
+    @staticmethod
+    def operations() -> list[Operation]:
+        return [
+            Operation(
+                method="POST",
+                path="/api/v1/state/purge",
+                handler=StateControl.purge,
+                name="purgeState",
+                tag="state",
+                summary="Delete the state values whose last writer was a run, an agent, an actor or a source.",
+                description="All that is named must be true of the run that wrote a value last, or of one that called "
+                "it. What somebody else has overwritten stays. With `dry_run` nothing is deleted. "
+                f"`items` are the first {PURGED_STATE_LISTED} values that match; all are counted.",
+                right="state.write",
+                body=PurgeState,
+                body_example={"source": "guestbook", "dry_run": True},
+                answers={
+                    200: Answer(
+                        summary="How many values match, what became of them, and of how many nobody knows the writer.",
+                        schema=fields(
+                            dry_run=FLAG,
+                            matched=NUMBER,
+                            deleted=NUMBER,
+                            kept=NUMBER,
+                            unknown=NUMBER,
+                            items=array_of(_VALUE),
+                        ),
+                        example={
+                            "dry_run": True,
+                            "matched": 1,
+                            "deleted": 0,
+                            "kept": 0,
+                            "unknown": 0,
+                            "items": [{"scope": "conversation", "key": "mood", "run_id": "run_01"}],
+                        },
+                    )
+                },
+            )
+        ]
+
+    async def purge(self, request: Request) -> Response:
+        asked = parsed(PurgeState, await read_body(request))
+        query, caller = asked.query(), caller_of(request)
+        told = await self._purger.purge(caller.workspace, query, by=caller.name, dry_run=asked.dry_run)
+        return JsonAnswer(_shown(told, dry_run=asked.dry_run))
+
+
+def _shown(told: StatePurge, *, dry_run: bool) -> JsonObject:
+    return {
+        "dry_run": dry_run,
+        "matched": told.matched,
+        "deleted": told.deleted,
+        "kept": told.kept,
+        "unknown": told.unknown,
+        "items": [_item(found) for found in told.listed],
+    }
+
+
+def _item(found: FoundState) -> JsonObject:
+    return {"scope": found.value.scope, "key": found.value.key, "run_id": found.run_id}

@@ -1,0 +1,163 @@
+"""The HTTP server: uvicorn's life cycle around connections of our own, with TLS where it is set, one sweep for all."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import ssl
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from bollard.host.errors import SettingsError
+from bollard.host.http.edge.proxies import TrustedProxies
+from bollard.host.http.server.connection_table import Door, Patience
+from bollard.host.http.server.protocol import HttpProtocol
+from bollard.host.limits import SOCKET_MESSAGE_BYTES, SOCKET_PING_S, UNSENT_BYTES
+from bollard.host.runs.hub import ReaderMemory
+from bollard.host.settings import Settings
+
+_log = structlog.get_logger("bollard.host.http")
+_BACKLOG: Final = 4096
+"""Connections that may wait to be taken."""
+_SPARE_FILES: Final = 1024
+"""Open files that are left for everything that is no connection."""
+_SWEEP_TICKS: Final = 5
+_SECOND_TICKS: Final = 10
+"""In ticks of uvicorn's loop, a tenth of a second each."""
+
+
+class HttpServer(uvicorn.Server):
+    """Serves one app on sockets that are bound already. Signals are left to its user."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        *,
+        stop_s: float,
+        tls: ssl.SSLContext | None = None,
+        patience: Patience | None = None,
+        memory: ReaderMemory | None = None,
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            interface="asgi3",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="websockets-sansio",
+            ws_max_size=SOCKET_MESSAGE_BYTES,
+            ws_ping_interval=SOCKET_PING_S,
+            ws_ping_timeout=SOCKET_PING_S,
+            ws_per_message_deflate=False,  # a small message must not become a large one
+            timeout_graceful_shutdown=round(stop_s),
+            server_header=False,
+            proxy_headers=False,
+        )
+        super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        self._app = app
+        self._settings = settings
+        self._tls = tls
+        self._patience = patience or Patience()
+        self._memory = memory
+        self.door: Door | None = None
+        """Once the server has started."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self.door = door = Door(
+            self._app,
+            self.config,
+            self.server_state,
+            connections=connection_limit(self._settings.connections),
+            per_address=self._settings.connections_per_address,
+            proxies=TrustedProxies(self._settings.trusted_proxies),
+            patience=self._patience,
+            tls=self._tls is not None,
+            memory=self._memory,
+        )
+        for listener in sockets or ():
+            _hold_little(listener)
+        self.servers = [
+            await loop.create_server(
+                lambda: HttpProtocol(door),
+                sock=listener,
+                ssl=self._tls,
+                backlog=_BACKLOG,
+                # A handshake is a part of the head: it must come in the same time.
+                ssl_handshake_timeout=self._patience.head_s if self._tls is not None else None,
+            )
+            for listener in sockets or ()
+        ]
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if self.door is not None:
+            if counter % _SWEEP_TICKS == 0:
+                self.door.sweep()
+            if counter % _SECOND_TICKS == 0:
+                self.door.tick(time.time())
+        return await super().on_tick(counter)
+
+
+def _hold_little(listener: socket.socket) -> None:
+    """What its connections have not sent waits here, where it is counted, and not in the kernel, which would take
+    megabytes of each."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT") and listener.family != socket.AF_UNIX:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """A WebSocket that was refused with an answer is no fault, whatever the server thinks: anybody can cause it."""
+    return record.msg != "ASGI callable returned without completing handshake."
+
+
+def tls_of(settings: Settings) -> ssl.SSLContext | None:
+    """What the certificate of the settings is served with; raises `SettingsError`."""
+    if not settings.tls_cert:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_alpn_protocols(["http/1.1"])
+    for field, path in (("tls_cert", settings.tls_cert), ("tls_key", settings.tls_key)):
+        if not Path(path).is_file():
+            raise SettingsError(f"{field} is {path!r}, and there is no such file", hint="name a PEM file", field=field)
+    try:
+        # A key with a password would ask for it on the terminal.
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise SettingsError(
+            f"the certificate and its key cannot be used: {error}",
+            hint="tls_cert and tls_key are PEM files that belong together; the key has no password",
+            field="tls_cert",
+        ) from error
+    return context
+
+
+def connection_limit(wanted: int) -> int:
+    """How many connections the process can hold: as many as wanted, or as its open files allow, which are raised to
+    what the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    possible = max(soft - _SPARE_FILES, soft // 2)
+    if possible < wanted:
+        _log.warning("the process may open too few files for all connections", connections=possible, wanted=wanted)
+    return min(wanted, possible)

@@ -1,0 +1,1 @@
+"""Live streams: server-sent events and WebSockets."""

@@ -1,0 +1,124 @@
+"""Server-sent events: a response of our own, because a stream is the hot path. What is ready leaves in one send."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Final
+
+from starlette.types import Message, Receive, Scope, Send
+
+from bollard.host.http.auth.presence import ShutOut
+from bollard.host.runs.hub import StreamRecord
+
+_ALIVE: Final = b": alive\n\n"
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def frame(record: StreamRecord) -> bytes:
+    """One record as an event. A gap carries no id: a reader that resumes must not step over it."""
+    if record.type == "gap":
+        return b"event: gap\ndata: %b\n\n" % record.json
+    return b"id: %d.%d\nevent: %b\ndata: %b\n\n" % (record.epoch, record.seq, record.type.encode(), record.json)
+
+
+class EventStream:
+    """An ASGI response that sends batches of records until there are no more or the reader leaves."""
+
+    def __init__(
+        self,
+        batches: AsyncGenerator[list[StreamRecord]],
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        *,
+        held: bool = False,
+        last_word: Callable[[int | None], StreamRecord] | None = None,
+    ) -> None:
+        """`last_word` makes what is said last when the stream is ended from here, of the number of the last record."""
+        self._batches = batches
+        self._last_word = last_word
+        self._pump: asyncio.Task[object] | None = None
+        self._cut = False
+        self._headers = [*_HEADERS, *headers]
+        self._held = held
+        """Whether the head waits for the first batch, because that is certain to come at once."""
+        self._head: Message | None = None
+        """As long as it has not left."""
+        self._seen: int | None = None
+
+    def end(self) -> None:
+        """The reader may not read on."""
+        self._cut = True
+        if self._pump is not None:
+            self._pump.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._head = {"type": "http.response.start", "status": 200, "headers": self._headers}
+        if scope["method"] == "HEAD":
+            await self._send_last(send, b"")
+            await self._batches.aclose()
+            return
+        self._pump = pump = asyncio.current_task()
+        if not self._held:
+            await self._send_head(send)
+        left = asyncio.ensure_future(hung_up(receive))
+        if pump is not None:
+            left.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
+        try:
+            await self._send_all(send)
+        except ShutOut:
+            await self._say_last(send)
+        except asyncio.CancelledError:
+            if self._cut and not left.done():
+                await self._say_last(send)
+            elif not left.done():
+                raise  # the host is stopping; a reader that left is no error
+        finally:
+            self._pump = None
+            left.cancel()
+            await self._batches.aclose()
+
+    async def _send_all(self, send: Send) -> None:
+        async for batch in self._batches:
+            if self._head is not None:
+                await self._send_head(send)
+            ended = bool(batch) and batch[-1].type == "run.ended"
+            if ended:  # the last record and the end leave in one send
+                await self._send_last(send, self._framed(batch))
+                return
+            await send({"type": "http.response.body", "body": self._framed(batch), "more_body": True})
+        await self._send_last(send, b"")
+
+    def _framed(self, batch: list[StreamRecord]) -> bytes:
+        """The batch as events, or a comment where it is empty. The batch is emptied: a reader that is behind would
+        hold it a second time."""
+        if not batch:
+            return _ALIVE
+        self._seen = batch[-1].seq
+        body = b"".join([frame(record) for record in batch])
+        batch.clear()
+        return body
+
+    async def _say_last(self, send: Send) -> None:
+        if self._pump is not None:
+            self._pump.uncancel()  # it was meant for the records
+        self._pump = None
+        await self._send_last(send, b"" if self._last_word is None else frame(self._last_word(self._seen)))
+
+    async def _send_head(self, send: Send) -> None:
+        head, self._head = self._head, None
+        if head is not None:
+            await send(head)
+
+    async def _send_last(self, send: Send, body: bytes) -> None:
+        await self._send_head(send)
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def hung_up(receive: Receive) -> None:
+    """Ends when the reader has hung up."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return

@@ -1,0 +1,145 @@
+"""Which token is whose: SHA-256 of a token to its caller, in memory. Asked for every request, so a lookup and no more.
+
+A caller is made anew when its user or workspace changes. What was made is never more than its user may now.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from bollard.host.identity.caller import Caller, Right, rights_of
+from bollard.host.identity.entities import User
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """A token that was issued, by its digest."""
+
+    digest: str
+    workspace: str
+    kind: Literal["key", "session"]
+    id: str
+    user_id: str | None
+    rights: frozenset[Right] | None
+    """What it is for; `None` for all that its user may."""
+    expires_ms: int | None
+
+
+class _Opened(msgspec.Struct, frozen=True):
+    caller: Caller
+    expires_ms: int | None
+    key_id: str | None
+
+
+class CallerBook:
+    """One per host."""
+
+    def __init__(
+        self,
+        *,
+        user_of: Callable[[str, str], User | None],
+        is_open: Callable[[str], bool],
+        used: Callable[[str, str, int], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        """`user_of` finds a user by workspace and id, `is_open` tells whether a workspace is there. `used` hears of
+        each use of a key, with its workspace, its id and the time."""
+        self._now_ms = now_ms
+        self._user_of = user_of
+        self._is_open = is_open
+        self._used = used
+        self._credentials: dict[str, Credential] = {}
+        self._of_user: dict[tuple[str, str], set[str]] = {}
+        self._opened: dict[str, _Opened] = {}
+        self._current: dict[Caller, set[str]] = {}
+        """The digests of the tokens that make each."""
+
+    def find(self, digest: str, now_ms: int) -> Caller | None:
+        """Who holds the token with this digest; nobody where it has expired, was withdrawn or never was."""
+        found = self._opened.get(digest)
+        if found is None:
+            return None
+        if found.expires_ms is not None and found.expires_ms <= now_ms:
+            self.drop(digest)
+            return None
+        if found.key_id is not None:
+            self._used(found.caller.workspace, found.key_id, now_ms)
+        return found.caller
+
+    def expiry_of(self, digest: str) -> int | None:
+        """When the token ends; `None` for one that does not, and for none."""
+        found = self._credentials.get(digest)
+        return None if found is None else found.expires_ms
+
+    def put(self, credential: Credential) -> None:
+        self._credentials[credential.digest] = credential
+        if credential.user_id is not None:
+            self._of_user.setdefault((credential.workspace, credential.user_id), set()).add(credential.digest)
+        self._open(credential)
+
+    def is_current(self, caller: Caller) -> bool:
+        """Whether some token still makes this caller: not one whose user changed, and not one whose tokens are gone or
+        have expired."""
+        if caller.kind not in ("key", "session"):
+            return self._is_open(caller.workspace)
+        now_ms = self._now_ms()
+        ends = (self._opened[digest].expires_ms for digest in self._current.get(caller, ()))
+        return any(end is None or end > now_ms for end in ends)
+
+    def drop(self, digest: str) -> None:
+        self._shut(digest)
+        credential = self._credentials.pop(digest, None)
+        if credential is None or credential.user_id is None:
+            return
+        key = (credential.workspace, credential.user_id)
+        digests = self._of_user.get(key, set())
+        digests.discard(digest)
+        if not digests:
+            self._of_user.pop(key, None)
+
+    def refresh_user(self, workspace: str, user_id: str) -> None:
+        """The user came, changed or went."""
+        for digest in list(self._of_user.get((workspace, user_id), ())):
+            self._open(self._credentials[digest])
+
+    def refresh_workspace(self, workspace: str) -> None:
+        """The workspace was opened or closed."""
+        for credential in list(self._credentials.values()):
+            if credential.workspace == workspace:
+                self._open(credential)
+
+    def _open(self, credential: Credential) -> None:
+        self._shut(credential.digest)
+        caller = self._caller(credential)
+        if caller is not None:
+            key_id = credential.id if credential.kind == "key" else None
+            self._opened[credential.digest] = _Opened(caller, credential.expires_ms, key_id)
+            self._current.setdefault(caller, set()).add(credential.digest)
+
+    def _shut(self, digest: str) -> None:
+        opened = self._opened.pop(digest, None)
+        if opened is not None:
+            digests = self._current[opened.caller]
+            digests.discard(digest)
+            if not digests:
+                del self._current[opened.caller]
+
+    def _caller(self, credential: Credential) -> Caller | None:
+        if not self._is_open(credential.workspace):
+            return None
+        rights, role = credential.rights, None
+        if credential.user_id is not None:
+            user = self._user_of(credential.workspace, credential.user_id)
+            if user is None or user.disabled:
+                return None
+            role = user.role
+            rights = rights_of(role) if rights is None else rights & rights_of(role)
+        of_key = credential.kind == "key"
+        return Caller(
+            workspace=credential.workspace,
+            kind=credential.kind,
+            name=f"key:{credential.id}" if of_key else f"user:{credential.user_id}",
+            user_id=credential.user_id,
+            role=role,
+            rights=rights or frozenset(),
+        )

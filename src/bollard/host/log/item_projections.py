@@ -1,0 +1,355 @@
+"""What records mean for the calls of runs and for what people are asked about them. Pure.
+
+A call that was approved after its run had ended is written without that run: then the record's data names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from bollard.host.log.records import flow_in
+from bollard.host.store.action_rows import (
+    ApprovalField,
+    ApprovalRow,
+    ApprovalStatus,
+    EndToolCall,
+    PatchApproval,
+    PutApproval,
+    PutToolCall,
+    ToolCallRow,
+    ToolCallStatus,
+)
+from bollard.host.store.rows import (
+    ArtifactRow,
+    Change,
+    DropArtifact,
+    EventField,
+    EventRow,
+    OutboxField,
+    OutboxRow,
+    PatchEvent,
+    PatchOutbox,
+    PutOutbox,
+    RecordRow,
+    Steering,
+)
+
+if TYPE_CHECKING:
+    from bollard.host.log.records import DeliverTo, RunFacts
+    from bollard.protocol import JsonObject
+
+
+def _run_of(row: RecordRow, data: JsonObject) -> str:
+    return row.run_id or str(data.get("run_id", ""))
+
+
+def _begun(row: RecordRow, data: JsonObject, status: ToolCallStatus) -> ToolCallRow:
+    fields = cast("dict[str, Any]", data)
+    return ToolCallRow(
+        run_id=_run_of(row, data),
+        call_id=fields["call_id"],
+        workspace=row.workspace,
+        record_id=row.id,
+        capability=fields["capability"],
+        name=fields["name"],
+        effects=fields.get("effects", "at_most_once"),
+        arguments_sha256=fields["arguments_sha256"],
+        approval_id=fields.get("approval_id"),
+        flow=fields.get("flow", 0),
+        status=status,
+        result=None,
+        started_ms=row.created_ms,
+        ended_ms=None,
+    )
+
+
+def _started(row: RecordRow, data: JsonObject) -> list[Change]:
+    return [PutToolCall(_begun(row, data, "started"))]
+
+
+def _rejected(row: RecordRow, data: JsonObject) -> list[Change]:
+    """It never began: this record is all there is of it."""
+    call = _begun(row, data, "rejected")
+    return [PutToolCall(call), _end_of(row, data, "rejected")]
+
+
+def _ended(row: RecordRow, data: JsonObject) -> list[Change]:
+    return [_end_of(row, data, cast("ToolCallStatus", row.type.removeprefix("action.")))]
+
+
+def _end_of(row: RecordRow, data: JsonObject, status: ToolCallStatus) -> EndToolCall:
+    fields = cast("dict[str, Any]", data)
+    return EndToolCall(
+        run_id=_run_of(row, data),
+        call_id=fields["call_id"],
+        status=status,
+        result=row.data or b"{}",
+        flow=fields.get("flow", 0),
+        ended_ms=row.created_ms,
+    )
+
+
+def _requested(row: RecordRow, data: JsonObject) -> list[Change]:
+    fields = cast("dict[str, Any]", data)
+    return [
+        PutApproval(
+            ApprovalRow(
+                approval_id=fields["approval_id"],
+                workspace=row.workspace,
+                run_id=_run_of(row, data),
+                call_id=fields["call_id"],
+                agent_id=fields["agent_id"],
+                digest=fields["digest"],
+                status="requested",
+                body=row.data or b"{}",
+                decision=None,
+                created_ms=row.created_ms,
+                expires_ms=fields["expires_ms"],
+                decided_ms=None,
+            )
+        )
+    ]
+
+
+def _decided(row: RecordRow, data: JsonObject) -> list[Change]:
+    status = cast("ApprovalStatus", row.type.removeprefix("approval."))
+    fields: dict[ApprovalField, str | int | bytes | None] = {"status": status}
+    if status != "used":  # what was decided stays there to be read
+        fields |= {"decision": row.data, "decided_ms": row.created_ms}
+    return [PatchApproval(str(data["approval_id"]), fields)]
+
+
+ACTIONS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
+    "action.started": _started,
+    "action.completed": _ended,
+    "action.failed": _ended,
+    "action.rejected": _rejected,
+    "action.unknown": _ended,
+    "approval.requested": _requested,
+    "approval.granted": _decided,
+    "approval.denied": _decided,
+    "approval.expired": _decided,
+    "approval.used": _decided,
+}
+"""Handlers by type of record."""
+
+
+# What records mean for artifacts that no run made: files of the workspace, and what senders sent in full. Pure.
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def uploaded(row: RecordRow, data: JsonObject) -> ArtifactRow:
+    """A file of the workspace: in reach of no run by itself, and there until it is deleted."""
+    return ArtifactRow(
+        artifact_id=cast("str", data["artifact_id"]),
+        workspace=row.workspace,
+        run_id=None,
+        runner_id=None,
+        conversation=None,
+        type=cast("str", data["artifact_type"]),
+        mime_type=cast("str", data["mime_type"]),
+        name=cast("str", data["name"]),
+        size_bytes=cast("int", data["size_bytes"]),
+        sha256=cast("str", data["sha256"]),
+        source="upload",
+        created_ms=row.created_ms,
+        expires_ms=None,
+        metadata=_encode({"by": data["by"]}),
+        flow=flow_in(data),
+    )
+
+
+def raw_artifact(row: RecordRow, raw: JsonObject, event: EventRow) -> ArtifactRow:
+    """What the sender sent in full: in reach of the run that has the event, and of its conversation."""
+    mime_type = raw.get("mime_type")
+    return ArtifactRow(
+        artifact_id=cast("str", raw["artifact_id"]),
+        workspace=row.workspace,
+        run_id=event.run_id,
+        runner_id=None,
+        conversation=event.conversation if event.dispatch != "dropped" else None,
+        type="raw",
+        mime_type=mime_type if isinstance(mime_type, str) else None,
+        name=event.event_id,  # by which retention finds it
+        size_bytes=cast("int", raw["size_bytes"]),
+        sha256=cast("str", raw["sha256"]),
+        source="event",
+        created_ms=row.created_ms,
+        expires_ms=cast("int | None", raw.get("expires_ms")),
+        metadata=b"{}",
+        flow=event.flow,
+    )
+
+
+def _deleted(row: RecordRow, data: JsonObject) -> list[Change]:
+    return [DropArtifact(row.workspace, cast("str", data["artifact_id"]))]
+
+
+ARTIFACTS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {"artifact.deleted": _deleted}
+
+
+# What records mean for the outbox: messages of runs on their way to channels. Pure.
+#
+# A message is queued by the record that completes it, in the same commit: between a message and its delivery there is
+# no instant at which a crash could lose it.
+
+
+def queued_message(row: RecordRow, facts: RunFacts, data: JsonObject) -> list[Change]:
+    """`message.completed` of a run whose messages go to a channel. Only what the agent says is sent."""
+    goes_to = facts.deliver_to
+    message = cast("JsonObject", data["message"])
+    if goes_to is None or message.get("role", "assistant") != "assistant":
+        return []
+    if message.get("tool_calls") and not message.get("content"):
+        return []  # it only calls tools: there is nothing to say
+    key = data.get("message_id")
+    return [_queued(row, facts, goes_to, key if isinstance(key, str) else "")]
+
+
+def queued_failure(row: RecordRow, facts: RunFacts | None, data: JsonObject) -> list[Change]:
+    """`run.ended` of such a run: whoever waits for an answer is told that none will come. Nobody is told of a run that
+    somebody stopped."""
+    if facts is None or facts.deliver_to is None or data.get("status") not in ("failed", "timeout"):
+        return []
+    return [_queued(row, facts, facts.deliver_to, "")]
+
+
+def _queued(row: RecordRow, facts: RunFacts, goes_to: DeliverTo, message_key: str) -> PutOutbox:
+    return PutOutbox(
+        OutboxRow(
+            delivery_id=f"{facts.run_id}.{row.seq}",
+            workspace=row.workspace,
+            channel=goes_to.channel,
+            target=goes_to.target,
+            run_id=facts.run_id,
+            event_id=facts.event_id,
+            message_key=message_key,
+            preview=False,
+            record_id=row.id,
+            max_message_size=goes_to.max_message_size,
+            status="queued",
+            attempts=0,
+            due_ms=row.created_ms,
+            messages=b"[]",
+            reason=None,
+            created_ms=row.created_ms,
+            updated_ms=row.created_ms,
+        )
+    )
+
+
+def _delivery_started(row: RecordRow, data: JsonObject) -> list[Change]:
+    """It may leave the host from now on. A preview begins with it."""
+    preview = data.get("preview")
+    if not isinstance(preview, dict):
+        return [_patch(row, data, status="started")]
+    fields = cast("dict[str, Any]", preview)
+    return [
+        PutOutbox(
+            OutboxRow(
+                delivery_id=str(data["delivery_id"]),
+                workspace=row.workspace,
+                channel=fields["channel"],
+                target=fields["target"],
+                run_id=fields["run_id"],
+                event_id=fields["event_id"],
+                message_key=fields["message_key"],
+                preview=True,
+                record_id=row.id,
+                max_message_size=fields.get("max_message_size"),
+                status="started",
+                attempts=0,
+                due_ms=row.created_ms,
+                messages=b"[]",
+                reason=None,
+                created_ms=row.created_ms,
+                updated_ms=row.created_ms,
+            )
+        )
+    ]
+
+
+def _shown(row: RecordRow, data: JsonObject) -> list[Change]:
+    """A preview, or the first parts of a message, are there; more will come."""
+    status = "shown" if data.get("preview") is True else "queued"
+    return [_patch(row, data, status=status, messages=_encode(data["messages"]))]
+
+
+def _deferred(row: RecordRow, data: JsonObject) -> list[Change]:
+    fields = {name: data[name] for name in ("attempts", "due_ms", "reason")}
+    return [_patch(row, data, status="queued", **fields)]
+
+
+def _sent(row: RecordRow, data: JsonObject) -> list[Change]:
+    messages = _encode(data["messages"])
+    changes: list[Change] = [_patch(row, data, status="sent", messages=messages, reason=None)]
+    if isinstance(preview := data.get("preview"), str):
+        changes.append(_patch(row, {"delivery_id": preview}, status="sent"))
+    return changes
+
+
+def _failed(row: RecordRow, data: JsonObject) -> list[Change]:
+    return [_patch(row, data, status="failed", reason=data["reason"])]
+
+
+def _unknown(row: RecordRow, data: JsonObject) -> list[Change]:
+    return [_patch(row, data, status="unknown", reason=data["reason"])]
+
+
+def _patch(row: RecordRow, data: JsonObject, **fields: object) -> PatchOutbox:
+    changed = {**fields, "updated_ms": row.created_ms}
+    return PatchOutbox(str(data["delivery_id"]), cast("dict[OutboxField, str | int | bytes | None]", changed))
+
+
+DELIVERIES: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
+    "delivery.started": _delivery_started,
+    "delivery.shown": _shown,
+    "delivery.deferred": _deferred,
+    "delivery.sent": _sent,
+    "delivery.failed": _failed,
+    "delivery.unknown": _unknown,
+}
+
+
+# What records mean for messages that wait for a run or go into one that is there. Pure.
+
+
+def _steering_queued(row: RecordRow, data: JsonObject) -> list[Change]:
+    """A run that was there claims the event."""
+    return [_steered(row, data, "queued", dispatch="steering", run_id=row.run_id)]
+
+
+def _moved(row: RecordRow, data: JsonObject) -> list[Change]:
+    return [_steered(row, data, cast("Steering", row.type.removeprefix("steering.")))]
+
+
+def _dropped(row: RecordRow, data: JsonObject) -> list[Change]:
+    """The claim came to nothing: the event waits for a run of its own, or it is over with it."""
+    if data.get("redispatch") is True:
+        return [_steered(row, data, "dropped", dispatch="pending", run_id=None)]
+    return [_steered(row, data, "dropped", dispatch="dropped")]
+
+
+def _steered(row: RecordRow, data: JsonObject, steering: Steering, **more: str | None) -> PatchEvent:
+    fields: dict[str, str | int | None] = {"steering": steering, "steering_ms": row.created_ms, **more}
+    return PatchEvent(row.workspace, str(data["event_id"]), cast("dict[EventField, str | int | None]", fields))
+
+
+def _never_had(row: RecordRow, data: JsonObject) -> list[Change]:
+    """It waited for a run and gets none: what it waited in is a copy of the past."""
+    return [PatchEvent(row.workspace, str(data["event_id"]), {"dispatch": "dropped"})]
+
+
+STEERING: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
+    "event.dropped": _never_had,
+    "steering.queued": _steering_queued,
+    "steering.injected": _moved,
+    "steering.acknowledged": _moved,
+    "steering.dropped": _dropped,
+}
+"""Handlers by type of record."""

@@ -1,0 +1,276 @@
+"""Asks models: finds the backend of one, gives it its key at the last moment, keeps to its pace. Knows no runs, and no
+budgets: whoever keeps account of calls is connected to it."""
+
+import asyncio
+import functools
+import importlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from typing import Final, Protocol, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from bollard.host.clock import Clock
+from bollard.host.egress.addresses import host_problem, literal
+from bollard.host.egress.client import Resolver, SystemResolver
+from bollard.host.egress.connections import Judge
+from bollard.host.egress.destination import Address, Destination
+from bollard.host.errors import Conflict, EgressDenied, ModelFailed, NotFound, UnknownName
+from bollard.host.log.saved_resources import Saved
+from bollard.host.models.boundary import ModelBackend, ModelSpec
+from bollard.host.models.limits import ADDRESSES, BACKENDS_OPEN, KEYS_KEPT
+from bollard.host.models.pacing import Pace
+from bollard.host.models.pricing import WorkspaceLedger
+from bollard.host.models.registry import KnownModel, ModelBook
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.vault import SecretNote
+from bollard.protocol import MessageChunk
+from bollard.wire.addresses import carried_address
+
+# Which addresses a provider may have that the environment of the host names.
+#
+# Whoever sets the environment operates the host, so such a provider may be on this machine or in this network. What is
+# refused is what no provider is behind: addresses of one link, which are the metadata of most clouds, and those that
+# mean nobody or everybody. Providers of saved models are judged by the egress client instead (docs/decisions/0094).
+
+
+_REFUSED_V4: Final = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",
+        "100.100.100.200/32",  # metadata of a cloud, in the range that customers share
+        "168.63.129.16/32",  # a cloud's own service for its machines, under a public address
+        "169.254.0.0/16",  # link-local, the metadata of most clouds
+        "192.0.0.0/24",  # protocol assignments; metadata of a cloud
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+)
+_REFUSED_V6: Final = tuple(
+    IPv6Network(text)
+    for text in (
+        "::/128",
+        "fd00:ec2::/32",  # a cloud's own services
+        "fd20:ce::/32",  # the same of another one
+        "fe80::/10",
+        "ff00::/8",
+    )
+)
+_HINT: Final = "put the provider's own address into base_url"
+
+
+@functools.cache
+def _system_resolver() -> Resolver:
+    """One for all providers: it has threads."""
+    return SystemResolver()
+
+
+async def provider_addresses(
+    place: Destination, within_s: float, resolver: Callable[[], Resolver] = _system_resolver
+) -> Sequence[Address]:
+    """The addresses of a provider that the environment names. All of them must be fit. Raises `EgressDenied`."""
+    if problem := host_problem(place.host):
+        raise EgressDenied(problem, hint=_HINT)
+    known = literal(place.host)
+    try:
+        async with asyncio.timeout(within_s):
+            found = [known] if known is not None else await resolver().addresses(place.host)
+    except (OSError, UnicodeError, ValueError) as error:  # among them the time that is up
+        why = getattr(error, "strerror", None) or error
+        raise UnknownName(f"{place.host} has no address: {why}", hint=_HINT) from error
+    for address in found:
+        if problem := provider_problem(address):
+            raise EgressDenied(f"{place.host}: {problem}", hint=_HINT)
+    return list(found)[:ADDRESSES]
+
+
+def provider_problem(address: Address) -> str | None:
+    """Why no provider is asked there; `None` where one may be."""
+    if isinstance(address, IPv4Address):
+        return f"{address} is no address of a provider" if any(address in each for each in _REFUSED_V4) else None
+    if address.scope_id is not None or any(address in each for each in _REFUSED_V6):
+        return f"{address} is no address of a provider"
+    carried = carried_address(address)
+    if carried is not None and provider_problem(carried) is not None:
+        return f"{address} stands for {carried}, which is no address of a provider"
+    return None
+
+
+OpenBackend = Callable[[ModelSpec, Judge], ModelBackend]
+
+
+def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
+    """By name, because only a host that asks a model needs what speaks to providers, and most hosts are idle."""
+    if spec.style == "demo":
+        return importlib.import_module("bollard.host.models.demo").DemoBackend(spec)
+    return cast("OpenBackend", importlib.import_module("bollard.host.models.backends").open_backend)(spec, judge)
+
+
+class ModelKeys(Protocol):
+    """Where keys are kept; the vault is one."""
+
+    def find(self, workspace: str, name: str) -> Saved[SecretNote] | None: ...
+
+    async def use(self, workspace: str, name: str, *, purpose: str, by: str) -> str: ...
+
+
+class Asker(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom a model is asked."""
+
+    workspace: str
+    by: str
+    """As the use of its key is written down: `run:…`, `user:…`."""
+
+
+def _nobody_counts(chunk: MessageChunk) -> None:
+    del chunk
+
+
+class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call is made with."""
+
+    known: KnownModel
+    backend: ModelBackend
+    key: str | None
+    pace: Pace
+    heard: Callable[[MessageChunk], None] = _nobody_counts
+    """Told of each piece of an answer by whoever streams it: what was used is in the last one."""
+
+
+class Accounts(Protocol):
+    """Keeps account of calls: sets aside what one may cost, measures it, and writes it down when it has ended."""
+
+    def asked(self, asker: Asker, model_id: str, tokens: int, most: int) -> AbstractAsyncContextManager[CallTarget]: ...
+
+
+class _Open:
+    """A backend in use, and how it is paced."""
+
+    def __init__(self, spec: ModelSpec, backend: ModelBackend, clock: Clock) -> None:
+        self.spec = spec
+        self.backend = backend
+        self.pace = Pace(spec, clock)
+        self.calls = 0
+        self.stale = False
+
+
+class ModelDesk:
+    """One per host."""
+
+    def __init__(
+        self,
+        book: ModelBook,
+        keys: ModelKeys,
+        redactor: Redactor,
+        clock: Clock,
+        opens: OpenBackend = open_backend,
+        *,
+        judge: Judge,
+        ledger: WorkspaceLedger | None = None,
+    ) -> None:
+        """`judge` says where providers of saved models may be, `ledger` is for calls that no run makes."""
+        self.book: Final = book
+        self.ledger: Final = ledger
+        self._keys = keys
+        self._redactor = redactor
+        self._clock = clock
+        self._opens = opens
+        self._judge = judge
+        self._accounts: Accounts | None = None
+        self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()
+        self._given: OrderedDict[tuple[str, str, str, int], str] = OrderedDict()
+        """Keys by workspace, asker, secret and its revision: that a run was given one is written down once."""
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def connect(self, accounts: Accounts) -> None:
+        """Who keeps account of the calls that are made here; budgets are there later than models."""
+        self._accounts = accounts
+
+    def place(self, asker: Asker, model_id: str, tokens: int, most: int = 0) -> AbstractAsyncContextManager[CallTarget]:
+        """Everything for one call that sends about so many tokens and gets at `most` so many back, where that is known.
+        It is paid for and written down. Raises what `unpaid` raises, and `BudgetExceeded`."""
+        if self._accounts is None:
+            return self.unpaid(asker, model_id, tokens)
+        return self._accounts.asked(asker, model_id, tokens, most)
+
+    @asynccontextmanager
+    async def unpaid(self, asker: Asker, model_id: str, tokens: int) -> AsyncGenerator[CallTarget]:
+        """The same for who keeps account of it, and for nobody else. Raises `NotFound`, `Overloaded`, `ModelFailed`
+        where its key cannot be had, and `AuditUnavailable` where that it was handed out cannot be written down."""
+        known = self.book.get(asker.workspace, model_id)
+        entry = self._entry(asker.workspace, known)
+        entry.calls += 1
+        try:
+            async with entry.pace.place(tokens):
+                key = await self._key(asker, known)
+                yield CallTarget(known=known, backend=entry.backend, key=key, pace=entry.pace)
+        finally:
+            entry.calls -= 1
+            if entry.stale and not entry.calls:
+                self._end(entry)
+
+    def forget(self, asker: Asker) -> None:
+        """Who asked is gone, and so are the keys that were kept for it."""
+        for each in [each for each in self._given if each[:2] == (asker.workspace, asker.by)]:
+            del self._given[each]
+
+    async def close(self) -> None:
+        for entry in self._open.values():
+            self._end(entry)
+        self._open.clear()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def _entry(self, workspace: str, known: KnownModel) -> _Open:
+        """The backend of a model as it is now. One that changed gets another; who asks the old one ends with it."""
+        model_id = known.alias_of or known.model_id
+        spec = replace(known.spec, model_id=model_id)
+        # What everybody shares is opened once, and paced together.
+        place = ("" if known.origin != "saved" else workspace, model_id)
+        entry = self._open.get(place)
+        if entry is None or entry.spec != spec:
+            if entry is not None:
+                self._retire(entry)
+            judge = self._judge if known.origin == "saved" else provider_addresses
+            entry = self._open[place] = _Open(spec, self._opens(spec, judge), self._clock)
+        self._open.move_to_end(place)
+        while len(self._open) > BACKENDS_OPEN:
+            self._retire(self._open.popitem(last=False)[1])
+        return entry
+
+    async def _key(self, asker: Asker, known: KnownModel) -> str | None:
+        if known.key is not None:
+            self._redactor.add(asker.workspace, known.key)
+        if known.key is not None or known.spec.secret is None:
+            return known.key
+        saved = self._keys.find(asker.workspace, known.spec.secret)
+        place = (asker.workspace, asker.by, known.spec.secret, 0 if saved is None else saved.revision)
+        if place not in self._given:
+            purpose = f"model:{known.alias_of or known.model_id}"
+            try:
+                key = await self._keys.use(asker.workspace, known.spec.secret, purpose=purpose, by=asker.by)
+            except (NotFound, Conflict) as error:
+                raise ModelFailed(
+                    f"the key of the model {known.model_id} cannot be had",
+                    hint=error.hint,
+                    reason="unauthorized",
+                    emitted=False,
+                ) from error
+            self._redactor.add(asker.workspace, key)
+            self._given[place] = key
+        self._given.move_to_end(place)
+        while len(self._given) > KEYS_KEPT:
+            self._given.popitem(last=False)
+        return self._given[place]
+
+    def _retire(self, entry: _Open) -> None:
+        entry.stale = True
+        if not entry.calls:
+            self._end(entry)
+
+    def _end(self, entry: _Open) -> None:
+        task = asyncio.create_task(entry.backend.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)

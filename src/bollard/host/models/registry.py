@@ -1,0 +1,230 @@
+"""The models of every workspace: those that people saved, those that the environment names, the built-in one, and the
+alias `default`. On disk first, then true."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+import msgspec
+
+from bollard.host.egress.client import EgressClient
+from bollard.host.egress.destination import Destination
+from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, NotFound, SettingsError
+from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.models.boundary import ModelSpec
+from bollard.host.models.limits import MODELS_OF_WORKSPACE
+from bollard.host.models.specs import check_url, model_from_wire, model_to_wire
+from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
+
+# Models that the environment of the host names, the way that other programs find theirs. Read once, at the start.
+
+
+_OPENAI_MODEL: Final = "gpt-4o-mini"
+_ANTHROPIC_URL: Final = "https://api.anthropic.com/v1"
+_ANTHROPIC_MODEL: Final = "claude-sonnet-4-5"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentModel:
+    """One model, and its key, which is in no store."""
+
+    spec: ModelSpec
+    key: str | None = field(default=None, repr=False)
+
+
+def models_of_environment(environment: Mapping[str, str]) -> tuple[EnvironmentModel, ...]:
+    """`OPENAI_BASE_URL` makes `openai`, `ANTHROPIC_API_KEY` makes `anthropic`. Raises `SettingsError`."""
+    said = {name: value.strip() for name, value in environment.items() if value.strip()}
+    found: list[EnvironmentModel] = []
+    if "OPENAI_BASE_URL" in said:
+        spec = ModelSpec(
+            model_id="openai",
+            model_type="llm",
+            style="openai-chat",
+            base_url=_address("OPENAI_BASE_URL", said["OPENAI_BASE_URL"]),
+            model=said.get("OPENAI_MODEL", _OPENAI_MODEL),
+            vision=True,
+        )
+        found.append(EnvironmentModel(spec, said.get("OPENAI_API_KEY")))
+    if "ANTHROPIC_API_KEY" in said:
+        spec = ModelSpec(
+            model_id="anthropic",
+            model_type="llm",
+            style="anthropic",
+            base_url=_address("ANTHROPIC_BASE_URL", said.get("ANTHROPIC_BASE_URL", _ANTHROPIC_URL)),
+            model=said.get("ANTHROPIC_MODEL", _ANTHROPIC_MODEL),
+            vision=True,
+        )
+        found.append(EnvironmentModel(spec, said["ANTHROPIC_API_KEY"]))
+    return tuple(found)
+
+
+def _address(name: str, url: str) -> str:
+    try:
+        check_url(url)
+    except InvalidRequest as error:
+        raise SettingsError(f"{name}: {error.message}", hint=error.hint, field=name) from error
+    return url.rstrip("/")
+
+
+DEFAULT: Final = "default"
+"""The alias that an agent names which takes whatever the host has."""
+DEMO: Final = "demo"
+Origin = Literal["saved", "environment", "builtin"]
+_DEMO: Final = ModelSpec(
+    model_id=DEMO,
+    model_type="llm",
+    style="demo",
+    model=DEMO,
+    context_window=32_768,
+    max_output_tokens=4096,
+    at_once=1024,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """One model of a workspace, and where it comes from."""
+
+    spec: ModelSpec
+    origin: Origin
+    revision: int = 0
+    """How often it was saved; 0 for what nobody saved."""
+    key: str | None = field(default=None, repr=False)
+    """Of a model of the environment."""
+    alias_of: str | None = None
+
+    @property
+    def model_id(self) -> str:
+        return self.spec.model_id
+
+
+class ModelBook:
+    """One per host."""
+
+    def __init__(
+        self,
+        changes: SavedChanges,
+        *,
+        environment: Iterable[EnvironmentModel] = (),
+        default_model: str = "",
+        egress: EgressClient | None = None,
+        changed: Callable[[str, str], None] = lambda _workspace, _model: None,
+    ) -> None:
+        """`egress` says where providers may be, `changed` hears which model of which workspace is another one now."""
+        self._fixed: dict[str, KnownModel] = {DEMO: KnownModel(spec=_DEMO, origin="builtin")}
+        for each in environment:
+            self._fixed[each.spec.model_id] = KnownModel(spec=each.spec, origin="environment", key=each.key)
+        self._default = default_model
+        self._egress = egress or EgressClient()
+        self._changed = changed
+        self.revision = 0
+        """Grows with every change."""
+        self._shelf: Shelf[ModelSpec] = Shelf(
+            "model", changes=changes, read=_read, write=model_to_wire, watch=self._saw
+        )
+
+    async def load(self, store: Store) -> None:
+        """What is on disk."""
+        await self._shelf.load(store)
+
+    # --- what there is ---
+
+    def all(self, workspace: str) -> list[KnownModel]:
+        """By id, without the alias."""
+        found = {saved.id: _known(saved) for saved in self._shelf.all(workspace)} | self._fixed
+        return [found[model_id] for model_id in sorted(found)]
+
+    def find(self, workspace: str, model_id: str) -> KnownModel | None:
+        """The model of this id; `default` is the one that it stands for, under its own name."""
+        if model_id == DEFAULT:
+            meant = self.default(workspace)
+            return replace(meant, spec=msgspec.structs.replace(meant.spec, model_id=DEFAULT), alias_of=meant.model_id)
+        if model_id in self._fixed:
+            return self._fixed[model_id]
+        saved = self._shelf.get(workspace, model_id)
+        return None if saved is None else _known(saved)
+
+    def get(self, workspace: str, model_id: str) -> KnownModel:
+        """Raises `NotFound`."""
+        found = self.find(workspace, model_id)
+        if found is None:
+            raise NotFound("there is no such model", hint="`bollard models list` lists them")
+        return found
+
+    def default(self, workspace: str) -> KnownModel:
+        """What `default` stands for: the one that the settings name, else the environment's, else the built-in one."""
+        named = self.find(workspace, self._default) if self._default not in ("", DEFAULT) else None
+        if named is not None:
+            return named
+        of_environment = [each for each in self._fixed.values() if each.origin == "environment"]
+        return of_environment[0] if of_environment else self._fixed[DEMO]
+
+    def offered(self, workspace: str) -> Sequence[KnownModel]:
+        """All that an agent may name, the alias among them."""
+        return [self.get(workspace, DEFAULT), *self.all(workspace)]
+
+    # --- changing ---
+
+    async def save(self, body: JsonObject, workspace: str, model_id: str, *, by: str, edited: int | None) -> KnownModel:
+        """A model, or a new version of one."""
+        self._refuse_fixed(model_id)
+        spec = model_from_wire({**body, "model_id": model_id})
+        self._check_reach(spec)
+
+        def make(before: Saved[ModelSpec] | None) -> ModelSpec:
+            if before is None and self._shelf.count(workspace) >= MODELS_OF_WORKSPACE:
+                raise Conflict(
+                    f"the workspace has {MODELS_OF_WORKSPACE} models already", hint="remove one that is not used"
+                )
+            return spec
+
+        return _known(await self._shelf.save(workspace, model_id, make, by=by, edited=edited))
+
+    async def delete(self, workspace: str, model_id: str, *, by: str, edited: int | None) -> None:
+        self._refuse_fixed(model_id)
+
+        def check(before: Saved[ModelSpec] | None) -> None:
+            if before is None:
+                raise NotFound("there is no such model", hint="`bollard models list` lists them")
+
+        await self._shelf.delete(workspace, model_id, check, by=by, edited=edited)
+
+    def _check_reach(self, spec: ModelSpec) -> None:
+        """A provider that can never be reached is told at once; a name is judged with each connection."""
+        if spec.style == "demo":
+            return
+        try:
+            self._egress.check_host(Destination.of(spec.base_url))
+        except EgressDenied as error:
+            raise InvalidRequest(f"model.base_url: {error.message}", hint=error.hint, field="model.base_url") from error
+
+    def _refuse_fixed(self, model_id: str) -> None:
+        if model_id == DEFAULT:
+            raise Conflict(
+                "default stands for another model", hint="set default_model in the settings, and save that one"
+            )
+        fixed = self._fixed.get(model_id)
+        if fixed is not None:
+            said = (
+                f"the model {model_id} comes with the host and cannot be changed"
+                if fixed.origin == "builtin"
+                else f"the model {model_id} comes from the environment of the host and cannot be changed"
+            )
+            raise Conflict(said, hint="save yours under another name")
+
+    def _saw(self, before: Saved[ModelSpec] | None, after: Saved[ModelSpec] | None) -> None:
+        self.revision += 1
+        either = after or before
+        if either is not None:
+            self._changed(either.workspace, either.id)
+
+
+def _known(saved: Saved[ModelSpec]) -> KnownModel:
+    return KnownModel(spec=saved.thing, origin="saved", revision=saved.revision)
+
+
+def _read(body: JsonObject, workspace: str) -> ModelSpec:
+    del workspace
+    return model_from_wire(body)

@@ -1,0 +1,90 @@
+"""Tries a model with one tiny call, and says what came of it. A call like others: it costs a few tokens of the
+workspace's budget, and is written down as who made it."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Final
+
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError, ModelFailed
+from bollard.host.identity.caller import Caller
+from bollard.host.models.boundary import ModelCall
+from bollard.host.models.calls import Asker, CallTarget, ModelDesk
+from bollard.host.models.failures import with_words
+from bollard.host.models.limits import TEST_S
+from bollard.host.models.pricing import guess_messages, guess_text, guess_texts
+from bollard.protocol import JsonObject, Message, Usage
+
+_WORDS: Final = 80
+"""Characters of the answer that are shown."""
+_MESSAGES: Final = (Message(role="user", content="Say hello in three words."),)
+_TOKENS: Final = 32
+_TEXTS: Final = ("Say hello in three words.",)
+_QUESTION: Final = "Where do ships moor?"
+_DOCUMENTS: Final = ("A cat sleeps.", "Ships moor at a bollard.")
+_SENT: Final = {
+    "llm": (guess_messages(_MESSAGES), _TOKENS),
+    "rerank": (guess_text(_QUESTION) + guess_texts(_DOCUMENTS), 0),
+    "embedding": (guess_texts(_TEXTS), 0),
+}
+"""By type of model, tokens that are sent, and those that may come back."""
+
+
+async def try_model(desk: ModelDesk, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
+    """`ok`, and what was heard or why nothing was. What a provider inside says is shown to those who operate the host
+    alone. Raises `NotFound` where there is no such model."""
+    sent, most = _SENT[desk.book.get(caller.workspace, model_id).spec.model_type]
+    asker = Asker(workspace=caller.workspace, by=caller.name)
+    started = clock.monotonic()
+    heard: JsonObject = {}
+    try:
+        async with asyncio.timeout(TEST_S), desk.place(asker, model_id, sent, most) as place:
+            heard = await _HEARD[place.known.spec.model_type](place, clock, started)
+    except TimeoutError:
+        heard = _failed("timeout", f"the model did not answer within {TEST_S:g} seconds", "look at its provider")
+    except HostError as error:
+        reason = error.details.get("reason", error.code)
+        if isinstance(error, ModelFailed) and caller.may("host.operate"):
+            error = with_words(error)
+        heard = _failed(str(reason), error.message, error.hint)
+    finally:
+        desk.forget(asker)
+    took: JsonObject = {"latency_ms": round((clock.monotonic() - started) * 1000, 1)}
+    return {"model_id": model_id, "ok": "reason" not in heard, **took, **heard}
+
+
+def _failed(reason: str, message: str, hint: str) -> JsonObject:
+    return {"reason": reason, "message": message, "hint": hint}
+
+
+async def _talk(place: CallTarget, clock: Clock, started: float) -> JsonObject:
+    said, first, usage = "", None, None
+    call = ModelCall(messages=_MESSAGES, extra_args={"max_tokens": _TOKENS})
+    async with aclosing(place.backend.stream(call, place.key)) as chunks:
+        async for chunk in chunks:
+            place.heard(chunk)
+            first = clock.monotonic() if first is None else first
+            said += chunk.content if isinstance(chunk.content, str) else ""
+            usage = chunk.usage or usage
+    found: JsonObject = {"words": said[:_WORDS]}
+    if first is not None:
+        found["first_token_ms"] = round((first - started) * 1000, 1)
+    return found if usage is None else {**found, "usage": _told(usage)}
+
+
+def _told(usage: Usage) -> JsonObject:
+    return usage.to_wire()
+
+
+async def _order(place: CallTarget, clock: Clock, started: float) -> JsonObject:
+    del clock, started
+    scores = await place.backend.rerank(_QUESTION, _DOCUMENTS, None, place.key)
+    return {"best": scores[0].index} if scores else {}
+
+
+async def _measure(place: CallTarget, clock: Clock, started: float) -> JsonObject:
+    del clock, started
+    return {"dimensions": (await place.backend.embed(_TEXTS, place.key)).dimensions}
+
+
+_HEARD: Final = {"llm": _talk, "rerank": _order, "embedding": _measure}

@@ -1,1 +1,0 @@
-"""Questions that agents ask the people they work for."""

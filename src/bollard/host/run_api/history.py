@@ -1,0 +1,267 @@
+"""`history.page` and `history.search`: the transcript of the run's own conversation and thread; of a conversation that
+the grant names, also the whole. What a user looks for is only ever data."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from heapq import merge
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from bollard.host.grants.check import NOT_FOUND, whole_conversation
+from bollard.host.run_api.pages import Cursors, filled, size_of
+from bollard.host.run_api.reach import Brought, FindArtifact
+from bollard.host.run_api.refusal import ApiRefused
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.store.keys import place_of
+from bollard.host.store.queries import TranscriptQuery
+from bollard.host.store.rows import ArtifactRow, TranscriptRow
+from bollard.host.store.store import Store
+from bollard.protocol import (
+    ArtifactRef,
+    HistoryPage,
+    HistoryPageQuery,
+    HistorySearch,
+    HistorySearchResult,
+    JsonValue,
+    Strict,
+    Timestamp,
+    TranscriptItem,
+    first_problem,
+    limits,
+)
+from bollard.segments import terms
+
+# A message of the transcript as runners get it, and the artifacts it refers to. Pure.
+
+
+REFS_PER_ITEM: Final = 32
+"""Artifacts of one message that are named with it."""
+SHORT_CHARACTERS: Final = limits.PAGE_BYTES // 8
+"""What is kept of a text that no page could hold: JSON needs six bytes for a character at most."""
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def item_of(row: TranscriptRow, cursor: str, refs: tuple[ArtifactRef, ...]) -> TranscriptItem:
+    """One message. One that is larger than a page is cut, and says so."""
+    item = TranscriptItem(
+        transcript_id=row.transcript_id,
+        event_id=row.event_id,
+        conversation_id=row.conversation,
+        thread_id=row.thread,
+        role=row.role,
+        content=row.content,
+        content_json=None if row.content_json is None else _decode(row.content_json),
+        artifact_refs=refs,
+        seq=row.seq,
+        cursor=cursor,
+        created_at=row.created_ms / 1000,
+    )
+    if size_of(item) <= limits.PAGE_BYTES:
+        return item
+    short = None if row.content is None else row.content[:SHORT_CHARACTERS]
+    return item.model_copy(
+        update={"content": short, "content_json": None, "artifact_refs": (), "metadata": {"shortened": True}}
+    )
+
+
+def refs_of(row: TranscriptRow, find: Callable[[str], ArtifactRow | None]) -> tuple[ArtifactRef, ...]:
+    """What the message says of its artifacts, and what is known of those that stand in its content; each once."""
+    found: dict[str, ArtifactRef] = {}
+    content = None if row.content_json is None else _decode(row.content_json)
+    for named in _named(content):
+        if len(found) == REFS_PER_ITEM:
+            break
+        if isinstance(named, ArtifactRef):
+            found.setdefault(named.artifact_id, named)
+        elif (kept := find(named)) is not None:
+            found.setdefault(kept.artifact_id, artifact_ref(kept))
+    return tuple(found.values())
+
+
+def _named(content: JsonValue) -> Iterator[ArtifactRef | str]:
+    if isinstance(content, dict):  # a whole message
+        refs = content.get("artifact_refs")
+        for ref in refs if isinstance(refs, list) else ():
+            try:
+                yield ArtifactRef.from_wire(ref)
+            except ValidationError:
+                continue  # the log keeps what a runner said; what is no reference is none
+        content = content.get("content")
+    for element in content if isinstance(content, list) else ():
+        artifact_id = element.get("artifact_id") if isinstance(element, dict) else None
+        if isinstance(artifact_id, str):
+            yield artifact_id
+
+
+def artifact_ref(row: ArtifactRow) -> ArtifactRef:
+    """An artifact, as messages name it."""
+    return ArtifactRef(
+        artifact_id=row.artifact_id,
+        artifact_type=row.type,
+        mime_type=row.mime_type,
+        name=row.name,
+        size_bytes=row.size_bytes,
+        sha256=row.sha256,
+        expires_at=None if row.expires_ms is None else row.expires_ms / 1000,
+    )
+
+
+_PAGE: Final = "history.page"
+ROWS_AT_ONCE: Final = 32
+"""Messages that are read into memory at once: each may be large, and a page may be full before its number is."""
+_ROWS_OF_A_THREAD: Final = 4
+"""As many of each thread at least, where several are read together."""
+THREADS: Final = 32
+"""Threads of a whole conversation that are read together, those with the newest runs."""
+THREAD_RUNS: Final = 2000
+"""Runs of a whole conversation that are looked at to find its threads."""
+_LAST_S: Final = 1 << 43
+"""A time that nothing is behind, in seconds of the epoch."""
+
+
+class _Filters(Strict):
+    """What a search may be narrowed by; times are exclusive."""
+
+    role: str | None = None
+    before: Timestamp | None = None
+    after: Timestamp | None = None
+
+
+class _Reading(msgspec.Struct, frozen=True):
+    """What is read: one thread, or the whole conversation whatever the query says of a thread."""
+
+    query: TranscriptQuery
+    whole: bool = False
+
+    @property
+    def place(self) -> str:
+        query = self.query
+        own = place_of(query.workspace, query.bot, query.conversation, query.thread)
+        return f"{own}/whole" if self.whole else own
+
+
+class History:
+    """Reads the transcript for runs."""
+
+    def __init__(self, store: Store, cursors: Cursors, find_artifact: FindArtifact) -> None:
+        self._store = store
+        self._cursors = cursors
+        self._find_artifact = find_artifact
+
+    async def page(self, run: LiveRun, params: HistoryPageQuery) -> HistoryPage:
+        """Items are oldest first, whichever way the pages go."""
+        reading, run_id = _reading(run, params.conversation_id), run.facts.run_id
+        query = replace(
+            reading.query,
+            before=self._cursors.open(_PAGE, run_id, reading.place, params.before, "before"),
+            after=self._cursors.open(_PAGE, run_id, reading.place, params.after, "after"),
+            forward=params.direction == "forward",
+        )
+        brought = Brought()
+        page = await asyncio.to_thread(self._page, run, replace(reading, query=query), params, brought)
+        run.take_in(brought.bits)
+        return page
+
+    async def search(self, run: LiveRun, params: HistorySearch) -> HistorySearchResult:
+        """Best first; hits that no page could hold are left out from the worst end."""
+        filters, reading = _filters(params), _reading(run, None)
+        query = replace(
+            reading.query,
+            limit=params.top_k,
+            role=filters.role,
+            before_ms=_ms(filters.before),
+            after_ms=_ms(filters.after),
+        )
+        brought = Brought()
+        items = await asyncio.to_thread(self._search, run, replace(reading, query=query), params, brought)
+        run.take_in(brought.bits)
+        return HistorySearchResult(items=tuple(items), query=params.query)
+
+    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery, brought: Brought) -> HistoryPage:
+        items, has_more = filled(
+            self._whole(reading.query) if reading.whole else self._rows(reading.query),
+            lambda row: self._item(run, reading, row, brought, include_artifacts=params.include_artifacts),
+            params.limit,
+        )
+        first, last = (items[0].cursor, items[-1].cursor) if items else (None, None)
+        return HistoryPage(
+            items=tuple(items if reading.query.forward else reversed(items)),
+            next_cursor=last if has_more else None,
+            prev_cursor=first,
+            has_more=has_more,
+        )
+
+    def _rows(self, query: TranscriptQuery) -> Iterator[TranscriptRow]:
+        while True:
+            rows = self._store.transcript(query)
+            yield from rows
+            if len(rows) < query.limit:
+                return
+            last = rows[-1].seq
+            query = replace(query, after=last) if query.forward else replace(query, before=last)
+
+    def _whole(self, query: TranscriptQuery) -> Iterator[TranscriptRow]:
+        """The threads side by side, each in its own order: no index puts them together."""
+        found = self._store.threads(query.workspace, query.bot, query.conversation, THREAD_RUNS)
+        threads = [None, *(thread for thread in found if thread is not None)][:THREADS]
+        limit = max(_ROWS_OF_A_THREAD, query.limit // len(threads))
+        sides = (self._rows(replace(query, thread=thread, limit=limit)) for thread in threads)
+        return merge(*sides, key=lambda row: row.seq, reverse=not query.forward)
+
+    def _search(self, run: LiveRun, reading: _Reading, params: HistorySearch, brought: Brought) -> list[TranscriptItem]:
+        rows = self._store.search(reading.query, terms(params.query))
+        items, _ = filled(
+            rows, lambda row: self._item(run, reading, row, brought, include_artifacts=False), params.top_k
+        )
+        return items
+
+    def _item(
+        self, run: LiveRun, reading: _Reading, row: TranscriptRow, brought: Brought, *, include_artifacts: bool
+    ) -> TranscriptItem:
+        cursor = self._cursors.seal(_PAGE, run.facts.run_id, reading.place, row.seq)
+        brought.by(row)
+
+        def find(artifact_id: str) -> ArtifactRow | None:
+            found = self._find_artifact(run, artifact_id)
+            if found is not None:
+                brought.by(found)
+            return found
+
+        return item_of(row, cursor, refs_of(row, find) if include_artifacts else ())
+
+
+def _reading(run: LiveRun, conversation: str | None) -> _Reading:
+    """The run's own thread, or the whole of a conversation that the grant names. Raises `ApiRefused`."""
+    scope = run.grant.scope
+    whole = conversation is not None and whole_conversation(run.grant, run.revoked, conversation)
+    if not whole:
+        conversation = scope.conversation if conversation in (None, scope.conversation) else None
+    if conversation is None:
+        denied = NOT_FOUND["history"]
+        raise ApiRefused(denied.code, denied.sentence)
+    query = TranscriptQuery(
+        workspace=scope.workspace,
+        bot=scope.bot,
+        conversation=conversation,
+        thread=None if whole else scope.thread,
+        limit=ROWS_AT_ONCE,
+    )
+    return _Reading(query, whole)
+
+
+def _ms(at: float | None) -> int | None:
+    return None if at is None else round(min(at, _LAST_S) * 1000)
+
+
+def _filters(params: HistorySearch) -> _Filters:
+    """Raises `ApiRefused` at a filter that nobody knows: ignored, it would widen what was asked for."""
+    try:
+        return _Filters.from_wire(params.filters or {})
+    except ValidationError as error:
+        field, problem = first_problem(error)
+        details = {"field": f"filters.{field}"}
+        raise ApiRefused("invalid_argument", f"filters.{field}: {problem}", details={**details}) from error

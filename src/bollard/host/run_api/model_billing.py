@@ -1,0 +1,237 @@
+"""One call of a model from its beginning to its one record. Measures, and settles what was set aside."""
+
+from collections.abc import Callable
+from typing import Literal, Protocol, TypeVar
+
+from bollard.host.actions.budgets import Amount, Reservation
+from bollard.host.agents.policies import BudgetPolicy
+from bollard.host.capabilities.sources import CallContext
+from bollard.host.errors import HostError
+from bollard.host.models.calls import Asker
+from bollard.host.models.pacing import Pace
+from bollard.host.models.pricing import Spent, added, cost_of, guess_text, spent_of
+from bollard.host.models.registry import KnownModel
+from bollard.host.models.specs import provider_of
+from bollard.host.run_api.models import ModelPorts
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.telemetry.counts import ModelCalled
+from bollard.host.telemetry.tracer import model_span
+from bollard.protocol import JsonObject, Message, MessageChunk, Usage
+
+# For whom a model is called: whose budgets pay, as whom its key is taken, and where its one record goes. A run, or the
+# workspace, where somebody asks outside of every run.
+
+
+class Payer(Protocol):
+    """Of one call."""
+
+    asker: Asker
+    closing: set[Callable[[], None]]
+    """Whoever is in it is told when nothing can be written for this payer any more."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its time is over."""
+        ...
+
+    def reserve(self, amount: Amount) -> Reservation:
+        """Raises `BudgetExceeded`."""
+        ...
+
+    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: Spent) -> None:
+        """The call is over: this is its record."""
+        ...
+
+
+class RunPayer:
+    """A run: its budgets and those of its agent, its actor and its workspace; its ledger, its sum, its trace."""
+
+    def __init__(self, run: LiveRun, ports: ModelPorts) -> None:
+        self._run = run
+        self._ports = ports
+        self._span = None if run.span is None else ports.tracer.under(run.span.context)
+        self.asker = Asker(workspace=run.facts.workspace, by=f"run:{run.facts.run_id}")
+        self.closing = run.closing
+
+    @property
+    def is_late(self) -> bool:
+        return self._run.left_s <= 0
+
+    def reserve(self, amount: Amount) -> Reservation:
+        session = self._run.session
+        return self._ports.budgets.reserve(session.context, session.policy.budget, amount)
+
+    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: Spent) -> None:
+        if self._span is not None:
+            name, attributes = model_span(self._run.facts, called)
+            self._ports.tracer.end(self._span, name, "client", attributes, called.reason)
+        if called.status != "refused":
+            data = {**data, "run_usage": added(self._run.state.usage, spent)}
+        self._run.note(kind, data, pressing=False)
+
+
+class WorkspacePayer:
+    """A workspace: its budget alone, and a record of its own log that says who asked."""
+
+    is_late = False
+
+    def __init__(self, asker: Asker, ports: ModelPorts) -> None:
+        self._ports = ports
+        self.asker = asker
+        self.closing = set[Callable[[], None]]()
+
+    def reserve(self, amount: Amount) -> Reservation:
+        nobody = CallContext(run_id="", workspace=self.asker.workspace, agent_id="")
+        return self._ports.budgets.reserve(nobody, BudgetPolicy(), amount)
+
+    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: Spent) -> None:
+        del called, spent
+        if self._ports.desk.ledger is not None:
+            self._ports.desk.ledger.write(self.asker.workspace, kind, {**data, "by": self.asker.by})
+
+
+Said = TypeVar("Said", Message, MessageChunk)
+Operation = Literal["invoke", "stream", "rerank", "embed"]
+Status = Literal["completed", "failed", "cancelled", "refused"]
+"""`refused`: by this host, before anybody was asked."""
+
+
+class Asked:
+    """Ended once; whatever comes later changes nothing."""
+
+    def __init__(self, payer: Payer, known: KnownModel, operation: Operation, sent: int, ports: ModelPorts) -> None:
+        self._payer = payer
+        self._known = known
+        self._operation: Operation = operation
+        self._sent = sent
+        self._ports = ports
+        self._started = ports.clock.monotonic()
+        self._pace: Pace | None = None
+        self._first: float | None = None
+        self._usage: Usage | None = None
+        self._cached = 0
+        self._said = 0
+        """Tokens of the answer so far, guessed."""
+        self._over = False
+        self.reserved: Reservation | None = None
+
+    def begin(self, pace: Pace) -> None:
+        """It has its place: from here on it may cost something."""
+        self._pace = pace
+
+    def heard(self, chunk: MessageChunk) -> None:
+        if self._first is None:
+            self._first = self._ports.clock.monotonic()
+        if isinstance(chunk.content, str):
+            self._said += guess_text(chunk.content)
+        if chunk.reasoning:
+            self._said += guess_text(chunk.reasoning)
+        for call in chunk.tool_calls or ():
+            if call.function is not None:
+                self._said += guess_text(call.function.arguments or "")
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+            self._cached = _cached(chunk.metadata)
+
+    def answered(self, message: Message) -> None:
+        if isinstance(message.content, str):
+            self._said += guess_text(message.content)
+        self._said += guess_text(message.reasoning or "")
+        self._said += sum(guess_text(call.function.arguments) for call in message.tool_calls or ())
+        self._usage, self._cached = message.usage, _cached(message.metadata)
+
+    def priced(self, said: Said) -> Said:
+        """With what it cost, where that is known: a runner has limits of its own to keep."""
+        price, usage = self._known.spec.price, said.usage
+        if price is None or usage is None:
+            return said
+        cost = cost_of(price, usage.prompt_tokens or 0, usage.completion_tokens or 0, _cached(said.metadata))
+        return said.model_copy(update={"metadata": {**(said.metadata or {}), "cost": cost}})
+
+    def fail(self, error: HostError) -> None:
+        reason = error.details.get("reason")
+        self.end("refused" if self._pace is None else "failed", reason if isinstance(reason, str) else error.code)
+
+    def cut(self) -> None:
+        """Nobody waits for it any more, or there is no time left."""
+        late = self._payer.is_late
+        self.end("failed" if late else "cancelled", "deadline" if late else None)
+
+    def end(self, status: Status, reason: str | None = None) -> None:
+        if self._over:
+            return
+        self._over = True
+        now = self._ports.clock.monotonic()
+        spent = self._spent(status)
+        if self.reserved is not None:
+            self.reserved.settle(
+                Amount()
+                if self._pace is None
+                else Amount(calls=1, tokens=spent.tokens, cost=spent.cost or 0.0, time_s=now - self._started)
+            )
+        if self._pace is not None:
+            self._pace.settle(self._sent, spent.tokens)
+        called = self._called(status, reason, spent, now)
+        self._ports.counts.count(called)
+        self._payer.note("model.called", self._data(called, spent), called, spent)
+
+    def _spent(self, status: Status) -> Spent:
+        """What nobody answered cost nothing; what was cut off is guessed by what came of it."""
+        nothing = self._pace is None or (status == "failed" and self._first is None and self._usage is None)
+        prompt = 0 if nothing else self._sent
+        return spent_of(
+            Usage(prompt_tokens=0, completion_tokens=0) if nothing else self._usage,
+            self._known.spec.price,
+            prompt=prompt,
+            completion=self._said,
+            cached=self._cached,
+        )
+
+    def _called(self, status: Status, reason: str | None, spent: Spent, now: float) -> ModelCalled:
+        told = self._usage
+        return ModelCalled(
+            model_id=self._known.alias_of or self._known.model_id,
+            provider=provider_of(self._known.spec),
+            model=self._known.spec.model,
+            operation=self._operation,
+            status=status,
+            reason=reason,
+            prompt_tokens=None if told is None else told.prompt_tokens,
+            completion_tokens=None if told is None else told.completion_tokens,
+            guessed_tokens=(spent.prompt_tokens, spent.completion_tokens),
+            cost=spent.cost,
+            currency=spent.currency,
+            latency_s=now - self._started,
+            first_token_s=None if self._first is None else self._first - self._started,
+        )
+
+    def _data(self, called: ModelCalled, spent: Spent) -> JsonObject:
+        data: JsonObject = {
+            "model_id": self._known.model_id,
+            "provider": called.provider,
+            "model": called.model,
+            "operation": called.operation,
+            "status": called.status,
+            "latency_ms": round(called.latency_s * 1000, 1),
+            "estimated": spent.estimated,
+            "usage": {
+                "prompt_tokens": spent.prompt_tokens,
+                "completion_tokens": spent.completion_tokens,
+                "total_tokens": spent.tokens,
+            },
+        }
+        if self._known.alias_of is not None:
+            data["alias_of"] = self._known.alias_of
+        if called.reason is not None:
+            data["reason"] = called.reason
+        if spent.cost is not None:
+            data |= {"cost": round(spent.cost, 10), "currency": spent.currency}
+        if called.first_token_s is not None:
+            data["first_token_ms"] = round(called.first_token_s * 1000, 1)
+        return data
+
+
+def _cached(metadata: JsonObject | None) -> int:
+    """Tokens of the prompt that the provider had in its cache, where it said so."""
+    told = None if metadata is None else metadata.get("cached_tokens")
+    return told if isinstance(told, int) and not isinstance(told, bool) else 0

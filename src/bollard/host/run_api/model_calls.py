@@ -1,0 +1,279 @@
+"""Calls of models, for runs and for who asks outside of them: what they may cost is set aside before, and what they
+came to is written down once, however they end. Asking itself is the desk's job; nothing here writes while an answer
+streams."""
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from bollard.host.actions.budgets import Amount
+from bollard.host.errors import HostError, NotFound
+from bollard.host.grants.check import Denied, check
+from bollard.host.models.boundary import ModelCall, ModelType
+from bollard.host.models.calls import Asker, CallTarget
+from bollard.host.models.limits import CALL_ARTIFACT_BYTES, CALL_ARTIFACTS, CALL_TEXTS, EXTRA_ARGS_BYTES
+from bollard.host.models.pricing import cost_of, guess_messages, guess_text, guess_texts
+from bollard.host.run_api.gate import Emit
+from bollard.host.run_api.model_billing import Asked, Operation, Payer, RunPayer, WorkspacePayer
+from bollard.host.run_api.models import ModelPorts
+from bollard.host.run_api.reach import FindArtifact
+from bollard.host.run_api.refusal import ApiRefused
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.rows import ArtifactRow
+from bollard.protocol import (
+    ArtifactContent,
+    Embeddings,
+    FileBase64Content,
+    ImageBase64Content,
+    JsonObject,
+    Message,
+    MessageChunk,
+    ModelsEmbed,
+    ModelsInvoke,
+    ModelsRerank,
+    RerankResult,
+)
+
+# What a runner sends to a model, made ready for it: artifacts that the run may read are put in their place, and
+# arguments that would make it another call are refused.
+
+
+_READ: Final = "artifacts.read"
+_IMAGE: Final = "image/"
+_OURS: Final = frozenset(
+    {
+        "model",
+        "models",
+        "messages",
+        "input",
+        "prompt",
+        "system",
+        "instructions",
+        "stream",
+        "stream_options",
+        "tools",
+        "functions",
+        "n",
+        "best_of",
+        "background",
+        "previous_response_id",
+    }
+)
+"""What says which model is asked, what it is asked, and how it answers: the call itself says that."""
+
+
+def checked_args(extra_args: JsonObject | None) -> JsonObject:
+    """Raises `ApiRefused` for an argument that would go around the grant."""
+    given = extra_args or {}
+    for name in given:
+        if name.lower() in _OURS:
+            raise ApiRefused(
+                "invalid_argument",
+                f"extra_args.{name[:64]}: this is said by the call itself",
+                details={"field": f"extra_args.{name[:64]}"},
+            )
+    if len(msgspec.json.encode(given)) > EXTRA_ARGS_BYTES:
+        raise ApiRefused("payload_too_large", f"extra_args are larger than {EXTRA_ARGS_BYTES} bytes")
+    return given
+
+
+class MessageContent:
+    """Puts artifacts in their place."""
+
+    def __init__(self, find: FindArtifact, blobs: BlobStore) -> None:
+        self._find = find
+        self._blobs = blobs
+
+    async def resolved(self, run: LiveRun, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The same messages, with images and files where artifacts were named."""
+        wanted = {
+            part.artifact_id: None
+            for message in messages
+            if not isinstance(message.content, str)
+            for part in message.content
+            if isinstance(part, ArtifactContent)
+        }
+        if not wanted:
+            return tuple(messages)
+        if len(wanted) > CALL_ARTIFACTS:
+            raise ApiRefused("payload_too_large", f"one call has {CALL_ARTIFACTS} artifacts at most")
+        rows = [await self._row(run, artifact_id) for artifact_id in wanted]
+        if sum(row.size_bytes or 0 for row in rows) > CALL_ARTIFACT_BYTES:
+            raise ApiRefused("payload_too_large", f"the artifacts of one call have {CALL_ARTIFACT_BYTES} bytes at most")
+        found: dict[str, ImageBase64Content | FileBase64Content] = {}
+        left = CALL_ARTIFACT_BYTES
+        for row in rows:
+            content = await asyncio.to_thread(self._content, row, left)
+            left -= len(content)
+            found[row.artifact_id] = _element(row, content)
+        return tuple(_with(message, found) for message in messages)
+
+    async def _row(self, run: LiveRun, artifact_id: str) -> ArtifactRow:
+        """As `artifacts.read` would find it."""
+        allowed = check(run.grant, run.revoked, _READ, artifact_id)
+        if isinstance(allowed, Denied):
+            raise ApiRefused(allowed.code, allowed.sentence)
+        row = await asyncio.to_thread(self._find, run, artifact_id)
+        if row is None or row.sha256 is None:
+            raise ApiRefused("not_found", "this run has no such artifact")
+        run.take_in(row.flow)
+        return row
+
+    def _content(self, row: ArtifactRow, left: int) -> bytes:
+        """Blocks. What the row says of its size is not believed."""
+        sha256 = row.sha256 or ""
+        try:
+            if self._blobs.size(sha256) > left:
+                raise ApiRefused(
+                    "payload_too_large", f"the artifacts of one call have {CALL_ARTIFACT_BYTES} bytes at most"
+                )
+            return self._blobs.read(sha256, 0, left)
+        except NotFound:
+            raise ApiRefused("not_found", "the artifact has no content here") from None
+
+
+def _element(row: ArtifactRow, content: bytes) -> ImageBase64Content | FileBase64Content:
+    encoded = base64.b64encode(content).decode()
+    mime_type = (row.mime_type or "application/octet-stream").partition(";")[0].strip().lower()
+    if mime_type.startswith(_IMAGE):
+        return ImageBase64Content(image_base64=f"data:{mime_type};base64,{encoded}")
+    return FileBase64Content(file_base64=encoded, file_name=row.name)
+
+
+def _with(message: Message, found: dict[str, ImageBase64Content | FileBase64Content]) -> Message:
+    if isinstance(message.content, str):
+        return message
+    parts = tuple(found[part.artifact_id] if isinstance(part, ArtifactContent) else part for part in message.content)
+    return message.model_copy(update={"content": parts})
+
+
+_WORDS: Final = {"content"}
+_OPERATIONS: Final[dict[ModelType, Operation]] = {"llm": "stream", "rerank": "rerank", "embedding": "embed"}
+"""What is asked of a model outside of the run API, by its type."""
+
+
+class ModelCalls:
+    """One per host. That the grant holds the model was checked before."""
+
+    def __init__(self, ports: ModelPorts) -> None:
+        self._ports = ports
+        self._content = MessageContent(ports.find, ports.blobs)
+        self._known: set[str] = set()
+
+    async def invoke(self, run: LiveRun, params: ModelsInvoke) -> Message:
+        call = await self._call(run, params)
+        async with self._asked(self._of(run), params.model_id, "invoke", _sent(call), _most(call)) as (place, asked):
+            answer = await place.backend.invoke(call, place.key)
+            asked.answered(answer)
+        return asked.priced(answer)
+
+    async def stream(self, run: LiveRun, params: ModelsInvoke, emit: Emit) -> None:
+        call = await self._call(run, params)
+        async with (
+            self._asked(self._of(run), params.model_id, "stream", _sent(call), _most(call)) as (place, asked),
+            aclosing(place.backend.stream(call, place.key)) as chunks,
+        ):
+            async for chunk in chunks:
+                asked.heard(chunk)
+                await emit(_piece(asked.priced(chunk)))
+
+    async def rerank(self, run: LiveRun, params: ModelsRerank) -> RerankResult:
+        sent = guess_text(params.query) + guess_texts(params.documents)
+        async with self._asked(self._of(run), params.model_id, "rerank", sent) as (place, _):
+            scores = await place.backend.rerank(params.query, params.documents, params.top_k, place.key)
+        return RerankResult(results=scores)
+
+    async def embed(self, run: LiveRun, params: ModelsEmbed) -> Embeddings:
+        if len(params.texts) > CALL_TEXTS:
+            raise ApiRefused(
+                "payload_too_large", f"one call has {CALL_TEXTS} texts at most", details={"field": "texts"}
+            )
+        async with self._asked(self._of(run), params.model_id, "embed", guess_texts(params.texts)) as (place, _):
+            vectors = await place.backend.embed(params.texts, place.key)
+        encoded = tuple(base64.b64encode(each).decode() for each in vectors.content)
+        return Embeddings(vectors_base64=encoded, dimensions=vectors.dimensions)
+
+    async def _call(self, run: LiveRun, params: ModelsInvoke) -> ModelCall:
+        extra_args = checked_args(params.extra_args)
+        messages = await self._content.resolved(run, params.messages)
+        return ModelCall(messages=messages, tools=params.tools or (), extra_args=extra_args)
+
+    @asynccontextmanager
+    async def asked(self, asker: Asker, model_id: str, sent: int, most: int) -> AsyncGenerator[CallTarget]:
+        """A call that no run makes: the workspace of who asks pays."""
+        known = self._ports.desk.book.get(asker.workspace, model_id)
+        payer, operation = WorkspacePayer(asker, self._ports), _OPERATIONS[known.spec.model_type]
+        async with self._asked(payer, model_id, operation, sent, most) as (place, asked):
+            yield replace(place, heard=asked.heard)
+
+    @asynccontextmanager
+    async def _asked(
+        self, payer: Payer, model_id: str, operation: Operation, sent: int, most: int = 0
+    ) -> AsyncGenerator[tuple[CallTarget, Asked]]:
+        """One call: reserved, asked, measured, settled, written down. `sent` tokens go out, and at `most` so many come
+        back where the caller said so."""
+        ports = self._ports
+        known = ports.desk.book.get(payer.asker.workspace, model_id)
+        asked = Asked(payer, known, operation, sent, ports)
+        price = known.spec.price
+        amount = Amount(calls=1, tokens=sent + most, cost=0.0 if price is None else cost_of(price, sent, most))
+        payer.closing.add(asked.cut)
+        try:
+            asked.reserved = payer.reserve(amount)
+            async with ports.desk.unpaid(payer.asker, model_id, sent) as place:
+                asked.begin(place.pace)
+                yield place, asked
+            asked.end("completed")
+        except HostError as error:
+            asked.fail(error)
+            raise
+        except asyncio.CancelledError:
+            asked.cut()
+            raise
+        except BaseException:
+            asked.end("failed", "broken")
+            raise
+        finally:
+            payer.closing.discard(asked.cut)
+
+    def _of(self, run: LiveRun) -> RunPayer:
+        self._watch(run)
+        return RunPayer(run, self._ports)
+
+    def _watch(self, run: LiveRun) -> None:
+        """What is kept for a run goes with it."""
+        facts = run.facts
+        if facts.run_id not in self._known:
+            self._known.add(facts.run_id)
+            run.done.add_done_callback(lambda _: self._forget(facts.workspace, facts.run_id))
+
+    def _forget(self, workspace: str, run_id: str) -> None:
+        self._known.discard(run_id)
+        self._ports.budgets.forget(run_id)
+        self._ports.desk.forget(Asker(workspace=workspace, by=f"run:{run_id}"))
+
+
+def _piece(chunk: MessageChunk) -> JsonObject:
+    """As it is on the wire. Most are words and nothing else, and there may be thousands a second."""
+    if chunk.model_fields_set == _WORDS and isinstance(chunk.content, str):
+        return {"role": chunk.role, "content": chunk.content}
+    return chunk.to_wire()
+
+
+def _sent(call: ModelCall) -> int:
+    return guess_messages(call.messages, call.tools)
+
+
+def _most(call: ModelCall) -> int:
+    """The tokens that the answer may have, where the caller said so."""
+    for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
+        value = call.extra_args.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return 0

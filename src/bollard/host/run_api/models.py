@@ -1,0 +1,67 @@
+"""`models.invoke`, `models.stream`, `models.rerank`, `models.embed`: the door to what answers them, and to what keeps
+account of every other call of a model. That is loaded when somebody first asks one, because most hosts are idle and
+their memory is measured."""
+
+import importlib
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bollard.host.actions.budgets import Budgets
+from bollard.host.clock import Clock
+from bollard.host.models.calls import Asker, CallTarget, ModelDesk
+from bollard.host.run_api.gate import Emit
+from bollard.host.run_api.reach import FindArtifact
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.store.blobs import BlobStore
+from bollard.host.telemetry.counts import ModelCounts
+from bollard.host.telemetry.tracer import Tracer
+from bollard.protocol import Embeddings, Message, ModelsEmbed, ModelsInvoke, ModelsRerank, RerankResult
+
+if TYPE_CHECKING:
+    from bollard.host.run_api.model_calls import ModelCalls
+
+
+class ModelPorts(msgspec.Struct, frozen=True, kw_only=True):
+    """What calls of models are connected to."""
+
+    desk: ModelDesk
+    budgets: Budgets
+    clock: Clock
+    counts: ModelCounts
+    tracer: Tracer
+    find: FindArtifact
+    blobs: BlobStore
+
+
+class Models:
+    """One per host. Keeps the desk's accounts."""
+
+    def __init__(self, ports: ModelPorts) -> None:
+        self._ports = ports
+        self._loaded: ModelCalls | None = None
+        ports.desk.connect(self)
+
+    @property
+    def _calls(self) -> "ModelCalls":
+        if self._loaded is None:
+            module = importlib.import_module("bollard.host.run_api.model_calls")
+            made: ModelCalls = module.ModelCalls(self._ports)
+            self._loaded = made
+        return self._loaded
+
+    async def invoke(self, run: LiveRun, params: ModelsInvoke) -> Message:
+        return await self._calls.invoke(run, params)
+
+    async def stream(self, run: LiveRun, params: ModelsInvoke, emit: Emit) -> None:
+        await self._calls.stream(run, params, emit)
+
+    async def rerank(self, run: LiveRun, params: ModelsRerank) -> RerankResult:
+        return await self._calls.rerank(run, params)
+
+    async def embed(self, run: LiveRun, params: ModelsEmbed) -> Embeddings:
+        return await self._calls.embed(run, params)
+
+    def asked(self, asker: Asker, model_id: str, tokens: int, most: int) -> AbstractAsyncContextManager[CallTarget]:
+        return self._calls.asked(asker, model_id, tokens, most)

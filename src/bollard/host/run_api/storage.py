@@ -1,0 +1,162 @@
+"""`storage.*`: bytes by key, in the area of the run's plugin or of its workspace. Contents are blobs."""
+
+import asyncio
+import base64
+import hashlib
+from typing import Final
+
+from bollard.host.errors import NotFound
+from bollard.host.grants.check import NOT_FOUND
+from bollard.host.grants.offer import base_of, documents_of
+from bollard.host.knowledge.library import Library
+from bollard.host.log.records import PRIVATE_BIT
+from bollard.host.run_api.artifacts import Piece, read_piece
+from bollard.host.run_api.pages import Cursors, keys_with
+from bollard.host.run_api.reach import Brought
+from bollard.host.run_api.refusal import ApiRefused, check_key, write_down
+from bollard.host.runs.live_run import LiveRun
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.keys import area_key
+from bollard.host.store.rows import StorageRow
+from bollard.host.store.store import Store
+from bollard.protocol import (
+    BytesResult,
+    FilesGet,
+    JsonObject,
+    KeyPage,
+    StorageArea,
+    StorageDelete,
+    StorageGet,
+    StorageList,
+    StorageSet,
+    Written,
+)
+
+
+class Storage:
+    """Reads and writes stored values for runs. The log names an area by the same function."""
+
+    def __init__(self, store: Store, blobs: BlobStore, cursors: Cursors) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._cursors = cursors
+
+    async def get(self, run: LiveRun, params: StorageGet) -> BytesResult:
+        check_key(params.key)
+        row = await self._row(run, params.area, params.key)
+        piece = None
+        if row is not None:
+            run.take_in(row.flow)
+            piece = await asyncio.to_thread(read_piece, self._blobs, row.sha256, params.offset, params.length)
+        if piece is None:
+            raise ApiRefused("not_found", "this run has no such stored value")
+        return BytesResult(
+            content_base64=piece.base64, offset=piece.offset, size_bytes=piece.size_bytes, has_more=piece.has_more
+        )
+
+    async def set(self, run: LiveRun, params: StorageSet) -> Written:
+        check_key(params.key)
+        row = await self._row(run, params.area, params.key)
+        content = base64.b64decode(params.content_base64)
+        digest = hashlib.sha256(content).hexdigest()
+        data: JsonObject = {"area": params.area, "key": params.key, "sha256": digest, "size": len(content)}
+        await write_down(run, "storage.updated", data, blob=content)
+        return Written(existed=row is not None)
+
+    async def delete(self, run: LiveRun, params: StorageDelete) -> Written:
+        check_key(params.key)
+        if await self._row(run, params.area, params.key) is None:
+            return Written(existed=False)  # nothing was there, so nothing is written
+        await write_down(run, "storage.deleted", {"area": params.area, "key": params.key})
+        return Written(existed=True)
+
+    async def keys(self, run: LiveRun, params: StorageList) -> KeyPage:
+        area, run_id = _area(run, params.area), run.facts.run_id
+        place = f"{area}/{params.prefix}"
+        after = self._cursors.open_key("storage.list", run_id, place, params.cursor)
+        brought = Brought()
+        keys, has_more = await asyncio.to_thread(self._keys_behind, area, params.prefix, after, params.limit, brought)
+        run.take_in(brought.bits)  # a key is chosen by whoever writes it, like a value
+        cursor = self._cursors.seal_key("storage.list", run_id, place, keys[-1]) if has_more else None
+        return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
+
+    async def _row(self, run: LiveRun, area: StorageArea, key: str) -> StorageRow | None:
+        return await asyncio.to_thread(self._store.storage, _area(run, area), key)
+
+    def _keys_behind(
+        self, area: str, prefix: str, after: str | None, limit: int, brought: Brought
+    ) -> tuple[list[str], bool]:
+        store = self._store
+
+        def first(key: str) -> bool:
+            row = store.storage(area, key)
+            return row is not None and brought.key(row) == key
+
+        return keys_with(
+            prefix,
+            after,
+            limit,
+            has=first,
+            behind=lambda key, count: [brought.key(row, prefix) for row in store.storages(area, key, count)],
+        )
+
+
+def _area(run: LiveRun, area: StorageArea) -> str:
+    return area_key(run.facts.workspace, area, run.facts.runner_id)
+
+
+# `files.get`: a file of the workspace that the grant lists, which is an artifact that somebody uploaded; or a document
+# of a knowledge base whose documents it lists.
+
+
+_DOCUMENTS_AT_ONCE: Final = 2
+"""Documents of knowledge bases that are in memory at the same time: the engine gives them whole."""
+
+
+class Files:
+    """Reads files for runs. That the grant lists the file was checked before."""
+
+    def __init__(self, store: Store, blobs: BlobStore, library: Library | None = None) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._library = library
+        self._documents = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
+
+    async def get(self, run: LiveRun, params: FilesGet) -> BytesResult:
+        kb_id = base_of(params.file_id)
+        piece = await (self._file(run, params) if kb_id is None else self._document(run, kb_id, params))
+        if piece is None:  # listed and gone looks as not listed does
+            denied = NOT_FOUND["files"]
+            raise ApiRefused(denied.code, denied.sentence)
+        return BytesResult(
+            content_base64=piece.base64, offset=piece.offset, size_bytes=piece.size_bytes, has_more=piece.has_more
+        )
+
+    async def _file(self, run: LiveRun, params: FilesGet) -> Piece | None:
+        brought = Brought()
+        piece = await asyncio.to_thread(self._read, run.facts.workspace, params, brought)
+        run.take_in(brought.bits)
+        return piece
+
+    def _read(self, workspace: str, params: FilesGet, brought: Brought) -> Piece | None:
+        row = self._store.artifact(workspace, params.file_id)
+        if row is None or row.source != "upload" or row.sha256 is None:
+            return None
+        brought.by(row)
+        brought.bits |= PRIVATE_BIT  # what people of the workspace put there is theirs
+        return read_piece(self._blobs, row.sha256, params.offset, params.length)
+
+    async def _document(self, run: LiveRun, kb_id: str, params: FilesGet) -> Piece | None:
+        workspace, document_id = run.facts.workspace, params.file_id.removeprefix(documents_of(kb_id))
+        library = self._library
+        saved = None if library is None else library.book.find(workspace, kb_id)
+        if library is None or saved is None or not document_id:
+            return None
+        run.take_in(saved.thing.brings.bits)  # as what is asked of the base
+        try:
+            async with self._documents:
+                content = await library.content(workspace, kb_id, document_id)
+        except NotFound:
+            return None
+        wanted = content[params.offset : params.offset + params.length]
+        return Piece(content=wanted, offset=params.offset, size_bytes=len(content))

@@ -1,0 +1,473 @@
+"""One run that this host executes: its state, its records and its end.
+
+The pure machine decides (`machine`), and `LiveRun` carries out its effects. The runner's results arrive through
+`RunnerOutput`. Readers see deltas before their commit; every other record is on disk before anyone is told.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError
+from bollard.host.grants.grant import Grant
+from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.host.grants.session import RunSession, open_session
+from bollard.host.limits import MIB, RUN_OUTPUT_MIB
+from bollard.host.log.entries import StateExpectation
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import RunFacts
+from bollard.host.runs.api_call import ApiCall, RequestedActions
+from bollard.host.runs.batches import BatchWriter, Landed, PendingBatch
+from bollard.host.runs.hub import Hub, StreamRecord
+from bollard.host.runs.machine import (
+    Ask,
+    Effect,
+    EndCause,
+    Ending,
+    Fact,
+    Release,
+    Rest,
+    RunState,
+    StartWorker,
+    StopWorker,
+    Watch,
+    assembled,
+    ending_of,
+    settled,
+    step,
+)
+from bollard.host.runs.recorder import RunRecorder, RunScrubber
+from bollard.host.runs.timers import RunTimers
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
+from bollard.host.telemetry.counts import RunCounts
+from bollard.host.telemetry.tracer import OpenSpan, RunTrace
+from bollard.protocol import JsonObject, limits
+from bollard.wire import HostRun
+
+_ANSWER_WAIT_S: Final = 1.0
+"""Time between a terminal result and the answer to `run/start`. Then the run ends and its code is stopped."""
+_GRACE_MARGIN_S: Final = 0.5
+
+Reassign = Callable[[Literal["certain", "likely"]], bool]
+"""Gives the run to another worker. The argument says how sure it is that the worker never read the run. Returns False
+if the run must end instead."""
+
+
+class Starter(Protocol):
+    """Starts the run on a worker, or replays what the worker has already said."""
+
+    def __call__(self, run: "LiveRun") -> None: ...
+
+
+class ApiOfRuns(Protocol):
+    """The run API, which answers the calls of runners."""
+
+    def called(self, run: "LiveRun", call: ApiCall) -> None: ...
+
+    def crowded(self, run: "LiveRun", call: ApiCall, times: int) -> None:
+        """The worker connection refused `times` calls, this one first, because too many are unanswered."""
+        ...
+
+
+class RunOwner(Protocol):
+    """The dispatcher, as its live runs see it."""
+
+    def released(self, run: "LiveRun") -> None:
+        """The run is over on this host."""
+        ...
+
+    def stopping(self, run: "LiveRun") -> None:
+        """The run is being stopped. Its child runs stop too."""
+        ...
+
+    def misbehaved(self, run: "LiveRun") -> None:
+        """The runner ignored its cancellation. Its worker is drained."""
+        ...
+
+    def overstays(self, run: "LiveRun") -> None:
+        """The runner goes on after its terminal result and was told to stop. Its worker is watched."""
+        ...
+
+    def unwritable(self, run: "LiveRun", error: HostError) -> None:
+        """The store refuses the records of the run for good. The owner ends the run on disk and calls `replaced`."""
+        ...
+
+
+class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of the host that every live run uses."""
+
+    journal: Journal
+    hub: Hub
+    clock: Clock
+    api: ApiOfRuns
+    counts: RunCounts = msgspec.field(default_factory=RunCounts)
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
+    terms: ArtifactTerms = ANY_TERMS
+    run_output_mib: int = RUN_OUTPUT_MIB
+    """MiB that a run may record where its agent allows no less."""
+
+
+class LiveRun:
+    """The one owner of the state of a run while the run executes."""
+
+    def __init__(
+        self,
+        facts: RunFacts,
+        grant: Grant,
+        *,
+        epoch: int,
+        seq: int,
+        environment: RunEnvironment,
+        owner: RunOwner,
+        state: RunState | None = None,
+        session: RunSession | None = None,
+    ) -> None:
+        self.facts = facts
+        self.grant = grant
+        self.session = session or open_session(grant)
+        """The capabilities of the run and the rules for its calls. Without a session there are none."""
+        self.revoked: Revocation = NOTHING_REVOKED
+        self.epoch = epoch
+        self.state = state or RunState(on_message=facts.on_message, status="dispatching", seq=seq, flow=facts.flow)
+        self.ending = False
+        """Whether the last record is written or being written."""
+        self.outcome: Ending | None = None
+        """How the run ends, once that is decided."""
+        self.worker: HostRun | None = None
+        """The run on its worker, once a worker has it."""
+        self.repeatable = False
+        """Whether the event may get another run if the host goes away. Set by the dispatcher."""
+        self.request: JsonObject = {}
+        self.calls_in_flight = 0
+        """Calls being answered. A run that waits for the host is not idle."""
+        self.calls = 0
+        """Calls that were answered or are being answered."""
+        self.calls_limited = 0
+        """Consecutive calls that came too fast."""
+        self.closing: set[Callable[[], None]] = set()
+        """Called before the last records. Work under way records its outcome there."""
+        self.lending: set[Callable[[], None]] = set()
+        """Called before the terminal result is recorded. The run has not read the steering messages still in flight."""
+        self.flow = facts.flow
+        """What the run has touched, as bits of `Flow`. Bits are only added."""
+        self.trace: RunTrace | None = None
+        """The place of the run in its trace. Set by the dispatcher."""
+        self.span: OpenSpan | None = None
+        """The span of the run, where spans are kept."""
+        self.reassign: Reassign | None = None
+        """Gives the run to another worker, until the runner has said something."""
+        self.environment = environment
+        self.output_mib = min(environment.run_output_mib, grant.limits.run_output_mib or environment.run_output_mib)
+        """MiB that the run may record."""
+        self.writer = BatchWriter(facts.run_id, epoch, environment.journal, environment.hub, self)
+        scrub = RunScrubber(environment.redactor.scrubber(facts.workspace))
+        self.recorder = RunRecorder(self, seq, scrub, environment.clock, environment.terms)
+        self.timers = RunTimers(facts.deadline_s, facts.idle_s, overdue=self._overdue)
+        self.actions = RequestedActions(self._request_action, self._actions_ended)
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._concluding = False
+        self._waits_for_actions = False
+        self._repeats = False
+        self._touched: Callable[[LiveRun], None] | None = None
+        self._store_refused = False
+        self._active_at = self._silent_since = environment.clock.monotonic()
+        self._awake = False
+        self.done: asyncio.Future[None] = self._loop.create_future()
+
+    # --- the dispatcher's side ---
+
+    @property
+    def working(self) -> HostRun | None:
+        """The run on its worker, unless it has ended there."""
+        return None if self.worker is None or self.worker.ended.done() else self.worker
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Epoch and number of the newest record."""
+        return self.epoch, self.recorder.seq
+
+    @property
+    def left_s(self) -> float:
+        """The active time that is left."""
+        return self.timers.left_s
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether the journal found the disk full. Nothing new should begin then."""
+        return self.environment.journal.full
+
+    def uncommitted(self) -> list[StreamRecord]:
+        """The records that readers have seen and that are not on disk yet."""
+        return self.writer.uncommitted()
+
+    def begin(self, start: Starter, said: Starter | None = None) -> None:
+        """Start the run on its worker, record `run.started`, then take in what the runner `said` before the run was on
+        disk. A run that begins again on another worker has its `run.started` already."""
+        if self.ending:
+            return
+        start(self)
+        if self.state.status == "dispatching":
+            self.record("run.started", {}, pressing=False)
+        else:
+            self.touch()
+        if said is not None:
+            said(self)
+        self.flush()
+
+    def attach(self, worker_run: HostRun, touched: Callable[["LiveRun"], None]) -> None:
+        self.worker = worker_run
+        self._touched = touched
+
+    def cancel(self, reason: str, *, superseded: bool = False) -> None:
+        """Stop the run. `reason` is a failure code. Only the first reason counts."""
+        if self.state.cancel is None and not self.ending:
+            self.record("run.cancelled", {"reason": reason, "superseded": True} if superseded else {"reason": reason})
+            self.flush()
+
+    def lose(self) -> None:
+        """End the run as after a crash: the host stops, and the grace of the run is over."""
+        going = self.state.status in ("dispatching", "running") and self.state.terminal is None
+        self._repeats = self.repeatable and going and self.state.cancel is None
+        self.cancel("host.lost")
+
+    def check_idle(self, now: float) -> None:
+        """Cancel the run if its runner is silent for too long. Called about once a second."""
+        if self.calls_in_flight or self.state.status != "running":
+            self._active_at = now
+        elif self.timers.idle(now - self._active_at):
+            self.cancel("runner.timeout")
+
+    @property
+    def output_spent(self) -> bool:
+        """Whether the run recorded more than it may. It is being stopped, and further results are dropped."""
+        return self.recorder.bytes > self.output_mib * MIB
+
+    def take_in(self, flow: int) -> None:
+        """Add flow bits before the run reads what brings them along. The next record carries them."""
+        self.flow |= flow
+
+    # --- calls, and records of the host ---
+
+    def note(
+        self,
+        kind: str,
+        data: JsonObject,
+        landed: Landed | None = None,
+        *,
+        expects: StateExpectation | None = None,
+        blob: bytes | None = None,
+        pressing: bool = True,
+    ) -> bool:
+        """Write a record of the host into the run. `landed` is called once the record is on disk. Returns False if the
+        run takes no more records. A record that is not `pressing` may wait to share a commit."""
+        if self.ending:
+            return False
+        self.touch()
+        self.recorder.observe(kind, data, expects, pressing=pressing)
+        batch = self.writer.batch
+        if blob is not None:
+            self.recorder.attach(blob)
+            batch.size += len(blob)
+        if landed is not None:
+            batch.waiters.append((landed, None if expects is None else len(batch.expects) - 1))
+        self.flush()
+        return True
+
+    def called(self, call: ApiCall) -> None:
+        """Pass a call made in the name of the run to the run API."""
+        self.touch()
+        self.environment.api.called(self, call)
+
+    def _request_action(self, action: ApiCall) -> None:
+        self.environment.api.called(self, action)
+
+    def say_limited(self) -> None:
+        """Record how many consecutive calls came too fast. The first of them has its own record."""
+        limited, self.calls_limited = self.calls_limited, 0
+        if limited > 1:
+            self.note("api.denied", {"outcome": "rate_limited", "count": limited}, pressing=False)
+
+    async def written(self) -> bool:
+        """Wait until everything that the run sent so far is on disk. Returns False if it never will be."""
+        return await self.writer.written(over=self.done.done())
+
+    def revoke(self, revoked: Revocation, by: str, landed: Landed) -> bool:
+        """Narrow the grant. New calls see it at once; it is on disk before `landed` is called."""
+        if self.ending:
+            return False
+        self.revoked = revoked
+        if not self.note("grant.revoked", {**revoked.data(), "by": by}, landed):
+            return False
+        if revoked.all:
+            self.cancel("revoked")
+        return True
+
+    # --- batches ---
+
+    def touch(self) -> PendingBatch:
+        """Note that something arrived. The worker connection calls `flush` when everything of this turn has arrived."""
+        if not self._awake:
+            self._awake = True
+            self._active_at = self.environment.clock.monotonic()
+            if self._touched is not None:
+                self._touched(self)
+        return self.writer.batch
+
+    def record(self, kind: str, data: JsonObject, *, pressing: bool = True) -> None:
+        if self.state.over:
+            return
+        self.touch()
+        self.recorder.observe(kind, data, pressing=pressing)
+
+    def spoke(self) -> None:
+        """Called before text of the runner is shown."""
+        if self._silent_since:  # the first text
+            self.environment.counts.first_delta.observe(self.environment.clock.monotonic() - self._silent_since)
+            self._silent_since = 0.0
+            self.reassign = None
+
+    def flush(self) -> None:
+        """Show and write what arrived, unless a commit is under way."""
+        self._awake = False
+        self.recorder.close_deltas()
+        if self.state.crowded and not self._concluding:
+            self.cancel("runner.protocol")
+        elif self.output_spent and not self._concluding:
+            self.cancel("runner.output_too_large")
+        self.writer.flush()
+
+    def landed(self, batch: PendingBatch) -> None:
+        """A batch is on disk: return credit to the worker, or release the run after its last batch."""
+        if batch.last:
+            self._loop.call_soon(self._release)  # readers receive the end of the run first
+        elif batch.source_seq and (worker := self.working) is not None:
+            worker.credit(batch.source_seq)
+
+    def refused(self) -> None:
+        """Stop the run. Its records are written as soon as the store takes them again."""
+        if not self._store_refused:
+            self._store_refused = True
+            self.cancel("host.lost")
+
+    def rejected(self, error: HostError) -> None:
+        """Stop the worker. What is in memory is lost, and the owner ends the run on disk."""
+        self._forsake()
+        self._owner.unwritable(self, error)
+
+    def fenced(self) -> None:
+        """Stop the worker and write nothing: another owner has the run."""
+        self._forsake()
+        self._release()
+
+    def replaced(self, state: RunState) -> None:
+        """Release the run after its owner ended it on disk with this state."""
+        self.state = state
+        self._release()
+
+    # --- effects of the machine ---
+
+    def step(self, fact: Fact) -> None:
+        """Feed a record to the machine and carry out the effects."""
+        self.state, effects = step(self.state, fact)
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Watch():
+                self.timers.run()
+            case Rest():
+                self.timers.pause()
+            case StopWorker(reason):
+                self._stop_worker(reason)
+            case Ask():
+                self.timers.grace(_ANSWER_WAIT_S, self._answer_overdue)
+            case Release():
+                self.timers.stop()
+            case StartWorker():
+                pass  # the dispatcher starts the worker
+
+    def _overdue(self) -> None:
+        self.cancel("runner.timeout")
+
+    def _stop_worker(self, reason: str) -> None:
+        self._owner.stopping(self)
+        self.actions.give_up()
+        worker = self.working
+        if worker is None:
+            self.give_up("answered", "")  # no worker has the run, so nobody answers
+            return
+        worker.cancel(reason)
+        self.timers.grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
+
+    def _answer_overdue(self) -> None:
+        """End the run after its terminal result, and stop the code that goes on."""
+        if (worker := self.working) is not None:
+            worker.cancel("runner.timeout")
+            self._owner.overstays(self)
+        self.give_up("answered", "")
+
+    def _grace_over(self) -> None:
+        self._owner.misbehaved(self)
+        self.give_up("grace", "")
+
+    def misbehave(self) -> None:
+        """Drain the worker: the runner ignored its cancellation."""
+        self._owner.misbehaved(self)
+
+    # --- the end ---
+
+    def give_up(self, cause: EndCause, detail: str) -> None:
+        """Write the last records, once. A run that completed waits for the actions that it requested."""
+        if self.ending:
+            return
+        completed = self.state.terminal == "run.completed" and self.state.cancel is None
+        if self.actions and cause == "answered" and completed:
+            self._waits_for_actions = True
+            return
+        self._concluding = True
+        self._say_last()
+        self.ending = True
+        for message in assembled(self.state):
+            self.record("message.completed", message)
+        self.outcome = ending = ending_of(self.state, cause, detail)
+        for kind, data in settled(self.state, ending):
+            self.record(kind, data)
+        again: JsonObject = {"redispatch": True} if self._repeats and ending.code == "host.lost" else {}
+        self.record("run.ended", ending.data() | again)
+        self.writer.batch.last = True
+        self.flush()
+
+    def _actions_ended(self) -> None:
+        if self._waits_for_actions:
+            self.give_up("answered", "")
+
+    def _say_last(self) -> None:
+        """Record what was held back, and the outcome of everything under way."""
+        self.recorder.say_rest()
+        self.recorder.close_deltas()
+        self.say_limited()
+        for close in tuple(self.closing):
+            close()
+
+    def _forsake(self) -> None:
+        """Stop the worker and drop what is not written."""
+        if (worker := self.working) is not None:
+            worker.cancel("host.lost")
+        self.ending, self.outcome = True, None
+        self.writer.forsake()
+
+    def _release(self) -> None:
+        self.reassign = None
+        self.actions.give_up()
+        self.timers.stop()
+        self.writer.close()
+        if not self.done.done():
+            self.done.set_result(None)
+            self.environment.hub.end(self.facts.run_id)
+            self._owner.released(self)

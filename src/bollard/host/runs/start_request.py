@@ -1,0 +1,271 @@
+"""The `run/start` request of a run, as JSON. Written by hand because it is made for every run; a test holds it to the
+protocol's `AgentRunRequest`."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from bollard.host.agents.agent import Agent
+from bollard.host.agents.config_form import secret_fields
+from bollard.host.clock import Clock
+from bollard.host.grants.grant import Grant, available_apis_of, resources_of
+from bollard.host.log.records import NO_BITS, PRIVATE_BIT, RunFacts
+from bollard.host.runs.creation import QueuedRun
+from bollard.host.runs.event import NewEvent, RawPayload, delivery_context
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.references import is_reference, referred
+from bollard.host.secrets.vault import Vault
+from bollard.host.store.queries import TranscriptQuery
+from bollard.host.store.store import Store
+from bollard.host.telemetry.tracer import RunTrace
+from bollard.protocol import JsonObject, JsonValue, StateScope, limits
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store knows of a run's conversation when it begins."""
+
+    state: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    shortened: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    """The scopes whose values are not in `state`, and whether it has all of their keys."""
+    transcript_seq: int | None = None
+    has_history_before: bool = False
+
+
+def run_request(
+    facts: RunFacts,
+    agent: Agent,
+    event: NewEvent,
+    grant: Grant,
+    surroundings: Surroundings,
+    *,
+    now_ms: int,
+    host_version: str,
+    trace: RunTrace | None = None,
+) -> JsonObject:
+    """One event as one run of one runner."""
+    context: JsonObject = {
+        "run_id": facts.run_id,
+        "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
+        **as_given(facts.event_id, event, facts.workspace),
+        "delivery": delivery_context(event.reply, event.surface, agent.policy.delivery, facts.deliver_to),
+        "resources": resources_of(grant),
+        "context": {
+            "has_history_before": surroundings.has_history_before,
+            "inline_policy": {"mode": "current_event", "delivered_count": 1},
+            "available_apis": available_apis_of(grant),
+        },
+        "state": surroundings.state,
+        "runtime": _runtime(facts, now_ms, host_version, trace),
+        "config": agent.config,
+    }
+    if surroundings.shortened:
+        context["metadata"] = {"state_snapshot": surroundings.shortened}
+    access = cast("JsonObject", context["context"])
+    if surroundings.transcript_seq is not None:
+        access["transcript_seq"] = surroundings.transcript_seq
+    if facts.thread is not None:
+        access["thread_id"] = facts.thread
+    if facts.conversation is not None:
+        access["conversation_id"] = facts.conversation
+    if event.extra:
+        context["adapter"] = {"extra": event.extra}
+    return {"runner_id": agent.runner_id, "runner_name": agent.runner_name, "context": context}
+
+
+def as_given(event_id: str, event: NewEvent, workspace: str) -> JsonObject:
+    """What a runner is told of an event, whether its run began with it or it came while the run was active: the event,
+    what there is to read, where it happened, who caused it, and what it is about."""
+    entry: JsonObject = {
+        "event_id": event_id,
+        "event_type": event.event_type,
+        "source": event.source,
+        "data": event.data,
+    }
+    if event.event_ms is not None:
+        entry["event_time"] = event.event_ms / 1000
+    if event.source_event_type is not None:
+        entry["source_event_type"] = event.source_event_type
+    if event.raw is not None:
+        entry["raw_ref"] = _raw_ref(event.raw)
+    given: JsonObject = {"event": entry, "input": _input(event)}
+    if event.conversation is not None:
+        given["conversation"] = _present(
+            conversation_id=event.conversation, thread_id=event.thread, bot_id=event.bot, workspace_id=workspace
+        )
+    if event.actor_type is not None:
+        given["actor"] = _present(actor_type=event.actor_type, actor_id=event.actor_id, actor_name=event.actor_name)
+    if event.subject_type is not None:
+        given["subject"] = _present(subject_type=event.subject_type, subject_id=event.subject_id)
+    return given
+
+
+def _runtime(facts: RunFacts, now_ms: int, host_version: str, trace: RunTrace | None) -> JsonObject:
+    found: JsonObject = {
+        "host_version": host_version,
+        "timeout_ms": round(facts.deadline_s * 1000),
+        "deadline_at": now_ms / 1000 + facts.deadline_s,
+    }
+    if trace is not None:
+        found["trace_id"], found["traceparent"] = trace.context.trace_id, trace.traceparent
+    return found
+
+
+def _input(event: NewEvent) -> JsonObject:
+    """Absent is written as absent: a null would be looked at twice before it is sent."""
+    found: JsonObject = {"contents": list(event.contents), "attachments": list(event.attachments)}
+    if event.text is not None:
+        found["text"] = event.text
+    return found
+
+
+def _raw_ref(raw: RawPayload) -> JsonObject:
+    told: JsonObject = {"artifact_id": raw.artifact_id, "size_bytes": raw.size_bytes}
+    return told if raw.mime_type is None else {**told, "mime_type": raw.mime_type}
+
+
+def _present(**fields: str | None) -> JsonObject:
+    found: dict[str, JsonValue] = {key: value for key, value in fields.items() if value is not None}
+    return found
+
+
+# The secrets in an agent's configuration, filled in when a run begins and not before.
+
+
+class ConfigSecrets:
+    """One per host."""
+
+    def __init__(self, vault: Vault, redactor: Redactor) -> None:
+        self._vault = vault
+        self._redactor = redactor
+
+    def to_fill(self, agent: Agent) -> bool:
+        """Whether the agent refers to secrets. What an earlier version saved as it is, is kept out of sight from
+        now on."""
+        found = False
+        for name in secret_fields(agent.form):
+            value = agent.config.get(name)
+            if is_reference(value):
+                found = True
+            elif isinstance(value, str) and value:
+                self._redactor.add(agent.workspace, value)
+        return found
+
+    @staticmethod
+    def any_for(agent: Agent) -> bool:
+        """Whether a run of the agent is given a secret."""
+        return any(agent.config.get(name) for name in secret_fields(agent.form))
+
+    async def filled(self, queued: QueuedRun) -> QueuedRun:
+        """The same with the values. Raises where one of them cannot be had."""
+        agent = queued.agent
+        names = {
+            field: referred(value)
+            for field in secret_fields(agent.form)
+            if isinstance(value := agent.config.get(field), str) and is_reference(value)
+        }
+        if not names:
+            return queued
+        values = await self._vault.use_all(
+            agent.workspace, names.values(), purpose=f"agent:{agent.agent_id}", by=f"run:{queued.facts.run_id}"
+        )
+        config = {**agent.config, **{field: values[name] for field, name in names.items()}}
+        return replace(queued, agent=replace(agent, config=config))
+
+
+# What a runner is told when its run begins: the request, with the state and the history that the store knows.
+
+
+_decode: Final[Any] = msgspec.json.Decoder().decode
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """What a runner is told, and what that brings along: bits of `Flow`."""
+
+    request: JsonObject
+    flow: int
+
+
+class Opening:
+    """Reads beside the loop, and only where there is something to read."""
+
+    def __init__(self, store: Store, clock: Clock, host_version: str, *, secrets: ConfigSecrets | None = None) -> None:
+        self._secrets = secrets
+        self._store = store
+        self._clock = clock
+        self._host_version = host_version
+
+    def at_once(self, queued: QueuedRun, trace: RunTrace | None = None) -> JsonObject | None:
+        """The request of a run that has no past; `None` when the store must be asked."""
+        if queued.grant.state_keys or queued.facts.conversation is not None:
+            return None
+        if queued.agent.form and ConfigSecrets.any_for(queued.agent):
+            return None
+        return self._request(queued, Surroundings(), trace)
+
+    async def read(self, queued: QueuedRun, trace: RunTrace | None = None) -> Opened:
+        """The request, with what the store knows now, and the secrets that it is given."""
+        surroundings, flow = await asyncio.to_thread(self._surroundings, queued)
+        if queued.agent.form and ConfigSecrets.any_for(queued.agent):
+            flow |= PRIVATE_BIT
+        if self._secrets is not None and queued.agent.form and self._secrets.to_fill(queued.agent):
+            queued = await self._secrets.filled(queued)
+        return Opened(self._request(queued, surroundings, trace), flow)
+
+    def _request(self, queued: QueuedRun, surroundings: Surroundings, trace: RunTrace | None) -> JsonObject:
+        return run_request(
+            queued.facts,
+            queued.agent,
+            queued.event,
+            queued.grant,
+            surroundings,
+            now_ms=self._clock.now_ms(),
+            host_version=self._host_version,
+            trace=trace,
+        )
+
+    def _surroundings(self, queued: QueuedRun) -> tuple[Surroundings, int]:
+        facts = queued.facts
+        state, shortened, flow = self._snapshot(queued.grant.state_keys)
+        if facts.conversation is None:
+            return Surroundings(state=state, shortened=shortened), flow
+        newest = self._store.transcript(
+            TranscriptQuery(
+                workspace=facts.workspace,
+                bot=facts.bot,
+                conversation=facts.conversation,
+                thread=facts.thread,
+                limit=2,
+            )
+        )
+        before = [row for row in newest if row.event_id != facts.event_id]
+        found = Surroundings(
+            state=state,
+            shortened=shortened,
+            transcript_seq=newest[0].seq if newest else None,
+            has_history_before=bool(before),
+        )
+        return found, flow
+
+    def _snapshot(self, state_keys: Mapping[StateScope, str]) -> tuple[JsonObject, JsonObject, int]:
+        """The values of each scope while all of them are no more than a context should carry. A scope with which they
+        would be more, or that has too many keys to list, has its keys only; and what was done is said of each. Keys
+        bring along as much as values."""
+        flow, state = NO_BITS, dict[str, JsonValue]()
+        shortened: JsonObject = {}
+        left, now_ms = limits.STATE_SNAPSHOT_BYTES, self._clock.now_ms()
+        for scope, scope_key in state_keys.items():
+            rows = self._store.states(scope_key, "", limits.STATE_LIST_KEYS + 1, now_ms=now_ms)
+            more, rows = len(rows) > limits.STATE_LIST_KEYS, rows[: limits.STATE_LIST_KEYS]
+            size = sum(len(row.value) + len(row.key.encode()) for row in rows)
+            for row in rows:
+                flow |= row.flow
+            if more or size > left:
+                state[scope] = {row.key: None for row in rows}
+                shortened[scope] = {"keys_only": True, "more_keys": more}
+            else:
+                state[scope] = {row.key: _decode(row.value) for row in rows}
+                left -= size
+        return state, shortened, flow

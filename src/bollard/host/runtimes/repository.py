@@ -1,0 +1,197 @@
+"""Keeps the runtimes of every workspace: enrolled by a one-time code, known by their key, forgotten when revoked.
+
+What is refused is refused alike, whatever was wrong: who only knows half must not learn which half.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from bollard.host.clock import Clock
+from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound, Overloaded, Unauthenticated
+from bollard.host.identity.entities import read
+from bollard.host.limits import RUNTIMES_OF_WORKSPACE
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.runtimes.enrolment import Consented, Enrolled, Invitation, Invitations
+from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
+from bollard.trust import BadSignature, enrol_proof
+from bollard.trust.keys import VerifyKey
+
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+Changed = Callable[[Saved[Enrolled] | None, Saved[Enrolled] | None], None]
+
+
+def _nobody(before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
+    del before, after
+
+
+class RuntimeKeeper:
+    """One per host."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._by_key: dict[str, Saved[Enrolled]] = {}
+        self._watch: Changed = _nobody
+        self._invitations = Invitations(journal, clock)
+        self._shelf: Shelf[Enrolled] = Shelf(
+            "runtime",
+            changes=SavedChanges(journal, clock),
+            read=lambda body, _: read(Enrolled, body, "runtime"),
+            write=Enrolled.to_wire,
+            watch=self._changed,
+        )
+
+    def watch(self, watch: Changed) -> None:
+        """Who hears of each change, after its commit."""
+        self._watch = watch
+
+    async def load(self, store: Store) -> None:
+        await self._shelf.load(store)
+        await self._invitations.load(store)
+
+    def all(self, workspace: str) -> list[Saved[Enrolled]]:
+        return self._shelf.all(workspace)
+
+    def everywhere(self) -> list[Saved[Enrolled]]:
+        return self._shelf.everywhere()
+
+    def find(self, workspace: str, name: str) -> Saved[Enrolled] | None:
+        return self._shelf.get(workspace, name)
+
+    def get(self, workspace: str, name: str) -> Saved[Enrolled]:
+        """Raises `NotFound`."""
+        found = self.find(workspace, name)
+        if found is None:
+            raise _none()
+        return found
+
+    def of_key(self, public_key: str) -> Saved[Enrolled] | None:
+        return self._by_key.get(public_key)
+
+    # --- coming ---
+
+    async def invite(self, workspace: str, name: str, plugin: str | None, by: str) -> tuple[str, Invitation]:
+        """A code that enrols one runtime of this name. Raises `Conflict`, `Overloaded`."""
+        self._check_new(workspace, name)
+        return await self._invitations.make(workspace, name, plugin, by)
+
+    async def enrol(self, code: str, public_key: str, proof: str) -> Saved[Enrolled]:
+        """Take a runtime that has a code, and the private half of this key. A second time with the same key is answered
+        like the first, because the first answer may have been lost."""
+        if not _is_proved(code, public_key, proof):
+            raise _refused()
+        known = self.of_key(public_key)
+        if known is not None:
+            return known
+        invitation = self._invitations.find(code)
+        if invitation is None:
+            raise _refused()
+
+        def new(before: Saved[Enrolled] | None) -> Enrolled:
+            del before
+            if self._invitations.find(code) is None:  # somebody was quicker
+                raise _refused()
+            self._check_new(invitation.workspace, invitation.name)
+            return Enrolled(
+                name=invitation.name,
+                public_key=public_key,
+                plugin=invitation.plugin,
+                enrolled_by=invitation.by,
+                enrolled_ms=self._clock.now_ms(),
+            )
+
+        told: JsonObject = {"runtime": invitation.name, "public_key": public_key, "by": invitation.by}
+        return await self._shelf.save(
+            invitation.workspace,
+            invitation.name,
+            new,
+            by=f"runtime:{invitation.name}",
+            keeps=[Invitations.ended(invitation)],
+            beside=[("runtime.enrolled", told)],
+            then=lambda: self._invitations.forget(invitation),
+        )
+
+    def _check_new(self, workspace: str, name: str) -> None:
+        if self.find(workspace, name) is not None:
+            raise Conflict(
+                f"there is a runtime {name} already", hint="revoke it first, or choose another name", runtime=name
+            )
+        if self._shelf.count(workspace) >= RUNTIMES_OF_WORKSPACE:
+            raise Overloaded("the workspace has too many runtimes", hint="revoke some", limit=RUNTIMES_OF_WORKSPACE)
+
+    # --- changing and going ---
+
+    async def consent(self, workspace: str, name: str, consented: Consented, by: str) -> Saved[Enrolled]:
+        """Somebody said yes to what its plugin asks for."""
+
+        def changed(before: Saved[Enrolled] | None) -> Enrolled:
+            if before is None:
+                raise _none()
+            return before.thing.model_copy(update={"consented": consented})
+
+        told: JsonObject = {"runtime": name, **consented.to_wire()}
+        return await self._shelf.save(workspace, name, changed, by=by, beside=[("runtime.consented", told)])
+
+    async def switch(
+        self, workspace: str, name: str, by: str, *, enabled: bool, revision: int | None = None
+    ) -> Saved[Enrolled]:
+        """Let it in again, or no more for now."""
+
+        def changed(before: Saved[Enrolled] | None) -> Enrolled:
+            if before is None:
+                raise _none()
+            return before.thing.model_copy(update={"enabled": enabled})
+
+        return await self._shelf.save(workspace, name, changed, by=by, edited=revision)
+
+    async def revoke(self, workspace: str, name: str, by: str, revision: int | None = None) -> None:
+        """Forget its key. It is refused from the commit on."""
+
+        def there(before: Saved[Enrolled] | None) -> None:
+            if before is None:
+                raise _none()
+
+        public_key = self.get(workspace, name).thing.public_key
+        told: JsonObject = {"runtime": name, "public_key": public_key, "by": by}
+        await self._shelf.delete(workspace, name, there, by=by, edited=revision, beside=[("runtime.revoked", told)])
+
+    async def note(self, saved: Saved[Enrolled], kind: str, told: JsonObject) -> None:
+        """Write down that it came or went. Raises `HostError`."""
+        data = encode_data({"runtime": saved.thing.name, **told})
+        record = NewRecord(workspace=saved.workspace, type=kind, data=data, created_ms=self._clock.now_ms())
+        await self._journal.commit(Entry(records=[record], size=len(data)))
+
+    def _changed(self, before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
+        if before is not None:
+            self._by_key.pop(before.thing.public_key, None)
+        if after is not None:
+            self._by_key[after.thing.public_key] = after
+        self._watch(before, after)
+
+
+def _is_proved(code: str, public_key: str, proof: str) -> bool:
+    if _KEY.fullmatch(public_key) is None:
+        raise InvalidRequest(
+            "public_key is not 64 hex digits", hint="send the 32 bytes of an Ed25519 public key", field="public_key"
+        )
+    try:
+        key = VerifyKey(bytes.fromhex(public_key))
+        key.verify(enrol_proof(code, key.public), bytes.fromhex(proof))
+    except (BadSignature, ValueError):
+        return False
+    return True
+
+
+def _refused() -> HostError:
+    return Unauthenticated(
+        "the code enrols nothing", hint="it is good once, for minutes: get another with `bollard runtimes enroll NAME`"
+    )
+
+
+def _none() -> NotFound:
+    return NotFound("there is no such runtime", hint="`bollard runtimes` lists them")

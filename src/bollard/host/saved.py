@@ -1,0 +1,134 @@
+"""What people save at a host, and what follows from it: agents, plugins, skills, MCP servers, knowledge, runtimes."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bollard import __version__
+from bollard.host.agents.agent_repository import Keeper
+from bollard.host.agents.routing import AgentDirectory
+from bollard.host.core import Core, Storage
+from bollard.host.knowledge.library import KnowledgeSource, Library, Rerank
+from bollard.host.log.saved_resources import SavedChanges
+from bollard.host.mcp.source import McpSource
+from bollard.host.models.calls import Asker, ModelDesk
+from bollard.host.models.pricing import guess_texts
+from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.fleet import PluginFleet
+from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.tools import PluginSkillFolders, PluginTools
+from bollard.host.plugins.workbench import Workbench
+from bollard.host.runs.skill_reach import LiveSkillReach
+from bollard.host.runtimes.opening import RemoteRuntimes, open_runtimes
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.vault import Vault
+from bollard.host.skills.source import OpenedSkills, open_skills
+from bollard.host.store.store import Store
+from bollard.protocol import RerankScore
+
+
+class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
+    """The repositories of a host, and the sources of capabilities behind them."""
+
+    agents: Keeper
+    plugins: PluginKeeper
+    workbench: Workbench
+    skills: OpenedSkills
+    mcp: McpSource
+    library: Library
+    runtimes: RemoteRuntimes
+
+    async def load(self, store: Store) -> None:
+        await self.agents.load()  # before a runner brings an agent that a saved one overrides
+        await self.plugins.load()
+        await self.skills.book.load(store)
+        await self.mcp.load(store)
+        await self.library.book.load(store)
+        await self.runtimes.load(store)
+
+
+def open_saved(
+    storage: Storage,
+    directory: AgentDirectory,
+    core: Core,
+    *,
+    data: Path,
+    fleet: PluginFleet,
+    library: Library,
+    vault: Vault,
+    redactor: Redactor,
+    host_id: str,
+    is_open: Callable[[str], bool],
+) -> SavedParts:
+    """Build the repositories, not loaded yet. `is_open` says whether a workspace is open."""
+    journal, store, clock = storage.journal, storage.store, storage.clock
+    plugins = PluginKeeper(
+        fleet=fleet,
+        shelf=Shelf(data / "plugins"),
+        journal=journal,
+        store=store,
+        clock=clock,
+        agents=directory.agents,
+        bindings=directory.bindings,
+    )
+    agents = Keeper(
+        journal=journal,
+        store=store,
+        agents=directory.agents,
+        bindings=directory.bindings,
+        clock=clock,
+        gates=core.gates,
+        runners=directory.runners,
+        has_file=core.files.has,
+        vault=vault,
+    )
+    folders = PluginSkillFolders(fleet)
+    skills = open_skills(
+        journal=journal,
+        clock=clock,
+        folder=data / "skills",
+        plugins=folders.of,
+        plugins_revision=folders.revision,
+        reach=LiveSkillReach(core.dispatcher.live, directory.agents),
+        host_version=__version__,
+    )
+    mcp = McpSource(
+        changes=SavedChanges(journal, clock),
+        secrets=vault,
+        clock=clock,
+        home=data / "mcp",
+        is_open=is_open,
+        hide=redactor.text,
+    )
+    runtimes = open_runtimes(
+        journal=journal,
+        clock=clock,
+        fleet=fleet,
+        plugins=plugins,
+        host_id=host_id,
+        host_version=__version__,
+        is_open=is_open,
+    )
+    for source in (PluginTools(fleet), skills.source, mcp, KnowledgeSource(library.book, is_open)):
+        core.sources.add(source)
+    return SavedParts(
+        agents=agents,
+        plugins=plugins,
+        workbench=Workbench(fleet=fleet, keeper=plugins, journal=journal, clock=clock),
+        skills=skills,
+        mcp=mcp,
+        library=library,
+        runtimes=runtimes,
+    )
+
+
+def rerank_with(desk: ModelDesk) -> Rerank:
+    """A reranker for knowledge bases that no run pays for: the workspace pays."""
+
+    async def rerank(workspace: str, model_id: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
+        tokens = guess_texts((query, *texts))
+        async with desk.place(Asker(workspace=workspace, by="knowledge"), model_id, tokens) as place:
+            return await place.backend.rerank(query, texts, None, place.key)
+
+    return rerank

@@ -1,0 +1,61 @@
+"""What callers ask the store for: pages of runs, records and messages, and the lease of a run."""
+
+from typing import Final
+
+import msgspec
+
+EVER_MS: Final = 1 << 53
+"""Later than every time in a store, also one that a clock wrote which was set back since."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """Who owns a run, and until when on the store's own clock."""
+
+    owner: str
+    epoch: int
+    until_ms: int
+
+
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of runs, newest first: those before `before` (created_ms, run_id)."""
+
+    workspace: str
+    limit: int
+    before: tuple[int, str] | None = None
+    statuses: frozenset[str] | None = None
+    agent_id: str | None = None
+    conversation: str | None = None
+
+
+class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of one workspace with ids between two others, both exclusive: so many ids as may be looked at."""
+
+    workspace: str
+    above: int
+    below: int
+    limit: int
+    forward: bool = False
+    """Oldest first; otherwise the newest."""
+    types: frozenset[str] | None = None
+    but_types: frozenset[str] = frozenset()
+    run_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """Exclusive."""
+
+
+class TranscriptQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of one conversation and thread. `before` and `after` are transcript seqs, both exclusive, and so are the
+    times."""
+
+    workspace: str
+    bot: str | None
+    conversation: str
+    thread: str | None
+    limit: int
+    before: int | None = None
+    after: int | None = None
+    forward: bool = False
+    role: str | None = None
+    before_ms: int | None = None
+    after_ms: int | None = None

@@ -1,0 +1,116 @@
+"""Whether spans leave this host, and how: a queue, and what sends. That is loaded where an endpoint is set: an HTTP
+client is memory that nobody else needs."""
+
+import importlib
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from bollard.host.limits import SPAN_FLUSH_S, SPAN_STOP_S, SPANS_AT_ONCE, SPANS_WAITING
+from bollard.host.telemetry.tracer import Span
+
+# Spans on their way out: a bounded queue and a thread. Whatever becomes of them, nothing waits for it.
+
+
+_log = structlog.get_logger("bollard.telemetry")
+
+
+class SpanQueue:
+    """Takes spans on the loop, sends them from a thread of its own. One that finds no room is dropped and counted."""
+
+    def __init__(
+        self,
+        send: Callable[[Sequence[Span]], bool],
+        *,
+        limit: int = SPANS_WAITING,
+        at_once: int = SPANS_AT_ONCE,
+        flush_s: float = SPAN_FLUSH_S,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`ended` is called by the thread when it has sent the last."""
+        self._send = send
+        self._limit = limit
+        self._at_once = at_once
+        self._flush_s = flush_s
+        self._ended = ended
+        self._waiting: deque[Span] = deque()
+        self._stirred = threading.Event()
+        self._closing = False
+        self._failing = False
+        self._thread = threading.Thread(target=self._work, name="bollard-spans", daemon=True)
+        self.sent = 0
+        self.dropped = 0
+        """Not taken because too many waited, or not taken by the collector."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, span: Span) -> None:
+        """Never waits, never raises."""
+        waiting = self._waiting
+        if len(waiting) >= self._limit:
+            self.dropped += 1
+            return
+        waiting.append(span)
+        if len(waiting) == self._at_once:
+            self._stirred.set()
+
+    def close(self, timeout_s: float) -> None:
+        """Send what waits, for so long at most."""
+        self._closing = True
+        self._stirred.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            self._stirred.wait(self._flush_s)
+            self._stirred.clear()
+            closing = self._closing
+            while self._waiting:
+                self._send_some()
+            if closing:
+                break
+        self._ended()
+
+    def _send_some(self) -> None:
+        batch = [self._waiting.popleft() for _ in range(min(self._at_once, len(self._waiting)))]
+        try:
+            taken = self._send(batch)
+        except Exception as error:  # noqa: BLE001 -- the boundary to a library: a thread that died would say nothing
+            taken = False
+            _log.warning("spans could not be sent", problem=f"{type(error).__name__}: {error}")
+        if taken:
+            self.sent += len(batch)
+        else:
+            self.dropped += len(batch)
+            if not self._failing:  # once for each time it begins
+                _log.warning("the collector does not take spans; they are dropped", spans=len(batch))
+        self._failing = not taken
+
+
+class SpanExport:
+    """The queue, and what it sends with."""
+
+    def __init__(self, queue: SpanQueue, give_up: Callable[[], None]) -> None:
+        self.queue = queue
+        self._give_up = give_up
+
+    def start(self) -> None:
+        self.queue.start()
+
+    def close(self) -> None:
+        """Send what waits, and wait for a collector that does not answer no longer than that. Blocks."""
+        self.queue.close(SPAN_STOP_S)
+        self._give_up()
+
+
+def span_export(endpoint: str, *, version: str, instance: str, environment: Mapping[str, str]) -> SpanExport | None:
+    """Nothing without an endpoint. Raises `SettingsError` for certificates that cannot be read."""
+    if not endpoint:
+        return None
+    sending = importlib.import_module("bollard.host.telemetry.otlp_export")
+    sender = sending.open_sender(endpoint, version=version, instance=instance, environment=environment)
+    return SpanExport(SpanQueue(sender.send, ended=sender.link.hang_up), sender.link.give_up)

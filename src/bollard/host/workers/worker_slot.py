@@ -1,0 +1,224 @@
+"""A worker as it is reached over its channel: the runs that it has, what it logs, and its end. Whether it is a process
+of this machine or came over the network is for whoever builds on this."""
+
+import asyncio
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import structlog
+
+from bollard.host.secrets.redactor import Scrubber
+from bollard.host.workers.boundary import Flushable, WorkerLog, WorkerView
+from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, ToolAnswer, ToolCallParams
+from bollard.wire import HostEnd, HostRun, RunSink, Strike
+
+# Takes out of what workers say what must not be shown: values that they were given, the secrets of their workspace,
+# and what a terminal would obey.
+#
+# A plugin that prints its key shows it to nobody, whether in its log, in the host's, or in why it could not start.
+
+
+_ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
+_HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+class Mask:
+    """Grows, and forgets nothing: what was a secret once stays one."""
+
+    def __init__(self, secrets: Scrubber | None = None) -> None:
+        """`secrets` are those of the workspace."""
+        self._given = Scrubber()
+        self._secrets = secrets or Scrubber()
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Values that must not be shown."""
+        self._given.add(values)
+
+    def text(self, text: str) -> str:
+        """What a terminal would obey goes first: a secret that it cut in two is whole again then."""
+        return self._secrets.text(self._given.text(_HIDDEN.sub("\ufffd", _ESCAPES.sub("", text))))
+
+    def value(self, value: JsonValue) -> JsonValue:
+        """Every text in it."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(each) for each in value]
+        if isinstance(value, dict):
+            return {self.text(name): self.value(each) for name, each in value.items()}
+        return value
+
+
+_log = structlog.get_logger("bollard.worker")
+
+
+class ChannelSlot(ABC):
+    """Implements `RunSlot`, and `HostObserver` of the wire."""
+
+    def __init__(self, plugin: str, *, log: WorkerLog | None = None) -> None:
+        """`plugin` names it in the host's log."""
+        self._plugin = plugin
+        self._worker_log = log
+        self._mask = Mask()
+        self._end: HostEnd | None = None
+        self._gone = False
+        self._touched: dict[Flushable, None] = {}
+        self._active: dict[str, HostRun] = {}
+        self._traces: dict[str, str | None] = {}
+        """The trace of each run that it has, for what it logs."""
+        self._calls = 0
+        """Of tools, that it has not answered."""
+        self._emptied = asyncio.Event()
+        self.draining = False
+        self.silent = False
+        """Whether it has left a ping unanswered for so long that it gets no new runs until it answers."""
+        self.on_answer: Callable[[], None] = lambda: None
+        """Called when a silent worker answers again: it is ready then."""
+
+    @property
+    def pid(self) -> int | None:
+        """Of a process of this machine."""
+        return None
+
+    @property
+    def ready(self) -> bool:
+        return self._end is not None and not self._gone and not self.draining and not self.silent
+
+    @property
+    def view(self) -> WorkerView:
+        """As an operator sees it."""
+        status = "draining" if self.draining else "silent" if self.silent else "ready"
+        return WorkerView(pid=self.pid, runs=self.runs, status=status)
+
+    @property
+    def runs(self) -> int:
+        """Runs that it was given and that have not ended."""
+        return len(self._active)
+
+    @property
+    def identity(self) -> PluginIdentity:
+        """What the worker says it is."""
+        if self._end is None:
+            raise RuntimeError("the worker is not started")
+        return self._end.peer.plugin
+
+    def start_run(self, run_id: str, request: JsonObject, sink: RunSink) -> HostRun:
+        """Raises `ChannelClosed` when the worker is gone."""
+        if self._end is None:
+            raise RuntimeError("the worker is not started")
+        run = self._end.start_run_raw(run_id, request, sink)
+        self._active[run_id] = run
+        self._traces[run_id] = _trace_of(request)
+        run.ended.add_done_callback(lambda _: self.forget(run_id))
+        return run
+
+    async def call_tool(self, params: ToolCallParams) -> ToolAnswer:
+        """Ask a tool of the plugin. A worker is not empty while one is at work. Raises `WireError`."""
+        if self._end is None:
+            raise RuntimeError("the worker is not started")
+        self._calls += 1
+        try:
+            return await self._end.call_tool(params)
+        finally:
+            self._calls -= 1
+            self._told_less()
+
+    def touch(self, run: Flushable) -> None:
+        """The run got something in this batch."""
+        self._touched[run] = None
+
+    def begin_draining(self) -> None:
+        """No more runs; empty as soon as the last one has ended."""
+        self.draining = True
+        self._told_less()
+
+    def forget(self, run_id: str) -> None:
+        """A run has ended here, or will not: the worker counts as empty without it."""
+        self._active.pop(run_id, None)
+        self._traces.pop(run_id, None)
+        self._told_less()
+
+    def _told_less(self) -> None:
+        if self.draining and not self._active and not self._calls:
+            self._emptied.set()
+
+    async def empty(self) -> None:
+        """Wait until every run that is not abandoned and every tool has ended, or the worker is gone."""
+        await self._emptied.wait()
+
+    def fall_silent(self) -> None:
+        """A ping is overdue."""
+        if not self.silent:
+            self.silent = True
+            self._tell("a worker does not answer: it gets no new runs until it does", level="warning")
+
+    def answer(self) -> None:
+        """A ping was answered."""
+        if self.silent:
+            self.silent = False
+            self._tell("a worker answers again")
+            self.on_answer()
+
+    def _tell(self, text: str, *, level: str = "info") -> None:
+        """Say something about this worker in the host's log and the plugin's."""
+        _log.log(logging.getLevelNamesMapping()[level.upper()], text, plugin=self._plugin, pid=self.pid)
+        if self._worker_log is not None:
+            self._worker_log.say("host", text, level=level, pid=self.pid)
+
+    @abstractmethod
+    def lost(self, reason: str) -> None:
+        """The channel ended and nobody here wanted it to. Told once."""
+
+    # --- what the channel tells (HostObserver) ---
+
+    def batch_ended(self) -> None:
+        touched, self._touched = self._touched, {}
+        for run in touched:
+            run.flush()
+
+    def logged(self, record: LogRecord) -> None:
+        _log.log(
+            logging.getLevelNamesMapping().get(record.level.upper(), logging.INFO),
+            self._shown(record.message),
+            plugin=self._plugin,
+            run=record.run_id,
+            trace=self._traces.get(record.run_id or ""),
+            fields=self._mask.value(record.fields),
+        )
+        if self._worker_log is not None:
+            self._worker_log.say(
+                "log",
+                record.message,
+                level=record.level,
+                pid=self.pid,
+                run_id=record.run_id,
+                fields=record.fields or None,
+            )
+
+    def _shown(self, text: str) -> str:
+        text = self._mask.text(text)
+        return text if self._worker_log is None else self._worker_log.shown(text)
+
+    def struck(self, strike: Strike) -> None:
+        _log.warning("a worker broke the protocol", plugin=self._plugin, fault=strike.fault, detail=strike.detail)
+        if self._worker_log is not None:
+            text = f"it broke the protocol: {strike.fault}: {strike.detail}"
+            self._worker_log.say("host", text, level="warning", pid=self.pid)
+
+    def closed(self, reason: str) -> None:
+        self.batch_ended()
+        if not self._gone:
+            self._gone = True
+            self._emptied.set()
+            self.lost(reason)
+
+
+def _trace_of(request: JsonObject) -> str | None:
+    """The trace that the run of this request belongs to."""
+    context = request.get("context")
+    runtime = context.get("runtime") if isinstance(context, dict) else None
+    found = runtime.get("trace_id") if isinstance(runtime, dict) else None
+    return found if isinstance(found, str) else None

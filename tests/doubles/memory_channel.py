@@ -1,0 +1,68 @@
+"""A channel without a network. It remembers what arrived, and can be told to fail."""
+
+import asyncio
+from collections import deque
+
+from msgspec.structs import replace
+
+from bollard.host.channels.channel import Abilities, Delivered, Failed, Outgoing, SendOutcome, Unknown
+
+
+class MemoryChannel:
+    """Takes everything. With native dedupe the same key again is the same message."""
+
+    def __init__(self, abilities: Abilities | None = None) -> None:
+        self.abilities = abilities or Abilities(dedupe="native")
+        self.tried: list[Outgoing] = []
+        """Every try, in order."""
+        self.messages: dict[str, Outgoing] = {}
+        """What stands there, by the channel's own id, in the order of arrival. An edit changes it in place."""
+        self.closed = False
+        self._keys: dict[str, str] = {}
+        self._plan: deque[Failed | Unknown] = deque()
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def fail(self, *outcomes: Failed | Unknown) -> None:
+        """The next tries end like this. What is unknown has arrived all the same."""
+        self._plan.extend(outcomes)
+
+    def shut(self) -> None:
+        """Sends wait until `lift`."""
+        self._open.clear()
+
+    def lift(self) -> None:
+        self._open.set()
+
+    @property
+    def texts(self) -> list[str]:
+        """What a person would read there."""
+        return [message.text for message in self.messages.values() if message.failed is None]
+
+    @property
+    def failures(self) -> list[str]:
+        """What it was told of runs that failed."""
+        return [message.failed for message in self.messages.values() if message.failed is not None]
+
+    async def send(self, outgoing: Outgoing) -> SendOutcome:
+        self.tried.append(outgoing)
+        await self._open.wait()
+        planned = self._plan.popleft() if self._plan else None
+        if isinstance(planned, Failed):
+            return planned
+        arrived = Delivered(self._arrive(outgoing))
+        return arrived if planned is None else planned
+
+    def _arrive(self, outgoing: Outgoing) -> str:
+        if outgoing.edit_of is not None:
+            self.messages[outgoing.edit_of] = replace(self.messages[outgoing.edit_of], text=outgoing.text)
+            return outgoing.edit_of
+        if self.abilities.dedupe == "native" and outgoing.key in self._keys:
+            return self._keys[outgoing.key]
+        message = f"m{len(self.messages) + 1}"
+        self.messages[message] = outgoing
+        self._keys[outgoing.key] = message
+        return message
+
+    async def close(self) -> None:
+        self.closed = True

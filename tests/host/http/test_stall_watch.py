@@ -1,0 +1,127 @@
+"""Requests that wait for storage: who is told, who is not, and what becomes of the operation's own answer."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from starlette.responses import StreamingResponse
+from starlette.types import Message
+
+from bollard.host.http.guard import OpenRequest, StallWatch
+
+PATIENCE_S = 0.02
+SCOPE = {"type": "http", "method": "POST", "path": "/x", "headers": [], "asgi": {"spec_version": "2.3"}}
+
+
+class Client:
+    """One client, and what it was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+        self.answered = asyncio.Event()
+        self.body = asyncio.Event()
+
+    async def receive(self) -> Message:
+        await self.body.wait()
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+        if message["type"] == "http.response.body":
+            self.answered.set()
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert self.sent[0]["status"] == 503
+        return json.loads(self.sent[1]["body"])["error"]
+
+
+class Storage:
+    """A journal and a store that answer, or do not."""
+
+    def __init__(self, *silent: str) -> None:
+        self.silent = silent
+        self.probes = asyncio.Semaphore(0)
+
+    async def probe(self) -> tuple[str, ...]:
+        self.probes.release()
+        return self.silent
+
+
+@pytest.fixture
+def counted() -> list[tuple[str, int]]:
+    return []
+
+
+def _watch(storage: Storage, counted: list[tuple[str, int]]) -> StallWatch:
+    return StallWatch(storage.probe, lambda name, status: counted.append((name, status)), patience_s=PATIENCE_S)
+
+
+def _enter(watch: StallWatch, client: Client) -> OpenRequest:
+    return watch.enter("createRun", SCOPE, client.receive, client.send)
+
+
+async def test_a_request_that_waits_for_silent_storage_is_told_and_its_operation_goes_on(
+    counted: list[tuple[str, int]],
+) -> None:
+    watch, client = _watch(Storage("journal"), counted), Client()
+    request = _enter(watch, client)
+    await client.answered.wait()
+    assert (client.error["code"], client.error["retryable"]) == ("storage_stalled", True)
+    assert client.error["details"] | {"retry_after_s": 0} == {
+        "outcome": "unknown",
+        "waits_for": "journal",
+        "retry_after_s": 0,
+    }
+    assert request.is_answered
+    assert counted == [("createRun", 503)]
+    assert watch.stall is not None, "its operation has not ended"
+    watch.leave(request)
+    assert watch.stall is None
+
+
+async def test_a_request_that_waits_for_something_else_is_not_told(counted: list[tuple[str, int]]) -> None:
+    storage, client = Storage(), Client()
+    watch = _watch(storage, counted)
+    request = _enter(watch, client)
+    for _ in range(2):
+        await storage.probes.acquire()
+    assert not client.sent
+    assert not request.is_answered
+    watch.leave(request)
+    assert watch.stall is None
+
+
+async def test_a_request_whose_body_is_still_coming_is_not_told(counted: list[tuple[str, int]]) -> None:
+    storage, slow, other = Storage("journal", "store"), Client(), Client()
+    watch = _watch(storage, counted)
+    uploading, waiting = _enter(watch, slow), _enter(watch, other)
+    receiving = asyncio.create_task(uploading.receive())
+    await other.answered.wait()
+    assert waiting.is_answered
+    assert not slow.sent
+    slow.body.set()
+    await receiving
+    await slow.answered.wait()
+    assert slow.error["details"]["waits_for"] == "journal and store"
+    assert uploading.is_answered
+
+
+async def test_a_stream_that_comes_too_late_ends_as_if_its_reader_had_left(counted: list[tuple[str, int]]) -> None:
+    watch, client, given_back = _watch(Storage("store"), counted), Client(), asyncio.Event()
+    request = _enter(watch, client)
+    await client.answered.wait()
+
+    async def endless() -> Any:
+        try:
+            while True:
+                yield b"."
+                await asyncio.sleep(0)
+        finally:
+            given_back.set()
+
+    async with asyncio.timeout(5):
+        await request.discard(StreamingResponse(endless()))
+        await given_back.wait()
+    assert len(client.sent) == 2, "the client has its one answer"

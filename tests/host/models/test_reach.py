@@ -1,0 +1,147 @@
+"""Where the provider of a saved model may be, and who is shown what a provider inside says."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.doubles.fixed_resolver import FixedResolver
+from tests.doubles.memory_store import MemoryStore
+from tests.host.models.answers import SPOKEN
+from tests.host.models.provider import Provider, call, whole
+
+from bollard.host.clock import ManualClock, SystemClock
+from bollard.host.egress.addresses import parse_allow
+from bollard.host.egress.client import EgressClient
+from bollard.host.errors import InvalidRequest, ModelFailed
+from bollard.host.identity.caller import Caller, installation, rights_of
+from bollard.host.log.journal import Journal
+from bollard.host.log.journal_writers import WriterThread
+from bollard.host.log.writer import Writer
+from bollard.host.models.calls import Asker
+from bollard.host.models.source import OpenedModels, open_models
+from bollard.host.models.trial import try_model
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.sealing import Sealer
+from bollard.host.secrets.vault import Vault
+from bollard.host.store.blobs import BlobStore
+from bollard.trust.keys import SigningKey
+
+ADMIN = Caller(workspace="default", kind="session", name="user:ann", role="admin", rights=rights_of("admin"))
+ASKER = Asker(workspace="default", by="user:ann")
+OpenHost = Callable[..., Awaitable[OpenedModels]]
+
+
+@pytest.fixture
+async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
+    """The models of a host, as they are on disk, each time with what an operator allows by then."""
+    clock = ManualClock()
+    store, key, redactor = MemoryStore(clock), SigningKey(SigningKey.new_secret()), Redactor()
+    opened: list[tuple[OpenedModels, Journal]] = []
+
+    async def open_them(
+        *allow: str, names: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+    ) -> OpenedModels:
+        writer = Writer(store, BlobStore(tmp_path / "blobs"), clock, incarnation=f"i{len(opened)}", key=key)
+        journal = Journal(WriterThread(writer))
+        vault = Vault(journal=journal, clock=clock, sealer=Sealer(tmp_path / "secrets.key"), redactor=redactor)
+        models = open_models(
+            journal=journal,
+            clock=SystemClock(),
+            vault=vault,
+            redactor=redactor,
+            egress=EgressClient(parse_allow(allow), FixedResolver(names or {})),
+            environment=environment or {},
+            default_model="",
+            workspace="default",
+        )
+        opened.append((models, journal))
+        await journal.start()
+        await models.book.load(store)
+        return models
+
+    yield open_them
+    for models, journal in opened:
+        await models.desk.close()
+        await journal.close()
+
+
+async def save(models: OpenedModels, url: str) -> None:
+    body = {"style": "openai-chat", "base_url": url, "model": "tiny", "tries": 1}
+    await models.book.save(body, "default", "small", by="user:ann", edited=None)
+
+
+async def failure(models: OpenedModels, model_id: str = "small") -> ModelFailed:
+    with pytest.raises(ModelFailed) as told:
+        async with models.desk.place(ASKER, model_id, 1) as place:
+            await place.backend.invoke(call(), None)
+    return told.value
+
+
+async def test_a_provider_inside_is_saved_and_asked_only_where_an_operator_opened_it(
+    there: Provider, open_host: OpenHost
+) -> None:
+    url = f"http://127.0.0.1:{there.port}/v1"
+    closed = await open_host()
+    for inside in (url, "http://10.0.0.8/v1", "https://[::1]/v1", "http://192.168.1.4:11434/v1"):
+        with pytest.raises(InvalidRequest) as refused:
+            await save(closed, inside)
+        assert refused.value.details["field"] == "model.base_url"
+        assert "egress_allow" in refused.value.hint
+
+    await save(await open_host(f"127.0.0.1:{there.port}"), url)
+    closed = await open_host()
+    assert closed.book.get("default", "small").spec.base_url == url, "what was saved before is still there"
+    error = await failure(closed)
+    assert error.details["reason"] == "invalid_request"
+    assert "egress_allow" in error.hint
+    assert there.connections == 0
+
+    there.say(whole(SPOKEN[0].whole))
+    opened = await open_host(f"127.0.0.1:{there.port}")
+    async with opened.desk.place(ASKER, "small", 1) as place:
+        await place.backend.invoke(call(), None)
+    assert len(there.asked) == 1
+
+
+async def test_a_name_is_judged_at_each_connection_and_tells_nobody_what_it_stands_for(
+    there: Provider, open_host: OpenHost
+) -> None:
+    names = {"models.example": [["10.1.2.3"]], "rebound.example": [["93.184.216.34", "127.0.0.1"]]}
+    models = await open_host(names=names)
+    told: list[tuple[str, str, object]] = []
+    for name in ("models.example", "rebound.example", "nobody.example"):
+        await save(models, f"https://{name}:{there.port}/v1")
+        error = await failure(models)
+        told.append((error.message.replace(name, "NAME"), error.hint, error.details["reason"]))
+    assert len(set(told)) == 1
+    assert "egress_allow" in told[0][1]
+    assert "10.1.2.3" not in told[0][0]
+    assert there.connections == 0
+
+
+async def test_a_provider_that_the_environment_names_may_be_on_this_machine(
+    there: Provider, open_host: OpenHost
+) -> None:
+    there.say(whole(SPOKEN[0].whole))
+    models = await open_host(environment={"OPENAI_BASE_URL": f"http://127.0.0.1:{there.port}/v1"})
+    async with models.desk.place(ASKER, "openai", 1) as place:
+        await place.backend.invoke(call(), None)
+    assert len(there.asked) == 1
+
+
+async def test_what_a_provider_inside_says_is_shown_to_those_who_operate_the_host_alone(
+    there: Provider, open_host: OpenHost
+) -> None:
+    models = await open_host(f"127.0.0.1:{there.port}")
+    await save(models, f"http://127.0.0.1:{there.port}/v1")
+    body = b"<html>internal wiki: the plan</html>"
+    there.say(*[whole(body, status=404)] * 2, whole({"error": {"message": "the plan"}}))
+    for caller, shown in ((ADMIN, False), (installation(), True)):
+        tried = await try_model(models.desk, SystemClock(), caller, "small")
+        assert not tried["ok"]
+        assert ("the plan" in str(tried)) is shown
+        assert "HTTP 404" in str(tried["message"])
+        assert ("log" in str(tried["message"])) is not shown
+    error = await failure(models)
+    assert "the plan" not in f"{error} {error.hint} {error.details}"
