@@ -15,11 +15,11 @@ import pytest
 from tests.chaos.host_process import HostProcess, UpProcess
 from tests.chaos.http_client import BROKEN
 from tests.chaos.receiver import Receiver
+from tests.simulation.history import History
+from tests.simulation.ledger import chain_problems, run_problems
 
 from bollard.host.log.rebuild import rebuild
-from bollard.host.simulator.history import History
-from bollard.host.simulator.ledger import chain_problems, run_problems
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 from bollard.trust.keys import load_or_make_signing_key
 
 HERE = Path(__file__).parent

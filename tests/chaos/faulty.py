@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import time
+from pathlib import Path
 
 from bollard.sdk import RunContext, runner
 
@@ -59,6 +60,9 @@ async def faulty(ctx: RunContext):  # noqa: C901 -- one case for each fault
             yield ctx.delta("blocked")
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(0.1)  # the delta leaves
+            time.sleep(3600)  # noqa: ASYNC251 -- the fault
+        case "mute":
+            Path(ctx.event.data["mark"]).touch()  # noqa: ASYNC240 -- it blocks anyway
             time.sleep(3600)  # noqa: ASYNC251 -- the fault
         case "ignores_sigterm":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from tests.chaos.patience import patience
+from tests.simulation.history import View
 
 from bollard.host.runs.hub import StreamRecord
-from bollard.host.simulator.history import View
 
 __all__ = ["BROKEN", "Answer", "Client"]
 
@@ -104,11 +104,20 @@ class Client:
                 view.see(record)
 
     async def run(self, agent: str, data: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
-        """One run from its event to its end: all its records."""
+        """One run from its event to its end: all its records. A reader that falls behind a flood resumes."""
         body = {"agent": agent, "input": {"text": "hello"}, "data": data, **fields}
-        async with (
-            patience(f"the end of a run of {agent} with {data}", self._seen),
-            self.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer,
-        ):
-            assert answer.status == 200, await answer.json()
-            return [json.loads(record.json) async for record in answer.events()]
+        async with patience(f"the end of a run of {agent} with {data}", self._seen):
+            async with self.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
+                assert answer.status == 200, await answer.json()
+                path = f"/api/v1/runs/{answer.headers['bollard-run-id']}/stream"
+                records = [record async for record in answer.events()]
+            while records and _fell_behind(records[-1]):
+                records.pop()
+                headers = {"last-event-id": f"{records[-1].epoch}.{records[-1].seq}"}
+                async with self.request("GET", path, headers=headers) as answer:
+                    records += [record async for record in answer.events()]
+        return [json.loads(record.json) for record in records]
+
+
+def _fell_behind(record: StreamRecord) -> bool:
+    return record.type == "gap" and json.loads(record.json)["data"]["reason"] == "behind"

@@ -9,12 +9,12 @@ from pathlib import Path
 import uvicorn
 from msgspec.structs import replace
 
-from bollard.cli.http_server import HttpServer
 from bollard.host.app import Host
+from bollard.host.http.server.server import HttpServer
 from bollard.host.limits import HOUSEKEEPING_S
-from bollard.host.plugins.fitting import Origin
+from bollard.host.plugins.placement import Origin
 from bollard.host.settings import Settings
-from bollard.host.workers.plugin import PluginSource
+from bollard.host.workers.boundary import PluginSource
 
 _DAY_S = 24 * 3600
 
@@ -31,11 +31,10 @@ class ChaosHost(Host):
     ) -> None:
         super().__init__(settings, housekeeping_s=housekeeping_s)
         self._commands = commands
-        put = self._agents.put
+        agents = self._directory.agents
+        put = agents.put
         # Agents whose deadline is asked for get it, as if their operator had configured it.
-        self._agents.put = lambda agent: put(
-            replace(agent, deadline_s=deadline_s.get(agent.agent_id, agent.deadline_s))
-        )
+        agents.put = lambda agent: put(replace(agent, deadline_s=deadline_s.get(agent.agent_id, agent.deadline_s)))
 
     def _sources(self) -> list[tuple[PluginSource, Origin]]:
         named = [

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.chaos.http_client import BROKEN, Client
+from tests.simulation.history import History
 
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.runs.event import API_SOURCE
-from bollard.host.simulator.history import History
 
 MODES = ("steer", "queue", "interrupt", "reject", "parallel")
 """One agent for each, called so; and one more that answers through a channel."""

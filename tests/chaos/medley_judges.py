@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.chaos.medley_crowd import CHAT, Crowd
 from tests.chaos.receiver import Receiver
+from tests.simulation.ledger import all_records, ledger_of
 
 from bollard.host.log.records import data_of
-from bollard.host.simulator.ledger import all_records, ledger_of
-from bollard.host.store.boundary import Store
+from bollard.host.store.store import Store
 
 Lines = list[dict[str, Any]]
 """What runners and tools were told is done, or did."""

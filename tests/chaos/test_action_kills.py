@@ -38,6 +38,7 @@ async def _under_way(host, path):
         return answer.headers["bollard-run-id"]
 
 
+@pytest.mark.smoke
 async def test_a_call_whose_host_was_killed_happened_once_and_its_outcome_is_unknown(host, tmp_path, repeats):
     await _granted(host)
     for number in range(repeats):

@@ -12,10 +12,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.simulation.ledger import all_records, run_problems
 
 from bollard.host.grants.grant import Grant
 from bollard.host.log.records import data_of
-from bollard.host.simulator.ledger import all_records, run_problems
 
 DEEPEST = 3
 AGENT = "nest"

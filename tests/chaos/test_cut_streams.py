@@ -9,8 +9,7 @@ import struct
 from typing import Any
 
 import pytest
-
-from bollard.host.simulator.history import History
+from tests.simulation.history import History
 
 BROKEN = (OSError, EOFError)
 STEP = int(os.environ.get("CHAOS_CUT_STEP", "23"))
@@ -129,6 +128,7 @@ async def test_a_stream_that_is_cut_at_any_byte_is_resumed_without_a_hole_or_a_d
     store.close()
 
 
+@pytest.mark.smoke
 async def test_readers_of_a_live_run_that_are_cut_again_and_again_get_all_of_it(make_host, make_proxy, scripted, seed):
     host = make_host(scripted)
     await host.start()
@@ -157,6 +157,7 @@ async def test_readers_of_a_live_run_that_are_cut_again_and_again_get_all_of_it(
     store.close()
 
 
+@pytest.mark.smoke
 async def test_a_reader_that_stalls_is_cut_with_a_gap_and_delays_nobody(make_host, scripted):
     host = make_host(scripted)
     await host.start()

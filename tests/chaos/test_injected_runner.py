@@ -143,6 +143,7 @@ def codes(went):
     return [(each[0], each[1]) for each in went]
 
 
+@pytest.mark.smoke
 async def test_orders_that_come_with_an_event_get_nothing_out_in_any_way(stage):
     went, run_id = await stage.event("victim", {"do": "diary"}, *stage.leaves(), {"do": "fail"}, conversation="room")
     assert codes(went) == [

@@ -1,10 +1,14 @@
 """F01: the process that writes the log is killed. The host stops by itself, and what was acknowledged stays true."""
 
 import asyncio
+import contextlib
+import json
 
 import psutil
 import pytest
 from tests.chaos.patience import PATIENCE_S
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 BROKEN = (OSError, EOFError)
 
@@ -27,6 +31,7 @@ async def _storm(chaos, clients):
         assert isinstance(outcome, BROKEN) or "storage_unavailable" in str(outcome), repr(outcome)
 
 
+@pytest.mark.smoke
 async def test_a_host_whose_journal_is_killed_stops_and_loses_nothing_it_acknowledged(make_up, make_chaos, rounds):
     host = make_up()
     chaos = make_chaos(host)
@@ -45,6 +50,50 @@ async def test_a_host_whose_journal_is_killed_stops_and_loses_nothing_it_acknowl
     finally:
         await host.kill()
     assert not (found := chaos.problems()), "\n".join(found[:10])
+
+
+async def _last_of_stream(host, path, opened):
+    """What the reader of a stream is told last, behind the record that it saw before."""
+    seen, told = 0, {}
+    async with host.client.request("GET", f"{path}/stream") as answer:
+        async for record in answer.events():
+            if record.type == "message.delta":
+                opened.set()
+            seen, told = (seen, json.loads(record.json)) if record.type == "gap" else (record.seq, {})
+    assert told["data"]["first"] == seen + 1
+    return told["type"], told["data"]["reason"]
+
+
+async def _last_of_socket(host, path, opened):
+    """The same of a WebSocket, and the code that it is closed with."""
+    headers = {"authorization": f"Bearer {(host.data / 'token').read_text()}"}
+    told = {}
+    async with connect(f"ws://127.0.0.1:{host.port}{path}/socket", additional_headers=headers) as connection:
+        with contextlib.suppress(ConnectionClosed):
+            async for text in connection:
+                told = json.loads(text)
+                if told["event"] == "message.delta":
+                    opened.set()
+    return told["event"], told["data"]["data"]["reason"], connection.close_code
+
+
+async def test_readers_of_a_host_whose_journal_is_killed_are_told_that_it_stops(make_up):
+    host = make_up()
+    await host.start()
+    try:
+        await host.ready("scripted")
+        plan = {"agent": "scripted", "input": {"text": "hello"}, "data": {"deltas": 8, "pause_ms": 600_000}}
+        path = f"/api/v1/runs/{(await host.client.post('/api/v1/runs', plan))['run_id']}"
+        opened = [asyncio.Event(), asyncio.Event()]
+        readers = [_last_of_stream(host, path, opened[0]), _last_of_socket(host, path, opened[1])]
+        async with asyncio.timeout(PATIENCE_S):
+            tasks = [asyncio.create_task(reader) for reader in readers]
+            await asyncio.gather(*(event.wait() for event in opened))
+            host.journal().kill()
+            assert await asyncio.gather(*tasks) == [("gap", "closing"), ("gap", "closing", 1013)]
+        assert await host.died() > 0
+    finally:
+        await host.kill()
 
 
 async def test_a_journal_does_not_outlive_its_host(make_up):

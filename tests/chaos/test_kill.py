@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-
-from bollard.host.simulator.ledger import run_problems
+from tests.simulation.ledger import run_problems
 
 KILL_POINTS = [
     "journal.before_commit:3",
@@ -21,6 +20,7 @@ KILL_POINTS = [
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
+@pytest.mark.smoke
 async def test_a_host_that_is_killed_at_any_instant_loses_nothing_it_acknowledged(
     make_host, make_chaos, scripted, rounds
 ):

@@ -6,7 +6,9 @@ import random
 import signal
 from collections import Counter
 
-from bollard.host.simulator.ledger import chain_problems, run_problems
+import pytest
+from tests.simulation.ledger import chain_problems, run_problems
+
 from bollard.host.store.rows import ENDED
 from bollard.trust.keys import load_or_make_signing_key
 
@@ -74,6 +76,7 @@ class Load:
         self._more.set()
 
 
+@pytest.mark.smoke
 async def test_a_host_whose_connections_are_ended_again_and_again_loses_nothing_and_is_never_stuck(
     server, database, make_host, scripted, seed, rounds
 ):

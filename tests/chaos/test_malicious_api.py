@@ -86,6 +86,7 @@ def _codes(answers):
 
 
 @pytest.mark.requirement("P06-10", "P07-07")
+@pytest.mark.smoke
 async def test_every_action_for_a_run_that_is_not_the_callers_gets_the_same_bytes(evil_host):
     cells = list(product(ACTIONS, KINDS))
     pairs = [cells[first : first + FORGIVEN] for first in range(0, len(cells), FORGIVEN)]

@@ -36,6 +36,7 @@ async def _attack(host, name, **data):
 
 
 @pytest.mark.requirement("P05-18", "P05-29", "P05-30")
+@pytest.mark.smoke
 async def test_results_that_come_twice_late_or_out_of_order_are_dropped_refused_or_named(host):
     doubled = await _attack(host, "duplicates")
     assert _text(doubled) == "ac"

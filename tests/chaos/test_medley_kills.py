@@ -9,10 +9,8 @@ import signal
 import pytest
 from tests.chaos.medley_crowd import CHAT, MODES, Crowd
 from tests.chaos.medley_judges import deeds, letters, parcels, promises
-
-from bollard.host.simulator.conversations import conversation_problems
-from bollard.host.simulator.ledger import run_problems
-from bollard.host.simulator.messages import message_problems
+from tests.simulation.invariants import conversation_problems, message_problems
+from tests.simulation.ledger import run_problems
 
 FAULTS = ("host", "journal", "worker", "start")
 OWNED_S = 5.0
@@ -33,8 +31,10 @@ def faults(dice, rounds, store):
     return [FAULTS[first], FAULTS[first + 1], *dice.choices(FAULTS, k=rounds)][: max(2, rounds // 2)]
 
 
-async def strike(up, fault, dice):
-    """The fault itself, at an instant that the seed chooses. The host is gone after it."""
+async def strike(up, fault, dice, told):
+    """The fault itself, at an instant that the seed chooses, once a run has acted. The host is gone after it."""
+    while not told.stat().st_size:  # noqa: ASYNC110 -- another process
+        await asyncio.sleep(0.01)
     await asyncio.sleep(dice.uniform(0.2, 1.2))
     match fault:
         case "journal":
@@ -68,6 +68,7 @@ def ownerless(up):
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
+@pytest.mark.smoke
 async def test_what_anybody_was_told_stays_true_whatever_is_killed_among_runs_of_every_kind(
     up, make_chaos, receiver, tmp_path, seed, rounds
 ):
@@ -77,7 +78,7 @@ async def test_what_anybody_was_told_stays_true_whatever_is_killed_among_runs_of
     await up.start()
     await crowd.settle_in()
     for fault in faults(dice, rounds, up.database):
-        nemesis = asyncio.create_task(strike(up, fault, dice))
+        nemesis = asyncio.create_task(strike(up, fault, dice, told))
         async with up.awaiting(f"the crowd to notice that the host is gone ({fault})"):
             await asyncio.gather(crowd.storm(), nemesis)
         code = await up.died()

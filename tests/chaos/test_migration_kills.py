@@ -11,12 +11,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from tests.simulation.ledger import all_records
 
 from bollard.host.clock import SystemClock
 from bollard.host.log.rebuild import rebuild
-from bollard.host.simulator.ledger import all_records
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.opening import choose_store
+from bollard.host.store.rows import ENDED, RunRow
 
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
 SERVERS = ("postgresql://postgres@127.0.0.1:5432/postgres", "postgresql://root@127.0.0.1:5432/postgres")
@@ -29,7 +30,7 @@ import os, signal, sys
 from pathlib import Path
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-import bollard.host.store.migrations.upgrading
+import bollard.host.store.migrations.upgrade
 from bollard.host.clock import SystemClock
 from bollard.host.store.opening import choose_store
 
@@ -158,7 +159,7 @@ def test_an_upgrade_that_is_killed_at_any_statement_leaves_what_was_there_and_is
     store = old.opened()
     try:
         assert [record.hash for record in all_records(store)] == before
-        projected = store.dump_projections()
+        projected = _without_stale_leases(store.dump_projections())
         rebuild(store)
         assert store.dump_projections() == projected
     finally:
@@ -187,3 +188,12 @@ def test_a_host_that_is_killed_while_it_starts_on_an_old_database_starts_the_nex
         process.terminate()
     assert old.revision() == REVISIONS.known[-1]
     assert old.hashes()[: len(before)] == before
+
+
+def _without_stale_leases(projected):
+    """Earlier versions left the lease of a run behind when it ended; a rebuild does not."""
+    lease, status = (RunRow.__struct_fields__.index(name) for name in ("lease_until_ms", "status"))
+    runs = [
+        (*row[:lease], None if row[status] in ENDED else row[lease], *row[lease + 1 :]) for row in projected["runs"]
+    ]
+    return {**projected, "runs": runs}

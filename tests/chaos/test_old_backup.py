@@ -13,8 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.chaos.test_parked_calls import command as say
+from tests.chaos.test_parked_calls import parked, until
+from tests.simulation.history import View
 
-from bollard.host.simulator.history import View
+from bollard.host.backup.archive_verification import own_fingerprints
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
@@ -64,7 +67,8 @@ async def test_what_was_unfinished_in_an_old_backup_is_not_done_again_and_places
         await reader
 
     shutil.rmtree(host.data)
-    done = await asyncio.to_thread(command, "restore", tmp_path / "old.zip", "--data", host.data)
+    trust = ("--trust", json.loads(done.stdout)["signed_by"])
+    done = await asyncio.to_thread(command, "restore", tmp_path / "old.zip", "--data", host.data, *trust)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs_ended"] == 1
     (host.data / "token").write_text(token)  # the keys came back, so it is valid
@@ -87,6 +91,35 @@ async def test_what_was_unfinished_in_an_old_backup_is_not_done_again_and_places
         assert answer.status == 404
     again = await _run(host.client, 3, {"deltas": 1})
     assert again != later, "the event of the lost time is new to this host"
+
+
+async def test_an_approval_that_was_open_in_a_backup_does_not_act_again_after_a_restore(
+    make_host, plugin_path, tmp_path
+):
+    """A yes after the backup had its effect; the restored store must not offer the same question again."""
+    host, ledger = make_host(plugin_path("courier")), tmp_path / "delivered"
+    item = await parked(host, ledger)
+    path = f"/api/v1/approvals/{item['approval_id']}"
+    done = await asyncio.to_thread(command, "backup", tmp_path / "old.zip", "--data", host.data, "--with-keys")
+    assert done.returncode == 0, done.stderr
+    assert (await say(host, "approvals", "allow", item["approval_id"]))[0] == 0
+    await until(lambda: host.client.get(path), lambda found: found["status"] == "used")
+    assert ledger.read_text() == "one\n"
+    token = (host.data / "token").read_text()
+    await host.kill()
+
+    shutil.rmtree(host.data)
+    trust = ("--trust", json.loads(done.stdout)["signed_by"])
+    done = await asyncio.to_thread(command, "restore", tmp_path / "old.zip", "--data", host.data, *trust)
+    assert done.returncode == 0, done.stderr
+    assert [each["approval_id"] for each in json.loads(done.stdout)["approvals_expired"]] == [item["approval_id"]]
+    (host.data / "token").write_text(token)  # the keys came back, so it is valid
+    await host.start()
+    await host.ready("courier")
+    assert (await host.client.get(path))["status"] == "expired"
+    code, said = await say(host, "approvals", "allow", item["approval_id"])
+    assert code != 0, said
+    assert ledger.read_text() == "one\n"
 
 
 @pytest.fixture
@@ -113,12 +146,14 @@ def _killed_after(seconds, *arguments):
 @pytest.mark.parametrize("wait_s", [0.3, 0.6, 0.9])
 def test_a_backup_or_a_restore_that_is_killed_leaves_what_is_whole_or_nothing(past, tmp_path, wait_s):
     archive, there = tmp_path / "all.zip", tmp_path / "there"
-    _killed_after(wait_s, "backup", archive, "--data", past)
+    _killed_after(wait_s, "backup", archive, "--data", past, "--incomplete")
     if not archive.exists():
-        command("backup", archive, "--data", past)
-    _killed_after(wait_s, "restore", archive, "--data", there)
+        command("backup", archive, "--data", past, "--incomplete")
+    (fingerprint,) = own_fingerprints([past])
+    _killed_after(wait_s, "restore", archive, "--data", there, "--trust", fingerprint)
     if not there.exists():
-        assert command("restore", archive, "--data", there).returncode == 0, "a whole archive, in spite of the kill"
+        done = command("restore", archive, "--data", there, "--trust", fingerprint)
+        assert done.returncode == 0, "a whole archive, in spite of the kill"
     assert json.loads(command("migrate", "--check", "--data", there).stdout)["state"] == "current"
     assert command("doctor", "--data", there, "--port", "0").returncode == 0
     left = [path.name for path in tmp_path.iterdir() if path.name.endswith((".partial", ".restoring"))]

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 from tests.chaos import poison
+from tests.simulation.ledger import run_problems
 
 from bollard.host.limits import WORKER_CRASHES
-from bollard.host.simulator.ledger import run_problems
 
 SOFT = [*poison.RAISED, *poison.UNSENDABLE, "no_result", "recursion"]
 """What ends its run and leaves its worker alone."""

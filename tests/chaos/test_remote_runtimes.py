@@ -13,12 +13,11 @@ import psutil
 import pytest
 from tests.chaos.patience import PATIENCE_S
 
-from bollard.runtime.host_address import HostAddress
 from bollard.runtime.key_file import RuntimeKey, load_key, make_key
-from bollard.runtime.remote_door import enrol, signed_headers
+from bollard.runtime.remote_host import HostAddress, enrol, sign_headers
 from bollard.wire import ChannelClosed
 from bollard.wire.errors import HandshakeRefused
-from bollard.wire.remote_door import CHANNEL_PATH, KEY_HEADER
+from bollard.wire.runtime_handshake import CHANNEL_PATH, KEY_HEADER
 from bollard.wire.websocket import connect_websocket
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
@@ -202,11 +201,12 @@ def address_of(host) -> HostAddress:
 
 async def knock(host, key: RuntimeKey, headers=None):
     """Dial as a runtime with this key would."""
-    signed = headers or await signed_headers(address_of(host), key)
+    signed = headers or await sign_headers(address_of(host), key)
     return await connect_websocket(address_of(host).socket_url(CHANNEL_PATH), headers=signed)
 
 
 @pytest.mark.requirement("P11-61")
+@pytest.mark.smoke
 async def test_a_runtime_is_enrolled_waits_for_a_yes_and_then_gets_runs(host, make_runtime):
     runtime = make_runtime(host)
     code = await invite(host)
@@ -326,11 +326,11 @@ async def test_a_wrong_key_a_replayed_signature_and_a_foreign_challenge_open_not
     await there.end(signal.SIGKILL)
     await seen(host, "box", "away")
     own = there.key
-    headers = await signed_headers(address_of(host), own)
+    headers = await sign_headers(address_of(host), own)
     first = await knock(host, own, headers)
     first.close("that was the first time")
     await seen(host, "box", "away")
-    other = await signed_headers(address_of(host), make_key())
+    other = await sign_headers(address_of(host), make_key())
     mixed = [(name, dict(headers)[name] if name == KEY_HEADER else value) for name, value in other]
     tampered = [(name, value[:-2] + ("00" if value[-2:] != "00" else "11")) for name, value in headers]
     for tried in (headers, other, mixed, tampered, [], headers[:2], [(name, "zz") for name, _ in headers]):
@@ -338,7 +338,7 @@ async def test_a_wrong_key_a_replayed_signature_and_a_foreign_challenge_open_not
             await knock(host, own, tried or [("x", "y")])
         assert refused.value.status == 401
     with pytest.raises(Exception, match="this key is for"):
-        await signed_headers(address_of(host), RuntimeKey(secret=own.secret, host_id="0" * 16))
+        await sign_headers(address_of(host), RuntimeKey(secret=own.secret, host_id="0" * 16))
 
 
 async def test_a_second_connection_of_a_key_is_refused_while_the_first_answers(host, there):
@@ -358,7 +358,7 @@ async def test_a_second_connection_of_a_key_is_refused_while_the_first_answers(h
 
 
 async def test_a_browser_and_a_stranger_to_the_protocol_are_refused(host, there):
-    signed = await signed_headers(address_of(host), there.key)
+    signed = await sign_headers(address_of(host), there.key)
     own = f"http://127.0.0.1:{host.port}"
     for origin in ("https://evil.example", own):
         with pytest.raises(HandshakeRefused) as refused:
@@ -462,6 +462,6 @@ async def test_a_peer_that_is_no_host_is_dialled_again_without_an_end(make_runti
             await asyncio.sleep(0.05)
     assert there.process.returncode is None
     with pytest.raises(ChannelClosed):
-        await signed_headers(address_of(host), there.key)
+        await sign_headers(address_of(host), there.key)
     await there.end(signal.SIGTERM)
     assert there.process.returncode == 0

@@ -12,10 +12,10 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from tests.simulation.history import History, View
+from tests.simulation.ledger import all_records, run_problems
 
 from bollard.host.log.records import data_of
-from bollard.host.simulator.history import History, View
-from bollard.host.simulator.ledger import all_records, run_problems
 
 KEPT_S = 0.5
 KINDS = ("event.received", "message.completed", "api.called", "message.delta")
@@ -204,3 +204,18 @@ async def resume_in(chaos, seen):
     await chaos.host.client.watch(reader)
     assert (reader.gaps, reader.passed, reader.problems) == (1, deltas[-1].seq, [])
     assert [record.seq for record in reader.records[begun:]] == [record.seq for record in behind]
+
+
+@pytest.mark.full
+async def test_a_host_that_is_restarted_often_drops_what_is_old_all_the_same(make_host, scripted):
+    host = make_host(scripted, retention_s=dict.fromkeys(KINDS, 0.01))  # with the usual time between two sweeps
+    await host.start()
+    await host.ready("scripted")
+    records = await host.client.run("scripted", {"deltas": 1, "word": "old"})
+    store = host.open_store()
+    try:
+        async with host.awaiting("the first sweep"):
+            while any(row.data for row in store.records_of_run(records[0]["run_id"], 0, 100) if row.type in KINDS):  # noqa: ASYNC110 -- another process
+                await asyncio.sleep(0.5)
+    finally:
+        store.close()

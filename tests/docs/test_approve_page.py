@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 from tests.ports import free_port
 
+pytestmark = pytest.mark.full
+
+
 PAGE = "docs/guides/approve-a-tool.md"
 DOCUMENTED_PORT = "8430"
 SETTLE_S = 120.0

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.pages import every_page
 
 ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 
@@ -62,6 +63,7 @@ def test_the_list_of_the_host_is_the_one_that_import_linter_checks(pages: dict[s
     assert [set(row) for row in told] == [set(row) for row in [*checked[:-2], leaves]]
 
 
+@every_page
 def test_every_module_that_a_page_names_exists(page: Any, root: Path) -> None:
     named = set(
         re.findall(

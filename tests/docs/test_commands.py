@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.pages import every_page
 
 NOT_RUN = "text"
 RUN = {"console", "sh", "python"}
@@ -170,6 +171,7 @@ def test_every_block_of_the_page_does_what_the_page_says(
         reader.follow(block)
 
 
+@every_page
 def test_every_block_says_what_it_is(page: Any) -> None:
     unknown = [
         f"line {block.line}: {block.language!r}"
@@ -179,6 +181,7 @@ def test_every_block_says_what_it_is(page: Any) -> None:
     assert not unknown, f"use one of {sorted(RUN | KEPT | {NOT_RUN})}: {unknown}"
 
 
+@every_page
 def test_no_command_hides_in_a_block_that_is_not_run(page: Any) -> None:
     command = re.compile(r"^\s*(\$ |(bollard|make|python3?|pytest|uv|pip|node|scripts/\w+) )", re.MULTILINE)
     hidden = [f"line {block.line}" for block in page.blocks if block.language == NOT_RUN and command.search(block.text)]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bollard.host.http.health import Health
+from bollard.cli.limits import STOP_DEADLINE_S
+from bollard.host.http.resources.health import Health
 from bollard.host.settings import Settings, read_settings
 
 SETTINGS = {f"BOLLARD_{name.upper()}" for name in Settings.__struct_fields__}
@@ -71,7 +72,7 @@ def test_the_unit_waits_for_the_notice_and_longer_than_the_grace(unit: _Unit) ->
     assert service["User"] not in ("root", "")
     environment = re.findall(r"^Environment=(\w+)=(.+)$", _text(unit), re.MULTILINE)
     settings = read_settings(dict(environment), Path("/nonexistent"), {})
-    assert settings.grace_s < float(service["TimeoutStopSec"]) - 10
+    assert 2 * settings.grace_s + STOP_DEADLINE_S < float(service["TimeoutStopSec"])
 
 
 def _text(unit: _Unit) -> str:

@@ -3,6 +3,8 @@
 import re
 from typing import Any, get_args
 
+from tests.docs.pages import every_page
+
 from bollard.host.agents.binding import FIELDS
 from bollard.host.agents.policies import ConcurrencyMode
 from bollard.protocol import METHODS, limits
@@ -55,6 +57,7 @@ def test_the_numbers_of_the_decisions_are_those_of_the_code(pages: dict[str, Any
     assert limits.STREAM_WINDOW_BYTES == limits.WINDOW_BYTES
 
 
+@every_page
 def test_every_rule_that_a_page_names_exists(page: Any) -> None:
     named = set(re.findall(r"\bPL\d\d\b", page.prose))
     assert named <= set(RULES), named - set(RULES)

@@ -7,8 +7,17 @@ from typing import Any
 from bollard.host import limits
 from bollard.host.http import answers
 from bollard.host.http.routes import operations
-from bollard.host.limits import EVENT_DATA_BYTES, INPUT_TEXT_BYTES, QUEUED_RUNS, SUBSCRIBER_BYTES, SUBSCRIBER_FRAMES
-from bollard.host.runs.reading import parse_place
+from bollard.host.limits import (
+    EVENT_DATA_BYTES,
+    INPUT_TEXT_BYTES,
+    QUEUED_RUNS,
+    QUEUED_RUNS_OF_AGENT,
+    QUEUED_RUNS_OF_CALLER,
+    QUEUED_RUNS_OF_CONVERSATION,
+    SUBSCRIBER_BYTES,
+    SUBSCRIBER_FRAMES,
+)
+from bollard.host.runs.stream import parse_place
 from bollard.host.settings import Settings, read_settings
 from bollard.protocol.limits import KIB, MIB
 
@@ -45,6 +54,8 @@ def test_the_numbers_of_the_pages_are_those_of_the_code(pages: dict[str, Any]) -
         f"| object | up to {EVENT_DATA_BYTES // KIB} KiB |",
         f"may be {SUBSCRIBER_FRAMES} records or {SUBSCRIBER_BYTES // MIB} MiB behind",
         f"{QUEUED_RUNS // 1000} 000 waiting runs",
+        f"{QUEUED_RUNS_OF_CONVERSATION} of one conversation, {QUEUED_RUNS_OF_CALLER} of one caller, "
+        f"{QUEUED_RUNS_OF_AGENT} of one agent",
     ):
         assert sentence in page, sentence
     assert str(parse_place("1.4")) == "1.4"

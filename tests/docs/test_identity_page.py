@@ -5,7 +5,7 @@ from typing import Any
 
 from bollard.host import limits
 from bollard.host.agents.policies import RULE_ROLES
-from bollard.host.identity.rights import INSTALLATION_RIGHTS, RIGHTS, ROLES, rights_of
+from bollard.host.identity.caller import INSTALLATION_RIGHTS, RIGHTS, ROLES, rights_of
 
 
 def _section(pages: dict[str, Any], title: str) -> str:

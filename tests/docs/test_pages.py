@@ -3,10 +3,12 @@
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.docs.pages import every_page
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?: \"[^\"]*\")?\)|(?:src|href|srcset)=\"([^\"]+)\"")
 CLAIMS = re.compile(r"\b(secure(?:ly)?|tamper[- ]?proof|exactly[- ]once|guarantee[ds]?)\b", re.IGNORECASE)
@@ -19,6 +21,7 @@ def _links(page: Any) -> Iterator[str]:
         yield plain or attribute
 
 
+@every_page
 def test_every_relative_link_and_anchor_leads_somewhere(page: Any, pages: dict[str, Any], root: Path) -> None:
     broken: list[str] = []
     for link in _links(page):
@@ -44,11 +47,13 @@ def test_every_page_of_docs_is_reached_from_the_index(pages: dict[str, Any], roo
     assert not lost, lost
 
 
+@every_page
 def test_no_page_claims_what_cannot_be_promised(page: Any) -> None:
     prose = re.sub(r"`[^`\n]*`", "", page.prose)
     assert not (found := CLAIMS.findall(prose)), found
 
 
+@every_page
 def test_pages_are_in_english(page: Any) -> None:
     foreign = re.findall(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+", page.prose)
     assert not foreign, foreign
@@ -113,15 +118,20 @@ def test_concepts_fit_on_a_page(pages: dict[str, Any]) -> None:
     assert not long, long
 
 
+@every_page
 def test_every_requirement_that_a_page_names_exists(page: Any, root: Path) -> None:
-    listed = yaml.safe_load((root / "tests/conformance/requirements.yaml").read_text(encoding="utf-8"))
-    known = {entry["id"] for entry in listed}
+    known = {entry["id"] for entry in _requirements(root)}
     assert not (unknown := set(re.findall(r"\bP\d\d-\d\d\b", page.text)) - known), unknown
+
+
+@cache
+def _requirements(root: Path) -> list[dict[str, Any]]:
+    return yaml.safe_load((root / "tests/conformance/requirements.yaml").read_text(encoding="utf-8"))
 
 
 def test_what_is_promised_is_attacked_by_a_test(pages: dict[str, Any], root: Path) -> None:
     """SECURITY.md promises only what a requirement of this part says; test_links.py sees that those have tests."""
-    listed = yaml.safe_load((root / "tests/conformance/requirements.yaml").read_text(encoding="utf-8"))
+    listed = _requirements(root)
     checked_now = {entry["id"] for entry in listed if entry["part"] == 1}
     promised = pages["SECURITY.md"].text.split("## What is promised today\n")[1].split("\n## ")[0]
     rows = [row for row in promised.splitlines() if row.startswith("| ") and not row.startswith("| promise")]

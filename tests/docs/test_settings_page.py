@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from bollard.host.clock import ManualClock
-from bollard.host.http.vitals import PoolVitals, Vitals, process_families
-from bollard.host.log.numbers import Numbers
-from bollard.host.telemetry.counts import HttpCounts, JournalCounts, RunCounts
-from bollard.host.telemetry.process_numbers import process_numbers
+from bollard.host.http.resources.metrics import PoolVitals, Vitals, process_families
+from bollard.host.log.journal import Numbers
+from bollard.host.runs.backlog import QueueShares
+from bollard.host.telemetry.counts import HostCounts
+from bollard.host.telemetry.prometheus import process_numbers
 
 
 def _describe(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -27,7 +28,7 @@ def test_the_page_of_settings_is_what_the_code_says(root: Path) -> None:
 
 
 def test_a_setting_that_changed_is_noticed(root: Path, tmp_path: Path) -> None:
-    for name in ("scripts/describe", "src/bollard/cli/up_command.py", "docs/reference/settings.md"):
+    for name in ("scripts/describe", "src/bollard/cli/operate/up.py", "docs/reference/settings.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((root / name).read_bytes())
     (tmp_path / "src/bollard/host").mkdir(parents=True)
@@ -47,7 +48,8 @@ def test_a_setting_that_changed_is_noticed(root: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def families() -> dict[str, Any]:
     """Every metric of a host, with nothing behind it."""
-    dispatcher = SimpleNamespace(live={}, backlog=SimpleNamespace(size=0, since_ms=None))
+    backlog = SimpleNamespace(size=0, since_ms=None, shares=QueueShares())
+    dispatcher = SimpleNamespace(live={}, backlog=backlog)
     hub = SimpleNamespace(readers=0, cut=0)
     journal: Any = SimpleNamespace(numbers=Numbers(), waiting=0, full=False)
     core: Any = SimpleNamespace(dispatcher=dispatcher, hub=hub)
@@ -57,9 +59,7 @@ def families() -> dict[str, Any]:
         core=core,
         journal=journal,
         clock=ManualClock(),
-        runs=RunCounts(),
-        commits=JournalCounts(),
-        requests=HttpCounts(),
+        counts=HostCounts(),
         pools=lambda: [pool],
     )
     found = [*vitals.families(), *process_families(process_numbers())]

@@ -20,6 +20,9 @@ from typing import Any
 import pytest
 from tests.ports import free_port
 
+pytestmark = pytest.mark.full
+
+
 SETUP_S = 300.0
 """From a clone to a host that listens."""
 DOCUMENTED = "http://127.0.0.1:8420"

