@@ -10,12 +10,11 @@ from figures import Figure, Measured, median
 from mcp_calls import measure_mcp_calls
 
 from bollard.host.audit.trail import ARCHIVE_FOLDER
-from bollard.host.backup.data_files import public_keys
-from bollard.host.backup.log_check import check_log
-from bollard.host.backup.opening import open_snapshot
+from bollard.host.backup.archived_files import public_keys
+from bollard.host.backup.log_check import check_log, read_witnesses
+from bollard.host.backup.table_source import open_snapshot
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.graph import CALL, Node, build_graph
-from bollard.host.capabilities.naming import short_names
+from bollard.host.capabilities.graph import CALL, Node, build_graph, short_names
 from bollard.trust.keys import VerifyKey
 
 __all__ = ["measure"]
@@ -82,7 +81,7 @@ def _verified(data: Path, passes: int) -> Figure:
         started = time.perf_counter()
         snapshot = open_snapshot("", data)
         try:
-            report = check_log(snapshot, keys, witnesses=[], archive=data / ARCHIVE_FOLDER).report
+            report = check_log(snapshot, read_witnesses(keys), archive=data / ARCHIVE_FOLDER).report
         finally:
             snapshot.close()
         rates.append(report.records / (time.perf_counter() - started))

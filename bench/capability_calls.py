@@ -2,33 +2,33 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from figures import Figure, median
 
 from bollard.host.actions.call import Call
+from bollard.host.actions.call_records import LiveLedger
 from bollard.host.actions.executor import Executor
-from bollard.host.actions.ledgers import LiveLedger
-from bollard.host.actions.outputs import BlobArtifacts
+from bollard.host.actions.wrappers import BlobArtifacts
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ResourceRule
 from bollard.host.capabilities.capability import NO_FLOW, Capability
-from bollard.host.capabilities.memory import MemorySource
-from bollard.host.capabilities.registry import Sources
+from bollard.host.capabilities.sources import Adapter, Order, Returned, Sources
 from bollard.host.clock import SystemClock
+from bollard.host.errors import HostError
 from bollard.host.grants.offer import Offer
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
+from bollard.host.log.journal_writers import WriterProcess
 from bollard.host.log.records import NewRecord
-from bollard.host.log.writer_process import WriterProcess
-from bollard.host.runapi.gate import RunApi
+from bollard.host.run_api.gate import RunApi
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
-from bollard.host.runs.live import LiveRun, RunPorts
+from bollard.host.runs.live_run import LiveRun, RunEnvironment
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.opening import choose_store
 from bollard.trust.keys import load_or_make_signing_key
@@ -48,6 +48,41 @@ NOTHING = Capability(
 RUNS = 16
 
 
+class Unowned:
+    """A dispatcher that does nothing with its runs."""
+
+    def released(self, run: LiveRun) -> None: ...
+
+    def stopping(self, run: LiveRun) -> None: ...
+
+    def misbehaved(self, run: LiveRun) -> None: ...
+
+    def overstays(self, run: LiveRun) -> None: ...
+
+    def unwritable(self, run: LiveRun, error: HostError) -> None: ...
+
+
+class _Nothing:
+    """The source of a tool that does nothing."""
+
+    revision = 0
+
+    @property
+    def adapter(self) -> Adapter:
+        return self
+
+    def capabilities(self, workspace: str) -> Sequence[Capability]:
+        del workspace
+        return [NOTHING]
+
+    def absent(self, workspace: str) -> Mapping[str, str]:
+        del workspace
+        return {}
+
+    async def invoke(self, order: Order) -> Returned:
+        return Returned(content=({"type": "text", "text": order.capability.name},))
+
+
 class CallBench:
     """Runs that only make calls."""
 
@@ -56,24 +91,14 @@ class CallBench:
         self._clock = SystemClock()
         self._store = choose_store("", data, self._clock)
         self._store.open()
-        sources = Sources([MemorySource([NOTHING])])
+        sources = Sources([_Nothing()])
         offer = Offer.of(capabilities=[NOTHING])
         self._maker = RunMaker(self._clock, IdMaker(), lambda _: offer)
         blobs = BlobStore(data / "blobs")
         self._executor = Executor(
             adapters=sources, store=self._store, artifacts=BlobArtifacts(blobs), clock=self._clock
         )
-        self._ports = RunPorts(
-            journal=journal,
-            hub=Hub(),
-            clock=self._clock,
-            api=RunApi({}, self._clock),
-            released=_nobody_hears,
-            stopping=_nobody_hears,
-            misbehaved=_nobody_hears,
-            overstays=_nobody_hears,
-            unwritable=_nobody_hears,
-        )
+        self._environment = RunEnvironment(journal=journal, hub=Hub(), clock=self._clock, api=RunApi(self._clock))
 
     async def begin(self, number: int) -> LiveRun:
         agent = Agent(
@@ -95,7 +120,15 @@ class CallBench:
         )
         queued = self._maker.make(event, agent, "direct", epoch=1)
         await self.journal.commit(Entry(records=self._maker.first_records(queued)))
-        return LiveRun(queued.facts, queued.grant, epoch=1, seq=2, ports=self._ports, session=queued.session)
+        return LiveRun(
+            queued.facts,
+            queued.grant,
+            epoch=1,
+            seq=2,
+            environment=self._environment,
+            owner=Unowned(),
+            session=queued.session,
+        )
 
     async def call(self, run: LiveRun, number: int) -> None:
         outcome = await self._executor.execute(
@@ -132,10 +165,6 @@ async def calling(data: Path) -> AsyncGenerator[CallBench]:
     finally:
         await journal.close()
         bench.close()
-
-
-def _nobody_hears(run: LiveRun, *_: object) -> None:
-    del run
 
 
 def _lost() -> None:

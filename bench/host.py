@@ -11,10 +11,10 @@ from pathlib import Path
 from figures import Figure, Measured
 from host_cells import load_figures, measure_cells, postgres_figures, traced_figures
 from host_chain import chain_verify
-from host_footprint import growth_over_runs, idle_memory, idle_readers, start_times
+from host_footprint import growth_over_runs, idle_memory, idle_readers, start_times, stuck_readers
 from host_grants import grant_figures
 from host_growth import measure_growth
-from host_neighbour import bad_neighbour
+from host_neighbour import bad_neighbour, long_neighbour
 from host_postgres import NoServer, own_database
 from host_process import NO_VARIABLES, HostProcess, Installation, floor_running, host_running, trace_sink_running
 from host_restart import restart_with_a_long_log
@@ -31,11 +31,13 @@ async def measure(*, quick: bool) -> Measured:
     gc.freeze()
     with tempfile.TemporaryDirectory(prefix="bollard-bench-") as name, ExitStack() as databases:
         directory, database = Path(name), _database(databases)
-        for part in ("start", "readers", "floor", "host", "traced", "postgres"):
+        for part in ("start", "readers", "stuck-readers", "floor", "host", "traced", "postgres"):
             (directory / part).mkdir()
         figures = await start_times(directory / "start", passes=passes)
         async with _host(directory / "readers") as host:
             figures += [idle_memory(host), await idle_readers(host, 1_000)]
+        async with _host(directory / "stuck-readers") as host:
+            figures += await stuck_readers(host)
         async with AsyncExitStack() as stack:
             floor = await stack.enter_async_context(floor_running(directory / "floor"))
             host = await stack.enter_async_context(_host(directory / "host"))
@@ -48,6 +50,8 @@ async def measure(*, quick: bool) -> Measured:
             if not await sink.taken():
                 raise RuntimeError("the traced host sent no span")
             figures.append(await bad_neighbour(host, passes=passes, seconds=2 * seconds))
+            # Each pass writes 200 MB first: a quick run has time for one.
+            figures.append(await long_neighbour(host, passes=1 if quick else passes, seconds=2 * seconds))
         figures += load_figures(cells["floor"], cells["host"])
         figures += traced_figures(cells["floor"], cells["traced"])
         if database is not None:
@@ -76,7 +80,7 @@ async def _host(
 ) -> AsyncGenerator[HostProcess]:
     """A host whose agents are all there."""
     async with host_running(Installation(data=data, database=database), variables=variables) as host:
-        await host.wait_for_agents("benchecho", "benchecho.wait", "benchflood")
+        await host.wait_for_agents("benchecho", "benchecho.wait", "benchflood", "benchflood.ending")
         yield host
 
 

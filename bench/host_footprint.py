@@ -10,12 +10,18 @@ from figures import Figure, median
 from host_process import HostProcess, Installation, host_running
 from load import drive
 
-__all__ = ["growth_over_runs", "idle_memory", "idle_readers", "start_times"]
+__all__ = ["growth_over_runs", "idle_memory", "idle_readers", "start_times", "stuck_readers"]
 
 AT_ONCE = 100
 SPARE_FILES = 200
 WARM_RUNS = 1_000
 GROWTH_RUNS = 10_000
+STUCK_READERS = 200
+STUCK_RUN_BYTES = 40_000_000
+STUCK_DELTA_BYTES = 1024
+SETTLED_S = 0.5
+SETTLED_MIB = 1
+SETTLED_LOOKS = 3
 
 
 async def start_times(directory: Path, *, passes: int) -> list[Figure]:
@@ -91,10 +97,56 @@ async def idle_readers(host: HostProcess, count: int) -> Figure:
     )
 
 
+async def stuck_readers(host: HostProcess) -> list[Figure]:
+    """The memory of clients that ask for the stream of a finished run of 40 MB and read nothing of it: while they are
+    there, and what they leave behind. On a fresh host, as above."""
+    run_id = await host.start_run("benchflood.ending", bytes=STUCK_RUN_BYTES, delta_bytes=STUCK_DELTA_BYTES, pause_s=0)
+    await host.wait_for(run_id, "completed")
+    before = await _settled_mib(host)
+    request = _stream_request(host, run_id)
+    readers = [socket.create_connection(("127.0.0.1", host.port), 30) for _ in range(STUCK_READERS)]
+    for reader in readers:
+        reader.sendall(request)
+    during = await _settled_mib(host)
+    _leave(readers)
+    after = await _settled_mib(host)
+    return [
+        Figure(
+            figure="memory per non-reading reader",
+            value=(during - before) / STUCK_READERS,
+            unit="MiB",
+            better="lower",
+            must=4,
+            aim=1,
+        ),
+        Figure(
+            figure=f"RSS that {STUCK_READERS} such readers leave",
+            value=after - before,
+            unit="MiB",
+            better="lower",
+            must=96,
+            aim=32,
+        ),
+    ]
+
+
+async def _settled_mib(host: HostProcess) -> float:
+    """Resident memory once it grows and shrinks no more: what the readers of a host cost comes with delay."""
+    newest = [host.rss_mib()]
+    while len(newest) < SETTLED_LOOKS or max(newest) - min(newest) > SETTLED_MIB:
+        await asyncio.sleep(SETTLED_S)
+        newest = [*newest, host.rss_mib()][-SETTLED_LOOKS:]
+    return newest[-1]
+
+
+def _stream_request(host: HostProcess, run_id: str) -> bytes:
+    fields = "".join(f"{name}: {value}\r\n" for name, value in host.headers.items())
+    return f"GET /api/v1/runs/{run_id}/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}\r\n".encode()
+
+
 def _subscribe(host: HostProcess, run_id: str, count: int) -> list[socket.socket]:
     """Clients that have each seen the delta of the run: plain sockets, so that they cost us nothing either."""
-    fields = "".join(f"{name}: {value}\r\n" for name, value in host.headers.items())
-    request = f"GET /api/v1/runs/{run_id}/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}\r\n".encode()
+    request = _stream_request(host, run_id)
     readers: list[socket.socket] = []
     while len(readers) < count:
         some = [

@@ -125,9 +125,9 @@ class HostProcess:
             raise RuntimeError(f"{method} {path}: {status} {text.decode()}")
         return json.loads(text)
 
-    async def start_run(self, agent: str) -> str:
+    async def start_run(self, agent: str, **data: float) -> str:
         """A run that nobody watches."""
-        answer = await self.ask("POST", "/api/v1/runs", {"agent": agent, "input": {"text": "hi"}})
+        answer = await self.ask("POST", "/api/v1/runs", {"agent": agent, "input": {"text": "hi"}, "data": data})
         return answer["run_id"]
 
     async def status_of(self, run_id: str) -> str:
@@ -138,6 +138,15 @@ class HostProcess:
             return await self.status_of(run_id) in statuses
 
         await _until(reached)
+
+    async def wait_for_record(self, run_id: str, kind: str) -> None:
+        """Until a record of this type is on disk."""
+
+        async def written() -> bool:
+            page = await self.ask("GET", f"/api/v1/runs/{run_id}/records")
+            return any(record["type"] == kind for record in page["items"])
+
+        await _until(written)
 
     async def cancel(self, run_id: str) -> None:
         await self.ask("POST", f"/api/v1/runs/{run_id}/cancel", {})

@@ -18,14 +18,13 @@ from mcp import Client, StdioServerParameters
 from bollard.host.capabilities.sources import CallContext, Order
 from bollard.host.clock import SystemClock
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_changes import SavedChanges
-from bollard.host.log.shelf import Along
+from bollard.host.log.journal_writers import WriterThread
+from bollard.host.log.saved_resources import Along, SavedChanges
 from bollard.host.log.writer import Writer
-from bollard.host.log.writer_thread import WriterThread
-from bollard.host.mcp.agreements import ConsentMcpTools
+from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.source import McpSource
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.memory import MemoryStore
+from bollard.host.store.opening import choose_store
 from bollard.protocol import JsonObject
 from bollard.trust.keys import SigningKey
 
@@ -91,12 +90,10 @@ def measure_mcp_calls(rounds: int = ROUNDS) -> McpCalls:
 
 async def _measured(folder: Path, program: Path, rounds: int) -> McpCalls:
     clock = SystemClock()
+    store = choose_store("", folder, clock)
+    store.open()
     writer = Writer(
-        MemoryStore(clock),
-        BlobStore(folder / "blobs"),
-        clock,
-        incarnation="bench",
-        key=SigningKey(SigningKey.new_secret()),
+        store, BlobStore(folder / "blobs"), clock, incarnation="bench", key=SigningKey(SigningKey.new_secret())
     )
     journal = Journal(WriterThread(writer))
     await journal.start()
@@ -109,6 +106,7 @@ async def _measured(folder: Path, program: Path, rounds: int) -> McpCalls:
     finally:
         await source.stop()
         await journal.close()
+        store.close()
 
 
 async def _connected(source: McpSource, program: Path) -> Order:
