@@ -16,6 +16,7 @@ export { Cancelled, RunnerError } from './run.mjs';
 
 const PROTOCOL = 1;
 const WORKER = Object.freeze({ name: 'bollard-node-example', version: '0.1.0', language: 'javascript' });
+const ENDED_RUN_IDS = 1024; // remembered; the host never uses an id again
 const LAST_WORDS_MS = 500; // for the terminal results of runs that a shutdown cancels
 
 export function serve(plugin, channel = Channel.inherited()) {
@@ -30,7 +31,7 @@ class Worker {
   #runners;
   #limits = null; // stated by the host; null until `initialize`
   #runs = new Map();
-  #ended = new Set(); // run ids are refused for ever
+  #ended = new Set(); // the newest ENDED_RUN_IDS ids: a second run/start of one is refused
   #closing = false;
 
   constructor({ plugin, runners = [], tools = [] }, channel) {
@@ -127,6 +128,7 @@ class Worker {
     } finally {
       this.#runs.delete(id);
       this.#ended.add(id);
+      if (this.#ended.size > ENDED_RUN_IDS) this.#ended.delete(this.#ended.values().next().value);
     }
   }
 
