@@ -27,8 +27,8 @@ test-all: test test-rest ## every check and every test
 check: setup     ## the quick half of the tests: lint, types, imports
 	@scripts/check
 
-bench: setup     ## every performance figure of what exists
-	@scripts/bench wire
+bench: setup     ## the performance figures of every suite (SUITE=host for one)
+	@missed=0; for suite in $(or $(SUITE),wire host surface capabilities agent); do scripts/bench $$suite || missed=1; done; exit $$missed
 
 chaos: setup     ## longer fault injection (by hand; SEED=1 ROUNDS=20)
 	@scripts/chaos --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),20)

@@ -53,7 +53,7 @@ def plot(points: Sequence[Point]) -> str:
         f'<rect class="ground" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8"/>',
         _text(WIDTH / 2, 28, "What a run costs by the length of the log", look="name"),
         _text(WIDTH / 2, HEIGHT - 14, "records in the log (16 clients, 10 deltas a run)"),
-        _text(LEFT, TOP - 14, "host CPU per run, ms", look="cpu"),
+        _text(LEFT + 22, TOP - 14, "host CPU per run, ms", look="cpu"),
         _text(WIDTH - RIGHT, TOP - 14, "runs/s", look="rate"),
         *_grid(top_cpu, top_rate),
         *(_text(_x(points, point), HEIGHT - BOTTOM + 20, _count(point.records)) for point in points),

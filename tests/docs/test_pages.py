@@ -133,7 +133,7 @@ def test_what_is_promised_is_attacked_by_a_test(pages: dict[str, Any], root: Pat
     """SECURITY.md promises only what a requirement of this part says; test_links.py sees that those have tests."""
     listed = _requirements(root)
     checked_now = {entry["id"] for entry in listed if entry["part"] == 1}
-    promised = pages["SECURITY.md"].text.split("## What is promised today\n")[1].split("\n## ")[0]
+    promised = pages["SECURITY.md"].text.split("## The worker connection\n")[1].split("\n## ")[0]
     rows = [row for row in promised.splitlines() if row.startswith("| ") and not row.startswith("| promise")]
     assert len(rows) >= 8
     for row in rows:
@@ -143,7 +143,7 @@ def test_what_is_promised_is_attacked_by_a_test(pages: dict[str, Any], root: Pat
 
 
 def test_what_is_promised_of_the_host_names_tests_that_there_are(pages: dict[str, Any], root: Path) -> None:
-    promised = pages["SECURITY.md"].text.split("## What is promised of the host\n")[1].split("\n## ")[0]
+    promised = pages["SECURITY.md"].text.split("## The host\n")[1].split("\n## ")[0]
     rows = [row for row in promised.splitlines() if row.startswith("| ") and not row.startswith("| promise")]
     assert len(rows) >= 8
     for row in rows:
