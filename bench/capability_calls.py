@@ -15,7 +15,7 @@ from bollard.host.actions.wrappers import BlobArtifacts
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ResourceRule
 from bollard.host.capabilities.capability import NO_FLOW, Capability
-from bollard.host.capabilities.sources import Adapter, Order, Returned, Sources
+from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult, Sources
 from bollard.host.clock import SystemClock
 from bollard.host.errors import HostError
 from bollard.host.grants.offer import Offer
@@ -79,8 +79,8 @@ class _Nothing:
         del workspace
         return {}
 
-    async def invoke(self, order: Order) -> Returned:
-        return Returned(content=({"type": "text", "text": order.capability.name},))
+    async def invoke(self, order: CallOrder) -> CallResult:
+        return CallResult(content=({"type": "text", "text": order.capability.name},))
 
 
 class CallBench:

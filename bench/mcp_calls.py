@@ -15,11 +15,11 @@ from typing import Final
 
 from mcp import Client, StdioServerParameters
 
-from bollard.host.capabilities.sources import CallContext, Order
+from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.clock import SystemClock
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
-from bollard.host.log.saved_resources import Along, SavedChanges
+from bollard.host.log.saved_resources import JointChange, SavedChanges
 from bollard.host.log.writer import Writer
 from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.source import McpSource
@@ -75,9 +75,9 @@ class _NoSecrets:
     async def drop_own(self, workspace: str, name: str, *, by: str) -> None:
         del workspace, name, by
 
-    def leaving(self, workspace: str, names: Iterable[str], by: str) -> Along:
+    def leaving(self, workspace: str, names: Iterable[str], by: str) -> JointChange:
         del workspace, names, by
-        return Along()
+        return JointChange()
 
 
 def measure_mcp_calls(rounds: int = ROUNDS) -> McpCalls:
@@ -109,7 +109,7 @@ async def _measured(folder: Path, program: Path, rounds: int) -> McpCalls:
         store.close()
 
 
-async def _connected(source: McpSource, program: Path) -> Order:
+async def _connected(source: McpSource, program: Path) -> CallOrder:
     """The server behind the bridge, and a call of its tool."""
     body: JsonObject = {"command": sys.executable, "args": [str(program)]}
     await source.keeper.save(body, "default", "bench", by="bench", edited=None)
@@ -122,7 +122,7 @@ async def _connected(source: McpSource, program: Path) -> Order:
         raise RuntimeError("the tool cannot be used")
     yes: JsonObject = {"tools": [{"name": capability.name, "definition_sha256": capability.definition_sha256}]}
     await source.consent("default", "bench", ConsentMcpTools.from_wire(yes), "bench")
-    return Order(
+    return CallOrder(
         call_id="call",
         capability=capability,
         arguments={"a": 1, "b": 2},
@@ -131,7 +131,7 @@ async def _connected(source: McpSource, program: Path) -> Order:
     )
 
 
-async def _in_turns(source: McpSource, order: Order, client: Client, rounds: int) -> McpCalls:
+async def _in_turns(source: McpSource, order: CallOrder, client: Client, rounds: int) -> McpCalls:
     ours: list[float] = []
     theirs: list[float] = []
     for _ in range(rounds):

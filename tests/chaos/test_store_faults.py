@@ -12,8 +12,8 @@ from tests.simulation.history import History
 from tests.simulation.ledger import chain_problems, run_problems
 from tests.simulation.scripted_workers import ScriptedPool
 
-from bollard.host.agents.agent import Agent, AgentBook
-from bollard.host.agents.routing import AgentDirectory, BindingBook
+from bollard.host.agents.agent import Agent, AgentRegistry
+from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.clock import SystemClock
 from bollard.host.core import HostIdentity, Storage, build_core
 from bollard.host.engine.local import LocalEngine
@@ -49,13 +49,13 @@ class Rig:
         clock = SystemClock()
         self.store = failing(store, self.plan)
         self.journal = Journal(WriterThread(Writer(self.store, NoBlobs(), clock, incarnation="i1", key=KEY)))
-        agents = AgentBook()
+        agents = AgentRegistry()
         agents.put(AGENT)
         pool = ScriptedPool(random.Random(1))
         pool.start(0)
         self.core = build_core(
             Storage(journal=self.journal, store=self.store, blobs=NoBlobs(), clock=clock),
-            AgentDirectory(agents=agents, bindings=BindingBook()),
+            AgentDirectory(agents=agents, bindings=BindingRegistry()),
             pools={("default", "scripted"): pool},
             engine=LocalEngine(self.journal, self.store, clock, "i1"),
             identity=HostIdentity(version="test", cursor_secret=b"c" * 32),

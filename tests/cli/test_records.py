@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from bollard.cli.client.run_stream import ShownRecords
+from bollard.cli.client.run_stream import RecordPrinter
 from bollard.cli.language import load_text
 from bollard.cli.terminal.renderers import TextRenderer
 from bollard.protocol import AgentRunRecord, JsonObject
@@ -17,7 +17,7 @@ LOST: JsonObject = {"status": "failed", "code": "host.lost", "error": "the host 
 def told(language: str, *records: tuple[str, JsonObject]) -> str:
     file = io.StringIO()
     console, text = Console(file=file, width=100, highlight=False), load_text(language)
-    shown = ShownRecords(TextRenderer(console, console, text), text)
+    shown = RecordPrinter(TextRenderer(console, console, text), text)
     for number, (kind, data) in enumerate(records, start=1):
         shown.record(
             AgentRunRecord(run_id="run-1", epoch=1, seq=number, type=kind, data=data, created_at=1.0, observed=True)

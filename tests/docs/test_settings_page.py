@@ -11,7 +11,7 @@ import pytest
 
 from bollard.host.clock import ManualClock
 from bollard.host.http.resources.metrics import PoolVitals, Vitals, process_families
-from bollard.host.log.journal import Numbers
+from bollard.host.log.journal import WriterNumbers
 from bollard.host.runs.backlog import QueueShares
 from bollard.host.telemetry.counts import HostCounts
 from bollard.host.telemetry.prometheus import process_numbers
@@ -51,7 +51,7 @@ def families() -> dict[str, Any]:
     backlog = SimpleNamespace(size=0, since_ms=None, shares=QueueShares())
     dispatcher = SimpleNamespace(live={}, backlog=backlog)
     hub = SimpleNamespace(readers=0, cut=0)
-    journal: Any = SimpleNamespace(numbers=Numbers(), waiting=0, full=False)
+    journal: Any = SimpleNamespace(numbers=WriterNumbers(), waiting=0, full=False)
     core: Any = SimpleNamespace(dispatcher=dispatcher, hub=hub)
     pool = PoolVitals(name="p", status="ready", problem=None, workers=1, crashes=0)
     vitals = Vitals(

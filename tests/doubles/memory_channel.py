@@ -5,25 +5,32 @@ from collections import deque
 
 from msgspec.structs import replace
 
-from bollard.host.channels.channel import Abilities, Delivered, Failed, Outgoing, SendOutcome, Unknown
+from bollard.host.channels.channel import (
+    ChannelAbilities,
+    Delivered,
+    DeliveryUnknown,
+    NotDelivered,
+    Outgoing,
+    SendOutcome,
+)
 
 
 class MemoryChannel:
     """Takes everything. With native dedupe the same key again is the same message."""
 
-    def __init__(self, abilities: Abilities | None = None) -> None:
-        self.abilities = abilities or Abilities(dedupe="native")
+    def __init__(self, abilities: ChannelAbilities | None = None) -> None:
+        self.abilities = abilities or ChannelAbilities(dedupe="native")
         self.tried: list[Outgoing] = []
         """Every try, in order."""
         self.messages: dict[str, Outgoing] = {}
         """What stands there, by the channel's own id, in the order of arrival. An edit changes it in place."""
         self.closed = False
         self._keys: dict[str, str] = {}
-        self._plan: deque[Failed | Unknown] = deque()
+        self._plan: deque[NotDelivered | DeliveryUnknown] = deque()
         self._open = asyncio.Event()
         self._open.set()
 
-    def fail(self, *outcomes: Failed | Unknown) -> None:
+    def fail(self, *outcomes: NotDelivered | DeliveryUnknown) -> None:
         """The next tries end like this. What is unknown has arrived all the same."""
         self._plan.extend(outcomes)
 
@@ -48,7 +55,7 @@ class MemoryChannel:
         self.tried.append(outgoing)
         await self._open.wait()
         planned = self._plan.popleft() if self._plan else None
-        if isinstance(planned, Failed):
+        if isinstance(planned, NotDelivered):
             return planned
         arrived = Delivered(self._arrive(outgoing))
         return arrived if planned is None else planned

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.sources import Adapter, Order, Returned
+from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 
-Act = Callable[[Order], Awaitable[Returned]]
+Act = Callable[[CallOrder], Awaitable[CallResult]]
 
 
-async def _nothing(order: Order) -> Returned:
-    return Returned(content=({"type": "text", "text": order.capability.name},))
+async def _nothing(order: CallOrder) -> CallResult:
+    return CallResult(content=({"type": "text", "text": order.capability.name},))
 
 
 class MemorySource:
@@ -20,7 +20,7 @@ class MemorySource:
         self._absent: dict[str, str] = {}
         self._act = act
         self.revision = 0
-        self.orders: list[Order] = []
+        self.orders: list[CallOrder] = []
         """What was called, in order."""
 
     @property
@@ -48,7 +48,7 @@ class MemorySource:
         del workspace
         return dict(self._absent)
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         self.orders.append(order)
         return await self._act(order)
 

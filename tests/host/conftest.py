@@ -19,9 +19,9 @@ from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.memory_store import MemoryStore
 from tests.told import Told
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy, StatePolicy
-from bollard.host.agents.routing import AgentDirectory, BindingBook
+from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.clock import ManualClock
 from bollard.host.core import CapabilityParts, HostIdentity, Storage, build_core
 from bollard.host.engine.local import LocalEngine
@@ -550,8 +550,8 @@ class Stage:
         self.clock = clock
         self.pool = MemoryPool()
         self.pools = {(workspace, "parrot"): self.pool for workspace in ("default", "other", "second", "w", "v")}
-        self.agents = AgentBook()
-        self.bindings = BindingBook()
+        self.agents = AgentRegistry()
+        self.bindings = BindingRegistry()
         self.engine = LocalEngine(journal, store, clock, incarnation)
         core = build_core(
             Storage(journal=journal, store=store, blobs=blobs, clock=clock),

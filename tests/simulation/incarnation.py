@@ -10,8 +10,8 @@ from tests.simulation.simulated_agents import PLUGIN, UNREAD, WORKSPACES, simula
 from tests.simulation.virtual_time import SteppedWriter, Trap, VirtualClock, VirtualLoop
 from tests.simulation.world import KEY, NoBlobs, World
 
-from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.routing import AgentDirectory, BindingBook
+from bollard.host.agents.agent import AgentRegistry
+from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.core import HostIdentity, Storage, build_core
 from bollard.host.engine.local import LocalEngine
 from bollard.host.log.journal import Journal
@@ -59,12 +59,12 @@ class Incarnation:
         world, clock, store = self.world, self.clock, self._store
         world.plan.on_call = self._interleave
         self.journal = Journal(self._desk)
-        agents = AgentBook()
+        agents = AgentRegistry()
         pool = ScriptedPool(self.dice, world.witness)
         pool.start()
         self.core = build_core(
             Storage(journal=self.journal, store=store, blobs=cast("BlobStore", NoBlobs()), clock=clock),
-            AgentDirectory(agents=agents, bindings=BindingBook(), starting=lambda: True),
+            AgentDirectory(agents=agents, bindings=BindingRegistry(), starting=lambda: True),
             pools={(workspace, PLUGIN): pool for workspace in WORKSPACES},
             engine=LocalEngine(self.journal, store, clock, self.name),
             identity=HostIdentity(version="simulated", cursor_secret=b"simulated"),
@@ -77,7 +77,7 @@ class Incarnation:
         self.background = [self._loop.create_task(self.core.takeover.run()), self._loop.create_task(self._sweep())]
         self.background.append(self._loop.create_task(self._discover(agents)))
 
-    async def _discover(self, agents: AgentBook) -> None:
+    async def _discover(self, agents: AgentRegistry) -> None:
         """Agents are known when their worker has introduced itself; the first events may come before."""
         await asyncio.sleep(self.dice.choice([0.0, 0.05, 0.4]))
         for workspace in WORKSPACES:

@@ -10,8 +10,8 @@ from tests.simulation.simulation import Verdict, simulate
 from tests.tables import for_each
 
 from bollard.host.agents.lanes import Lanes
-from bollard.host.events.redispatch_queue import GivenBack, Returning
-from bollard.host.events.steering import Claims, Giving
+from bollard.host.events.redispatch_queue import RedispatchQueue, ReturnGate
+from bollard.host.events.steering import Claims, SteeringDelivery
 from bollard.host.log.entries import Entry
 from bollard.host.recovery import Recovery
 from bollard.host.store.rows import RunRow
@@ -22,19 +22,19 @@ FIRST = int(os.environ.get("CHAOS_SEED", "0"))
 
 
 def _no_late_cancel(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Giving, "give_back", lambda *_: None)
+    patch.setattr(SteeringDelivery, "give_back", lambda *_: None)
 
 
 def _no_waiting_for_what_returns(patch: pytest.MonkeyPatch) -> None:
     async def wait(*_: object) -> None: ...
 
-    patch.setattr(Returning, "wait", wait)
+    patch.setattr(ReturnGate, "wait", wait)
 
 
 def _no_waiting_for_what_was_given_back(patch: pytest.MonkeyPatch) -> None:
     async def settled(*_: object) -> None: ...
 
-    patch.setattr(GivenBack, "settled", settled)
+    patch.setattr(RedispatchQueue, "settled", settled)
 
 
 def _no_place_for_what_was_given_back(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.limits import JOURNAL_FULL_S
 from bollard.host.log.entries import Entry, EntryQueue
-from bollard.host.log.journal import Numbers, Tell
+from bollard.host.log.journal import WriterListener, WriterNumbers
 from bollard.host.log.records import RunFacts
 from bollard.host.log.writer import Fate, Writer
 
@@ -122,7 +122,7 @@ class Trap(msgspec.Struct, frozen=True):
 
 
 class SteppedWriter:
-    """A `Desk` driven by timers. `crash` ends it as a process ends."""
+    """An `EntryWriter` driven by timers. `crash` ends it as a process ends."""
 
     def __init__(self, writer: Writer, dice: Random, trap: Trap | None = None, died: Callable[[], None] | None = None):
         self._writer = writer
@@ -131,11 +131,11 @@ class SteppedWriter:
         self._died = died
         self._left = trap.times if trap is not None else 0
         self._queue = EntryQueue()
-        self._untold: deque[tuple[list[Fate], Numbers]] = deque()
+        self._untold: deque[tuple[list[Fate], WriterNumbers]] = deque()
         self._asked = False
         self._crashed = False
 
-    async def open(self, tell: Tell) -> None:
+    async def open(self, tell: WriterListener) -> None:
         self._loop = asyncio.get_running_loop()
         self._tell = tell
         self._writer.open()

@@ -10,12 +10,12 @@ from starlette.types import ASGIApp
 
 from bollard import __version__
 from bollard.confine.probe import Confinement
-from bollard.host.actions.budgets import KeptBudgets, day_budgets
-from bollard.host.agents.agent import Agent, AgentBook, RunnerKey
-from bollard.host.agents.routing import AgentDirectory, BindingBook
-from bollard.host.audit.trail import Trail
+from bollard.host.actions.budgets import SavedBudgets, day_budgets
+from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
+from bollard.host.agents.routing import AgentDirectory, BindingRegistry
+from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
-from bollard.host.channels.registry import ChannelBook
+from bollard.host.channels.registry import ChannelRepository
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
 from bollard.host.delivery.outbox import Delivery
@@ -26,10 +26,10 @@ from bollard.host.housekeeping import Housekeeping
 from bollard.host.http.auth.admin_token import AdminToken
 from bollard.host.http.edge.edge import Edge
 from bollard.host.http.operations import Resource
-from bollard.host.http.resources.operations import Operating
-from bollard.host.http.resources.readiness import Standing
-from bollard.host.identity.book import IdentityBook, open_identity
+from bollard.host.http.resources.operations import OperationParts
+from bollard.host.http.resources.readiness import HostStatus
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
+from bollard.host.identity.directory import IdentityDirectory, open_identity
 from bollard.host.knowledge.library import Library, open_library
 from bollard.host.limits import HOUSEKEEPING_S
 from bollard.host.log.journal import Journal
@@ -37,7 +37,7 @@ from bollard.host.log.journal_writers import WriterProcess, choose_desk
 from bollard.host.log.rebuild import check_saved, check_settled
 from bollard.host.log.retention import retention_of
 from bollard.host.log.saved_resources import SavedChanges
-from bollard.host.models.source import OpenedModels, open_models
+from bollard.host.models.source import ModelParts, open_models
 from bollard.host.parts import HostKeys, HostParts
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
@@ -117,7 +117,7 @@ class Host:
         self._housekeeping_s = housekeeping_s
         self._retention = retention_of(settings.retention)  # now: a setting that cannot work starts nothing
         self._terms = terms_of(settings.artifact_days, settings.artifact_mime_types)
-        agents, runners = AgentBook(), dict[RunnerKey, AgentRunnerDiscovery]()
+        agents, runners = AgentRegistry(), dict[RunnerKey, AgentRunnerDiscovery]()
         self.fleet = PluginFleet(
             clock=self._clock,
             host_version=__version__,
@@ -128,11 +128,11 @@ class Host:
         )
         self._directory = AgentDirectory(
             agents=agents,
-            bindings=BindingBook(),
+            bindings=BindingRegistry(),
             runners=runners,
             starting=lambda: self.fleet.is_starting,
         )
-        self._operating = Operating(
+        self._operating = OperationParts(
             settings, self._clock, version=__version__, instance=self._incarnation, environment=self._environment
         )
         self._ready = False
@@ -206,9 +206,9 @@ class Host:
         self._ready = True
         return Edge(self._api.app, self.settings)
 
-    async def _open_log(self, storage: Storage) -> Trail:
+    async def _open_log(self, storage: Storage) -> AuditTrail:
         """Open the store and check it against the log."""
-        trail = Trail(
+        trail = AuditTrail(
             self.settings,
             store=self._store,
             journal=storage.journal,
@@ -230,7 +230,7 @@ class Host:
         read before it has gone would be stale. A data directory has a lock."""
         return bool(self.settings.database) and isinstance(self._desk, WriterProcess)
 
-    async def _open_identity(self, storage: Storage, vault: Vault) -> IdentityBook:
+    async def _open_identity(self, storage: Storage, vault: Vault) -> IdentityDirectory:
         """Open users, keys and workspaces. Every workspace gets the plugins that all of them share."""
         for source, origin in self._sources():
             self.fleet.share(source, origin, await asyncio.to_thread(said_id, source))
@@ -239,7 +239,7 @@ class Host:
         await identity.load(self._store)
         return identity
 
-    async def _open_models(self, storage: Storage, vault: Vault) -> OpenedModels:
+    async def _open_models(self, storage: Storage, vault: Vault) -> ModelParts:
         models = open_models(
             journal=storage.journal,
             clock=self._clock,
@@ -253,8 +253,8 @@ class Host:
         await models.book.load(self._store)
         return models
 
-    async def _open_channels(self, storage: Storage, identity: IdentityBook) -> ChannelBook:
-        channels = ChannelBook(
+    async def _open_channels(self, storage: Storage, identity: IdentityDirectory) -> ChannelRepository:
+        channels = ChannelRepository(
             SavedChanges(storage.journal, self._clock),
             self._store,
             self._clock,
@@ -266,22 +266,22 @@ class Host:
         await channels.load()
         return channels
 
-    async def _open_budgets(self, storage: Storage) -> KeptBudgets:
+    async def _open_budgets(self, storage: Storage) -> SavedBudgets:
         settings = self.settings
         spent = day_budgets(self._clock, settings.calls_per_day, settings.tokens_per_day, settings.cost_per_day)
-        budgets = KeptBudgets(spent, storage.journal, self._clock)
+        budgets = SavedBudgets(spent, storage.journal, self._clock)
         await budgets.load(self._store)
         return budgets
 
     def _build_core(
         self,
         storage: Storage,
-        identity: IdentityBook,
+        identity: IdentityDirectory,
         vault: Vault,
         delivery: Delivery,
-        models: OpenedModels,
+        models: ModelParts,
         library: Library,
-        budgets: KeptBudgets,
+        budgets: SavedBudgets,
     ) -> Core:
         return build_core(
             storage,
@@ -362,8 +362,8 @@ class Host:
 
     # --- questions about the host ---
 
-    def _standing(self) -> Standing:
-        return Standing(
+    def _standing(self) -> HostStatus:
+        return HostStatus(
             started=self._ready,
             broken=self.broken.is_set(),
             draining=self._parts.core.dispatcher.draining,

@@ -9,19 +9,19 @@ from bollard.host.actions.executor import DetachedCalls, Executor
 from bollard.host.actions.wrappers import BlobArtifacts
 from bollard.host.agents.gates import FrontGates
 from bollard.host.agents.routing import AgentDirectory
-from bollard.host.approvals.approvals import Approvals, Parking, open_approvals
-from bollard.host.approvals.questions import QuestionDesk
+from bollard.host.approvals.approvals import ApprovalRequests, Approvals, open_approvals
+from bollard.host.approvals.questions import QuestionRegistry
 from bollard.host.capabilities.sources import Sources
 from bollard.host.clock import Clock
 from bollard.host.engine.boundary import Engine
 from bollard.host.events.agent_calls import AgentCalls, AgentTools, ChildCalls
 from bollard.host.events.intake import Intake, IntakeListeners, ReplyFollower
 from bollard.host.events.steering import SteeringCalls
-from bollard.host.files.file_book import FileBook
+from bollard.host.files.file_repository import FileRepository
 from bollard.host.grants.offer import Offers
 from bollard.host.knowledge.library import Library
 from bollard.host.log.journal import Journal
-from bollard.host.models.calls import ModelDesk
+from bollard.host.models.calls import ModelGateway
 from bollard.host.recovery import Recovery
 from bollard.host.run_api.gate import RunApi
 from bollard.host.run_api.gateway_tokens import GatewayTokens
@@ -31,13 +31,13 @@ from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.run_api.storage import Files
 from bollard.host.run_api.tools import PlatformCalls, ToolCalls
 from bollard.host.runs.backlog import RunLimits
-from bollard.host.runs.control import Parked
+from bollard.host.runs.control import WaitingRuns
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live_run import RunEnvironment
-from bollard.host.runs.start_request import ConfigSecrets, Opening
+from bollard.host.runs.start_request import ConfigSecrets, StartRequestBuilder
 from bollard.host.runs.stream import RunReader
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
@@ -74,7 +74,7 @@ class CapabilityParts(msgspec.Struct, frozen=True, kw_only=True):
 
     sources: Sources = msgspec.field(default_factory=Sources)
     budgets: Budgets | None = None
-    models: ModelDesk | None = None
+    models: ModelGateway | None = None
     library: Library | None = None
     secrets: ConfigSecrets | None = None
     redactor: Redactor = msgspec.field(default_factory=Redactor)
@@ -92,10 +92,10 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
 
     sources: Sources
     offers: Offers
-    files: FileBook
+    files: FileRepository
     executor: Executor
     approvals: Approvals
-    questions: QuestionDesk
+    questions: QuestionRegistry
     hub: Hub
     maker: RunMaker
     dispatcher: Dispatcher
@@ -137,7 +137,7 @@ def build_core(
     journal, store, clock, agents = storage.journal, storage.store, storage.clock, directory.agents
     limits, parts, ids = limits or RunLimits(), capabilities or CapabilityParts(), ids or IdMaker()
     counts, tracer = (telemetry.counts, telemetry.tracer) if telemetry else (RunCounts(), Tracer(clock))
-    hub, gates, files = storage.hub, FrontGates(directory.names), FileBook(journal, clock)
+    hub, gates, files = storage.hub, FrontGates(directory.names), FileRepository(journal, clock)
     offers = Offers(agents, parts.sources, files)
     maker = RunMaker(clock, ids, offers.of)
     recovery = Recovery(store, clock, agents, engine.incarnation)
@@ -157,13 +157,13 @@ def build_core(
         environment,
         pools=pools,
         engine=engine,
-        opening=Opening(store, clock, identity.version, secrets=parts.secrets),
+        opening=StartRequestBuilder(store, clock, identity.version, secrets=parts.secrets),
         tracer=tracer,
         end_on_disk=lost.end,
         limits=limits,
     )
-    parked = Parked(dispatcher.live)
-    questions = QuestionDesk(live=dispatcher.live, parked=parked, clock=clock)
+    parked = WaitingRuns(dispatcher.live)
+    questions = QuestionRegistry(live=dispatcher.live, parked=parked, clock=clock)
     intake = Intake(
         journal=journal,
         store=store,
@@ -178,7 +178,7 @@ def build_core(
     )
     child_calls = ChildCalls(intake, dispatcher, agents, store)
     parts.sources.add(AgentTools(agents, child_calls, dispatcher.live.get))
-    parking = Parking(
+    parking = ApprovalRequests(
         journal=journal,
         clock=clock,
         live=dispatcher.live,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from bollard.host.http.auth.authentication import IdentityAuthenticator
 from bollard.host.http.auth.callers import Authenticator
-from bollard.host.http.edge.rates import AtOnce, identity_rates, stranger_rates
+from bollard.host.http.edge.rates import ConcurrencyLimit, identity_rates, stranger_rates
 from bollard.host.http.operations import Resource
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.audit import Audit
@@ -15,7 +15,7 @@ from bollard.host.http.resources.metrics import PoolVitals
 from bollard.host.http.resources.models import Models
 from bollard.host.http.resources.plugin_development import PluginDev, PluginLogs
 from bollard.host.http.resources.plugins import Plugins
-from bollard.host.http.resources.readiness import Readiness, Standing
+from bollard.host.http.resources.readiness import HostStatus, Readiness
 from bollard.host.http.resources.runtimes import runtime_resources
 from bollard.host.http.resources.secrets import Secrets
 from bollard.host.http.resources.skills import Skills
@@ -26,7 +26,9 @@ from bollard.host.parts import HostParts
 from bollard.host.workers.boundary import SupervisedPool
 
 
-def open_api(parts: HostParts, standing: Callable[[], Standing], pools: Callable[[], Sequence[SupervisedPool]]) -> Api:
+def open_api(
+    parts: HostParts, standing: Callable[[], HostStatus], pools: Callable[[], Sequence[SupervisedPool]]
+) -> Api:
     """The API of a host."""
     storage, operating = parts.storage, parts.operating
     authenticator = operating.admitting(IdentityAuthenticator(parts.keys.token, parts.identity, storage.clock))
@@ -44,7 +46,7 @@ def open_api(parts: HostParts, standing: Callable[[], Standing], pools: Callable
             event_bytes=parts.settings.event_bytes,
             rates=identity_rates(storage.clock, parts.settings.requests_per_minute),
             strangers=stranger_rates(storage.clock),
-            at_once=AtOnce(parts.settings.requests_at_once),
+            at_once=ConcurrencyLimit(parts.settings.requests_at_once),
             watch=operating.watch,
             hidden=parts.redactor.everywhere,
             silent=readiness.silent,

@@ -2,16 +2,16 @@
 
 import msgspec
 
-from bollard.host.actions.budgets import KeptBudgets
+from bollard.host.actions.budgets import SavedBudgets
 from bollard.host.agents.routing import AgentDirectory
-from bollard.host.audit.trail import Trail
-from bollard.host.channels.registry import ChannelBook
+from bollard.host.audit.trail import AuditTrail
+from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.http.auth.admin_token import AdminToken
-from bollard.host.http.resources.operations import Operating
-from bollard.host.identity.book import IdentityBook
-from bollard.host.models.source import OpenedModels
+from bollard.host.http.resources.operations import OperationParts
+from bollard.host.identity.directory import IdentityDirectory
+from bollard.host.models.source import ModelParts
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.saved import SavedParts
 from bollard.host.secrets.redactor import Redactor
@@ -36,16 +36,16 @@ class HostParts(msgspec.Struct, frozen=True, kw_only=True):
     keys: HostKeys
     storage: Storage
     directory: AgentDirectory
-    identity: IdentityBook
+    identity: IdentityDirectory
     vault: Vault
     redactor: Redactor
     fleet: PluginFleet
     tools: BuiltinTools
-    models: OpenedModels
+    models: ModelParts
     core: Core
     saved: SavedParts
-    channels: ChannelBook
+    channels: ChannelRepository
     delivery: Delivery
-    budgets: KeptBudgets
-    trail: Trail
-    operating: Operating
+    budgets: SavedBudgets
+    trail: AuditTrail
+    operating: OperationParts

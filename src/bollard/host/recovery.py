@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.capabilities.graph import CapabilityGraph
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
@@ -48,7 +48,7 @@ def facts_of(row: RunRow) -> RunFacts:
     return _decode_facts(row.facts)
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that waits for a run."""
 
     workspace: str
@@ -64,7 +64,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class Recovery:
     """Reads what an earlier incarnation left."""
 
-    def __init__(self, store: Store, clock: Clock, agents: AgentBook, incarnation: str) -> None:
+    def __init__(self, store: Store, clock: Clock, agents: AgentRegistry, incarnation: str) -> None:
         self._store = store
         self._clock = clock
         self._agents = agents
@@ -137,9 +137,9 @@ class Recovery:
             _log.warning("the tools of a run that waited are not known", run=grant.run_id, problem=problem)
         return graph
 
-    def pending(self) -> list[Waiting]:
+    def pending(self) -> list[WaitingMessage]:
         """Messages that are on disk without a run: given back by one, or on their way into one when the host died."""
-        found: list[Waiting] = []
+        found: list[WaitingMessage] = []
         after = 0
         while rows := self._store.pending_events(after, REPLAY_PAGE):
             after = rows[-1].record_id
@@ -152,7 +152,7 @@ class Recovery:
                 agent_id = msgspec.json.decode(data).get("agent_id", "")
                 lost = None if row.run_id is None else self._store.run(row.run_id)
                 found.append(
-                    Waiting(
+                    WaitingMessage(
                         workspace=row.workspace,
                         event_id=event_id,
                         record_id=row.record_id,

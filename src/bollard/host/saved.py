@@ -6,24 +6,24 @@ from pathlib import Path
 import msgspec
 
 from bollard import __version__
-from bollard.host.agents.agent_repository import Keeper
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.core import Core, Storage
 from bollard.host.knowledge.library import KnowledgeSource, Library, Rerank
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.mcp.source import McpSource
-from bollard.host.models.calls import Asker, ModelDesk
+from bollard.host.models.calls import ModelCaller, ModelGateway
 from bollard.host.models.pricing import guess_texts
-from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.repository import PluginRepository
 from bollard.host.plugins.tools import PluginSkillFolders, PluginTools
 from bollard.host.plugins.workbench import Workbench
 from bollard.host.runs.skill_reach import LiveSkillReach
 from bollard.host.runtimes.opening import RemoteRuntimes, open_runtimes
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
-from bollard.host.skills.source import OpenedSkills, open_skills
+from bollard.host.skills.source import SkillParts, open_skills
 from bollard.host.store.store import Store
 from bollard.protocol import RerankScore
 
@@ -31,10 +31,10 @@ from bollard.protocol import RerankScore
 class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
     """The repositories of a host, and the sources of capabilities behind them."""
 
-    agents: Keeper
-    plugins: PluginKeeper
+    agents: AgentRepository
+    plugins: PluginRepository
     workbench: Workbench
-    skills: OpenedSkills
+    skills: SkillParts
     mcp: McpSource
     library: Library
     runtimes: RemoteRuntimes
@@ -63,16 +63,16 @@ def open_saved(
 ) -> SavedParts:
     """Build the repositories, not loaded yet. `is_open` says whether a workspace is open."""
     journal, store, clock = storage.journal, storage.store, storage.clock
-    plugins = PluginKeeper(
+    plugins = PluginRepository(
         fleet=fleet,
-        shelf=Shelf(data / "plugins"),
+        shelf=CodeStore(data / "plugins"),
         journal=journal,
         store=store,
         clock=clock,
         agents=directory.agents,
         bindings=directory.bindings,
     )
-    agents = Keeper(
+    agents = AgentRepository(
         journal=journal,
         store=store,
         agents=directory.agents,
@@ -123,12 +123,12 @@ def open_saved(
     )
 
 
-def rerank_with(desk: ModelDesk) -> Rerank:
+def rerank_with(desk: ModelGateway) -> Rerank:
     """A reranker for knowledge bases that no run pays for: the workspace pays."""
 
     async def rerank(workspace: str, model_id: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
         tokens = guess_texts((query, *texts))
-        async with desk.place(Asker(workspace=workspace, by="knowledge"), model_id, tokens) as place:
+        async with desk.place(ModelCaller(workspace=workspace, by="knowledge"), model_id, tokens) as place:
             return await place.backend.rerank(query, texts, None, place.key)
 
     return rerank

@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.errors import HostError
 from bollard.host.events.intake import Intake
 from bollard.host.limits import WORKER_START_S
 from bollard.host.log.entries import CommitResult, Committed, Entry
 from bollard.host.log.journal import Journal, passes
-from bollard.host.recovery import WENT_AWAY, Recovery, Waiting, facts_of
+from bollard.host.recovery import WENT_AWAY, Recovery, WaitingMessage, facts_of
 from bollard.host.runs.backlog import Backlog
 from bollard.host.runs.hub import Hub, stream_record
 from bollard.host.runs.ids import IdMaker
@@ -115,7 +115,7 @@ class Takeover:
         lost: LostRuns,
         *,
         journal: Journal,
-        agents: AgentBook,
+        agents: AgentRegistry,
         intake: Intake,
         backlog: Backlog,
         ids: IdMaker,
@@ -145,7 +145,7 @@ class Takeover:
         for row in left:
             if row.status == "queued":
                 rows.setdefault((row.workspace, row.agent_id), []).append(row)
-        messages: dict[tuple[str, str], list[Waiting]] = {}
+        messages: dict[tuple[str, str], list[WaitingMessage]] = {}
         pending = await insist(lambda: asyncio.to_thread(self._recovery.pending))
         # What comes now comes behind them, whatever the clock says: of those that wait, the id says who came first.
         self._ids.go_behind(waiting.event_id for waiting in (*left, *pending))
@@ -161,7 +161,7 @@ class Takeover:
             entry = self._recovery.unknown_entry(call)
             await insist(lambda entry=entry: self._journal.commit(entry))
 
-    async def _go_on(self, workspace: str, agent_id: str, rows: list[RunRow], messages: list[Waiting]) -> None:
+    async def _go_on(self, workspace: str, agent_id: str, rows: list[RunRow], messages: list[WaitingMessage]) -> None:
         """Runs that waited and what lost runs gave back, in the order the messages came, as soon as their agent is
         there: its plugin may be slow, switched off for a while, or on a machine that comes back later."""
         for row in rows:
@@ -169,12 +169,12 @@ class Takeover:
         await self._wait_for(workspace, agent_id, rows)
         came = await insist(lambda: asyncio.to_thread(self._recovery.arrivals, rows))
 
-        def order(waiting: RunRow | Waiting) -> tuple[int, str]:
-            record = waiting.record_id if isinstance(waiting, Waiting) else came[waiting.run_id]
+        def order(waiting: RunRow | WaitingMessage) -> tuple[int, str]:
+            record = waiting.record_id if isinstance(waiting, WaitingMessage) else came[waiting.run_id]
             return record, waiting.event_id
 
         for waiting in sorted([*rows, *messages], key=order):
-            if isinstance(waiting, Waiting):
+            if isinstance(waiting, WaitingMessage):
                 await self._dispatch(waiting)
             elif await self._backlog.returns(waiting.run_id):
                 await self._queue_again(waiting)
@@ -193,7 +193,7 @@ class Takeover:
             _log.warning("runs and messages wait for an agent that is not there", agent=agent_id, workspace=workspace)
             await self._agents.wait_for(agent_id, None, workspace=workspace, hopeful=hopeful)
 
-    async def _dispatch(self, message: Waiting) -> None:
+    async def _dispatch(self, message: WaitingMessage) -> None:
         agent = self._agents.get(message.agent_id, message.workspace)
         if agent is None:
             self._intake.wait_for_agent(message.event, message.event_id, message.agent_id, message.workspace)

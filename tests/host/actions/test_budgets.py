@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.actions.budgets import Amount, Budgets
+from bollard.host.actions.budgets import Budgets, Cost
 from bollard.host.agents.policies import BudgetPolicy, Spending
 from bollard.host.capabilities.capability import Capability, CapabilityLimits
 from bollard.host.capabilities.sources import CallContext
@@ -34,7 +34,7 @@ def tool(**more: Any) -> Capability:
 def test_each_budget_is_of_whom_it_says(policy: BudgetPolicy, same: CallContext, other: CallContext) -> None:
     budgets = Budgets(ManualClock(DAY_MS * 5))
     for _ in range(2):
-        budgets.call(context(), policy, tool(), 1.0).settle(Amount(calls=1))
+        budgets.call(context(), policy, tool(), 1.0).settle(Cost(calls=1))
     with pytest.raises(BudgetExceeded) as refused:
         budgets.call(same, policy, tool(), 1.0)
     assert refused.value.hint
@@ -60,11 +60,11 @@ def test_what_is_set_aside_cannot_be_spent_by_another_and_comes_back_when_it_was
         budgets.call(context(), policy, dear, 10.0)
     first.release()
     second = budgets.call(context(), policy, dear, 60.0)
-    second.settle(Amount(calls=1, cost=0.1, time_s=1.0))
-    second.settle(Amount(calls=1, cost=0.1, time_s=1.0))
+    second.settle(Cost(calls=1, cost=0.1, time_s=1.0))
+    second.settle(Cost(calls=1, cost=0.1, time_s=1.0))
     assert budgets.call(context(), policy, dear, 60.0), "it cost less than was set aside, and was settled once"
     with pytest.raises(BudgetExceeded):
-        budgets.reserve(context(), BudgetPolicy(per_run=Spending(tokens=5)), Amount(tokens=6))
+        budgets.reserve(context(), BudgetPolicy(per_run=Spending(tokens=5)), Cost(tokens=6))
 
 
 def test_a_capability_has_its_own_number_of_calls_in_a_run_and_a_run_that_ended_is_forgotten() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.actions.budgets import DAY_MS, Amount, Budgets, KeptBudgets
+from bollard.host.actions.budgets import DAY_MS, Budgets, Cost, SavedBudgets
 from bollard.host.agents.policies import BudgetPolicy, Spending
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.clock import ManualClock
@@ -24,9 +24,9 @@ async def journal(store: Any, open_journal: Any) -> Any:
 def books(store: Any, journal: Any) -> Any:
     """Makes the budgets of one process after another, over one store."""
 
-    async def book(clock: ManualClock) -> tuple[Budgets, KeptBudgets]:
+    async def book(clock: ManualClock) -> tuple[Budgets, SavedBudgets]:
         budgets = Budgets(clock)
-        kept = KeptBudgets(budgets, journal, clock)
+        kept = SavedBudgets(budgets, journal, clock)
         await kept.load(store)
         return budgets, kept
 
@@ -37,34 +37,34 @@ async def test_a_restart_gives_nobody_a_new_day(books: Any, journal: Any) -> Non
     clock = ManualClock()
     budgets, kept = await books(clock)
     for _ in range(2):
-        budgets.reserve(CONTEXT, POLICY, Amount(calls=1, tokens=30)).settle(Amount(calls=1, tokens=10))
+        budgets.reserve(CONTEXT, POLICY, Cost(calls=1, tokens=30)).settle(Cost(calls=1, tokens=10))
     kept.save()
     await journal.commit(Entry())  # what was put before is on disk with it
     budgets, kept = await books(clock)
-    budgets.reserve(CONTEXT, POLICY, Amount(calls=1, tokens=30)).settle(Amount(calls=1, tokens=30))
+    budgets.reserve(CONTEXT, POLICY, Cost(calls=1, tokens=30)).settle(Cost(calls=1, tokens=30))
     with pytest.raises(BudgetExceeded) as caught:
-        budgets.reserve(CONTEXT, POLICY, Amount(calls=1))
+        budgets.reserve(CONTEXT, POLICY, Cost(calls=1))
     assert caught.value.details["budget"] == "agent"
     with pytest.raises(BudgetExceeded) as caught:
-        budgets.reserve(CONTEXT, POLICY, Amount(tokens=1))
+        budgets.reserve(CONTEXT, POLICY, Cost(tokens=1))
     assert caught.value.details["budget"] == "actor"
 
 
 async def test_the_next_day_begins_anew_also_after_a_restart(books: Any, journal: Any) -> None:
     clock = ManualClock()
     budgets, kept = await books(clock)
-    budgets.reserve(CONTEXT, POLICY, Amount(calls=3))
+    budgets.reserve(CONTEXT, POLICY, Cost(calls=3))
     kept.save()
     await journal.commit(Entry())
     clock.advance(DAY_MS / 1000)
     budgets, _ = await books(clock)
-    budgets.reserve(CONTEXT, POLICY, Amount(calls=3))
+    budgets.reserve(CONTEXT, POLICY, Cost(calls=3))
 
 
 async def test_only_what_changed_is_saved_and_what_could_not_be_is_tried_again(books: Any, journal: Any) -> None:
     budgets, _ = await books(ManualClock())
     assert budgets.changed(10) == {}
-    budgets.reserve(CONTEXT, POLICY, Amount(calls=1)).release()
+    budgets.reserve(CONTEXT, POLICY, Cost(calls=1)).release()
     found = budgets.changed(10)
     assert {key[0] for key in found} == {"agent", "actor"}
     assert budgets.changed(10) == {}

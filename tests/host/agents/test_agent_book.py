@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.changing import replace
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 
 
 def agent(agent_id: str = "parrot", runner: str = "plugin:acme/parrot/default", **more: Any) -> Agent:
@@ -18,7 +18,7 @@ def agent(agent_id: str = "parrot", runner: str = "plugin:acme/parrot/default", 
 
 
 def test_a_saved_agent_stands_over_the_runners_own_until_it_is_removed() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     own = agent(permissions=frozenset({"history.page"}))
     book.put(own)
     saved = agent(deadline_s=7, revision=1)
@@ -33,7 +33,7 @@ def test_a_saved_agent_stands_over_the_runners_own_until_it_is_removed() -> None
 
 
 def test_a_saved_agent_can_be_run_when_its_runner_is_there() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     saved = agent("polly", revision=1)
     book.save(saved)
     assert book.get("polly") is None
@@ -46,7 +46,7 @@ def test_a_saved_agent_can_be_run_when_its_runner_is_there() -> None:
 
 
 def test_a_saved_agent_follows_what_its_runner_asks_for_now() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     book.put(agent(permissions=frozenset({"tools.call"})))
     book.save(agent("polly", permissions=frozenset({"tools.call"})))
     book.put(agent(permissions=frozenset({"history.page"})))
@@ -56,7 +56,7 @@ def test_a_saved_agent_follows_what_its_runner_asks_for_now() -> None:
 
 
 def test_no_other_agent_answers_for_a_saved_one_whose_runner_is_gone() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     book.put(agent())
     book.save(agent(runner="plugin:acme/owl/default"))
     assert book.get("parrot") is None
@@ -68,7 +68,7 @@ def test_no_other_agent_answers_for_a_saved_one_whose_runner_is_gone() -> None:
 
 
 def test_agents_of_two_workspaces_do_not_meet() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     for workspace in ("default", "north", "south"):
         book.put(agent(workspace=workspace))
     book.save(agent("polly", workspace="north", deadline_s=5))
@@ -85,7 +85,7 @@ def test_agents_of_two_workspaces_do_not_meet() -> None:
 
 
 def test_a_runner_of_one_workspace_runs_no_agent_of_another() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     book.put(agent())
     book.save(agent("polly", workspace="north"))
     assert book.get("polly", "north") is None
@@ -95,7 +95,7 @@ def test_a_runner_of_one_workspace_runs_no_agent_of_another() -> None:
 
 
 def test_a_runner_that_is_withdrawn_takes_its_own_agent_and_leaves_saved_ones_waiting() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     book.put(agent())
     book.put(agent(workspace="north"))
     book.save(agent("polly"))
@@ -111,7 +111,7 @@ def test_a_runner_that_is_withdrawn_takes_its_own_agent_and_leaves_saved_ones_wa
 
 
 async def test_who_waits_for_an_agent_gets_a_saved_one() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     book.put(agent())
     waiting = asyncio.create_task(book.wait_for("polly", 5, hopeful=lambda: True))
     await asyncio.sleep(0)
@@ -120,4 +120,4 @@ async def test_who_waits_for_an_agent_gets_a_saved_one() -> None:
 
 
 async def test_who_waits_without_hope_gets_nothing() -> None:
-    assert await AgentBook().wait_for("polly", 5, hopeful=lambda: False) is None
+    assert await AgentRegistry().wait_for("polly", 5, hopeful=lambda: False) is None

@@ -21,7 +21,7 @@ from bollard.host.agents.binding import (
     clash,
     rank_of,
 )
-from bollard.host.agents.routing import BindingBook, resolve
+from bollard.host.agents.routing import BindingRegistry, resolve
 from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.runs.event import NewEvent
 
@@ -273,7 +273,7 @@ def _is_possible(bound: Binding) -> bool:
 @settings(deadline=None, max_examples=100)
 @given(st.lists(bindings(), max_size=8), st.data())
 def test_of_bindings_that_were_accepted_one_at_most_wins(found: list[Binding], data: st.DataObject) -> None:
-    book = BindingBook()
+    book = BindingRegistry()
     for bound in found:
         others = [other for other in book.all() if other.binding_id != bound.binding_id]
         if any(clash(bound, other) for other in others):

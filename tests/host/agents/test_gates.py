@@ -5,7 +5,7 @@ from tests.changing import replace
 from tests.tables import for_each
 
 from bollard.host.agents.agent import Agent
-from bollard.host.agents.gates import FrontGates, Passed, Refused, utc_day
+from bollard.host.agents.gates import FrontGates, GatesPassed, Refused, utc_day
 from bollard.host.agents.names import own_names
 from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRule, BudgetPolicy, GatePolicy
 from bollard.host.agents.rates import RATE_KEYS
@@ -24,7 +24,7 @@ class Door:
 
     def knock(
         self, agent: Agent, event: NewEvent, live: int = 0, *, new_run: bool = True, uncounted: int = 0
-    ) -> Passed | Refused:
+    ) -> GatesPassed | Refused:
         return self.gates.judge(
             agent, event, self.clock.monotonic(), self.clock.now_ms(), live, new_run=new_run, uncounted=uncounted
         )
@@ -56,7 +56,7 @@ def event(actor_type: str | None = "user", actor_id: str | None = "ada") -> NewE
     return NewEvent(source="im", source_id="1", event_type="message.received", actor_type=actor_type, actor_id=actor_id)
 
 
-def refused(outcome: Passed | Refused) -> Refused:
+def refused(outcome: GatesPassed | Refused) -> Refused:
     assert isinstance(outcome, Refused)
     assert outcome.sentence
     assert outcome.hint
@@ -94,7 +94,7 @@ def test_only_who_is_listed_may_talk(
     door: Door, actors: tuple[str, ...], actor_type: str | None, actor_id: str | None, passes: bool
 ) -> None:
     outcome = door.knock(agent(GatePolicy(talk="listed", actors=actors)), event(actor_type, actor_id))
-    assert isinstance(outcome, Passed) == passes
+    assert isinstance(outcome, GatesPassed) == passes
     if not passes:
         assert refused(outcome).code == "unauthorized"
         assert refused(outcome).retry_after_s is None
@@ -104,7 +104,7 @@ def test_only_who_is_listed_may_talk(
 def test_everyone_may_talk_where_everyone_is_spelled_out(
     door: Door, actor_type: str | None, actor_id: str | None
 ) -> None:
-    assert door.knock(agent(GatePolicy(talk="everyone")), event(actor_type, actor_id)) == Passed()
+    assert door.knock(agent(GatePolicy(talk="everyone")), event(actor_type, actor_id)) == GatesPassed()
 
 
 def test_a_refusal_does_not_say_who_is_listed(door: Door) -> None:
@@ -117,56 +117,56 @@ def test_a_refusal_does_not_say_who_is_listed(door: Door) -> None:
 
 def test_each_actor_has_a_rate_and_is_told_when_to_come_back(door: Door) -> None:
     limited = agent(GatePolicy(messages_per_minute=6, burst=2))
-    assert door.knock(limited, event()) == Passed()
-    assert door.knock(limited, event()) == Passed()
+    assert door.knock(limited, event()) == GatesPassed()
+    assert door.knock(limited, event()) == GatesPassed()
     outcome = refused(door.knock(limited, event()))
     assert outcome.code == "rate_limited"
     assert outcome.retry_after_s == pytest.approx(10, abs=1e-3)
     assert "6 messages a minute" in outcome.sentence
-    assert door.knock(limited, event(actor_id="bob")) == Passed()
+    assert door.knock(limited, event(actor_id="bob")) == GatesPassed()
     door.clock.advance(outcome.retry_after_s or 0)
-    assert door.knock(limited, event()) == Passed()
+    assert door.knock(limited, event()) == GatesPassed()
 
 
 def test_a_rate_without_a_burst_allows_a_minutes_worth_at_once(door: Door) -> None:
     limited = agent(GatePolicy(messages_per_minute=5))
-    assert [door.knock(limited, event()) == Passed() for _ in range(6)] == [True] * 5 + [False]
+    assert [door.knock(limited, event()) == GatesPassed() for _ in range(6)] == [True] * 5 + [False]
 
 
 def test_who_does_not_say_who_they_are_share_one_rate(door: Door) -> None:
     limited = agent(GatePolicy(messages_per_minute=1))
-    assert door.knock(limited, event(None, None)) == Passed()
+    assert door.knock(limited, event(None, None)) == GatesPassed()
     assert refused(door.knock(limited, event("", None))).code == "rate_limited"
-    assert door.knock(limited, event()) == Passed()
+    assert door.knock(limited, event()) == GatesPassed()
 
 
 @pytest.mark.parametrize("length", [10, 500])
 def test_long_ids_have_rates_of_their_own(door: Door, length: int) -> None:
     limited = agent(GatePolicy(messages_per_minute=1))
     long = "x" * length
-    assert door.knock(limited, event("user", long + "1")) == Passed()
-    assert door.knock(limited, event("user", long + "2")) == Passed()
-    assert door.knock(limited, event("userx", long[1:] + "1")) == Passed()
+    assert door.knock(limited, event("user", long + "1")) == GatesPassed()
+    assert door.knock(limited, event("user", long + "2")) == GatesPassed()
+    assert door.knock(limited, event("userx", long[1:] + "1")) == GatesPassed()
     assert refused(door.knock(limited, event("user", long + "1"))).code == "rate_limited"
-    assert door.knock(limited, event("user", long + "\ud800")) == Passed()
+    assert door.knock(limited, event("user", long + "\ud800")) == GatesPassed()
 
 
 def test_a_flood_of_actors_at_one_agent_does_not_touch_another_agents_rates(door: Door) -> None:
     policy = GatePolicy(messages_per_minute=1)
     flooded, quiet = agent(policy), agent(policy, agent_id="quiet")
-    assert door.knock(quiet, event()) == Passed()
+    assert door.knock(quiet, event()) == GatesPassed()
     for number in range(RATE_KEYS + 10):
-        assert door.knock(flooded, event(actor_id=str(number))) == Passed()
+        assert door.knock(flooded, event(actor_id=str(number))) == GatesPassed()
     assert refused(door.knock(quiet, event())).code == "rate_limited"
 
 
 def test_the_same_name_in_another_workspace_is_another_agent(door: Door) -> None:
     here = agent(GatePolicy(messages_per_minute=1), BudgetPolicy(runs_per_day=1))
     there = replace(here, workspace="other")
-    assert door.knock(here, event()) == Passed()
+    assert door.knock(here, event()) == GatesPassed()
     door.count(here)
     assert refused(door.knock(here, event())).code == "budget_exceeded"
-    assert door.knock(there, event()) == Passed()
+    assert door.knock(there, event()) == GatesPassed()
 
 
 def test_a_changed_rate_holds_from_the_next_message(door: Door) -> None:
@@ -174,8 +174,8 @@ def test_a_changed_rate_holds_from_the_next_message(door: Door) -> None:
     door.knock(strict, event())
     assert refused(door.knock(strict, event())).code == "rate_limited"
     relaxed = agent(GatePolicy(messages_per_minute=3))
-    assert [door.knock(relaxed, event()) == Passed() for _ in range(4)] == [True, True, True, False]
-    assert door.knock(agent(GatePolicy()), event()) == Passed()
+    assert [door.knock(relaxed, event()) == GatesPassed() for _ in range(4)] == [True, True, True, False]
+    assert door.knock(agent(GatePolicy()), event()) == GatesPassed()
 
 
 @pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
@@ -184,7 +184,7 @@ def test_a_jump_of_the_wall_clock_changes_no_rate(door: Door, jump_ms: int) -> N
     door.knock(limited, event())
     now_mono, now_ms = door.clock.monotonic(), door.clock.now_ms() + jump_ms
     assert refused(door.gates.judge(limited, event(), now_mono, now_ms, 0)).code == "rate_limited"
-    assert door.gates.judge(limited, event(), now_mono + 60.001, now_ms, 0) == Passed()
+    assert door.gates.judge(limited, event(), now_mono + 60.001, now_ms, 0) == GatesPassed()
 
 
 # --- how many ---
@@ -193,7 +193,7 @@ def test_a_jump_of_the_wall_clock_changes_no_rate(door: Door, jump_ms: int) -> N
 def test_a_day_has_its_runs_and_the_next_one_has_them_again(door: Door) -> None:
     thrifty = agent(budget=BudgetPolicy(runs_per_day=2))
     for _ in range(2):
-        assert door.knock(thrifty, event()) == Passed()
+        assert door.knock(thrifty, event()) == GatesPassed()
         door.count(thrifty)
     outcome = refused(door.knock(thrifty, event()))
     assert outcome.code == "budget_exceeded"
@@ -201,13 +201,13 @@ def test_a_day_has_its_runs_and_the_next_one_has_them_again(door: Door) -> None:
     door.clock.advance(12 * 3600 - 0.001)
     assert refused(door.knock(thrifty, event())).code == "budget_exceeded"
     door.clock.advance(0.001)
-    assert door.knock(thrifty, event()) == Passed()
+    assert door.knock(thrifty, event()) == GatesPassed()
 
 
 def test_only_what_is_counted_or_said_to_be_under_way_uses_the_budget(door: Door) -> None:
     thrifty = agent(budget=BudgetPolicy(runs_per_day=1))
     for _ in range(5):
-        assert door.knock(thrifty, event()) == Passed()
+        assert door.knock(thrifty, event()) == GatesPassed()
     assert refused(door.knock(thrifty, event(), uncounted=1)).code == "budget_exceeded"
 
 
@@ -215,7 +215,7 @@ def test_the_runs_before_a_restart_count(door: Door) -> None:
     thrifty = agent(budget=BudgetPolicy(runs_per_day=10))
     door.gates.seed("echo", utc_day(NOON_MS), 9, workspace="w")
     door.gates.seed("echo", utc_day(NOON_MS) - 1, 500, workspace="w")
-    assert door.knock(thrifty, event()) == Passed()
+    assert door.knock(thrifty, event()) == GatesPassed()
     door.count(thrifty)
     assert refused(door.knock(thrifty, event())).code == "budget_exceeded"
 
@@ -224,7 +224,7 @@ def test_a_clock_that_is_set_back_over_midnight_finds_the_old_count_and_the_new_
     thrifty = agent(budget=BudgetPolicy(runs_per_day=1))
     midnight_ms = (utc_day(NOON_MS) + 1) * 86_400_000
     for now_ms in (midnight_ms - 1, midnight_ms):
-        assert door.gates.judge(thrifty, event(), 0.0, now_ms, 0) == Passed()
+        assert door.gates.judge(thrifty, event(), 0.0, now_ms, 0) == GatesPassed()
         door.gates.count("echo", now_ms, workspace="w")
     for now_ms in (midnight_ms - 1, midnight_ms):
         assert refused(door.gates.judge(thrifty, event(), 0.0, now_ms, 0)).code == "budget_exceeded"
@@ -248,7 +248,7 @@ def test_the_days_nearest_to_the_present_one_are_kept_whatever_a_wrong_clock_sai
 @pytest.mark.parametrize(("live", "passes"), [(0, True), (1, True), (2, False), (3, False)])
 def test_an_agent_has_so_many_runs_at_once(door: Door, live: int, passes: bool) -> None:
     outcome = door.knock(agent(budget=BudgetPolicy(runs_at_once=2)), event(), live)
-    assert isinstance(outcome, Passed) == passes
+    assert isinstance(outcome, GatesPassed) == passes
     if not passes:
         assert refused(outcome).code == "budget_exceeded"
         assert refused(outcome).retry_after_s is None
@@ -262,7 +262,7 @@ def test_a_message_that_steers_makes_no_run_and_needs_no_budget_but_passes_the_o
     door.count(busy)
     assert refused(door.knock(busy, event(), 1)).code == "budget_exceeded"
     assert refused(door.knock(busy, event(actor_id="bob"), 1, new_run=False)).code == "unauthorized"
-    assert door.knock(busy, event(), 1, new_run=False) == Passed()
+    assert door.knock(busy, event(), 1, new_run=False) == GatesPassed()
     assert refused(door.knock(busy, event(), 1, new_run=False)).code == "rate_limited"
 
 
@@ -278,7 +278,7 @@ def test_a_token_is_taken_only_when_every_other_gate_is_open(door: Door) -> None
     stranger = replace(careful, policy=replace(careful.policy, gate=replace(careful.policy.gate, actors=())))
     for _ in range(5):
         assert refused(door.knock(stranger, event())).code == "unauthorized"
-    assert door.knock(careful, event()) == Passed()
+    assert door.knock(careful, event()) == GatesPassed()
     assert refused(door.knock(careful, event())).code == "rate_limited"
 
 
@@ -293,7 +293,7 @@ def test_a_deleted_agent_leaves_nothing(door: Door) -> None:
     door.knock(limited, event())
     door.count(limited)
     door.gates.forget("echo", workspace="w")
-    assert door.knock(limited, event()) == Passed()
+    assert door.knock(limited, event()) == GatesPassed()
     door.gates.forget("never-there", workspace="w")
 
 
@@ -326,7 +326,7 @@ def test_a_list_may_call_somebody_by_what_the_host_knows_of_them(
     gates = FrontGates(known)
     listed = agent(GatePolicy(talk="listed", actors=actors))
     outcome = gates.judge(listed, event(*actor), 0.0, NOON_MS, 0)
-    assert isinstance(outcome, Passed) == passes
+    assert isinstance(outcome, GatesPassed) == passes
     elsewhere = agent(GatePolicy(talk="listed", actors=("role:member",)), workspace="v")
     assert isinstance(gates.judge(elsewhere, event("chat", "7"), 0.0, NOON_MS, 0), Refused)
 

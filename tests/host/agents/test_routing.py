@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.tables import for_each
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.binding import Binding, BindingScope, Filter, RoutedEvent
-from bollard.host.agents.routing import WORDS, BindingBook, Resolution, RoutingTable, Step, resolve, sentence
+from bollard.host.agents.routing import WORDS, BindingRegistry, Resolution, RoutingStep, RoutingTable, resolve, sentence
 from bollard.host.errors import Conflict
 from bollard.host.runs.event import NewEvent
 
@@ -171,11 +171,11 @@ def test_no_other_agent_gets_the_event_when_the_bound_one_is_gone() -> None:
     for found in (resolve(event(), bindings, AGENTS), RoutingTable(bindings).resolve(event(), AGENTS)):
         assert found.binding_id == "narrow"
         assert found.agent is None
-        assert found.steps[-1] == Step(key="no_agent", fields={"agent": "gone"})
+        assert found.steps[-1] == RoutingStep(key="no_agent", fields={"agent": "gone"})
 
 
 def test_an_event_that_names_its_agent_goes_there_without_a_binding() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     book.put(AGENTS["molly"])
     for found in (
         resolve(event(), LADDER, book, agent="molly"),
@@ -184,7 +184,7 @@ def test_an_event_that_names_its_agent_goes_there_without_a_binding() -> None:
         assert found == Resolution(
             binding_id="direct:molly",
             agent=AGENTS["molly"],
-            steps=(Step(key="direct", fields={"agent": "molly"}),),
+            steps=(RoutingStep(key="direct", fields={"agent": "molly"}),),
         )
     missing = resolve(event(), LADDER, book, agent="gone")
     assert (missing.binding_id, missing.agent) == ("direct:gone", None)
@@ -225,7 +225,7 @@ def test_even_bindings_that_should_not_be_together_get_one_answer() -> None:
 
 
 def test_a_book_refuses_a_clash_and_stays_as_it_was() -> None:
-    book = BindingBook()
+    book = BindingRegistry()
     book.put(bound("old", bot="x"))
     table = book.table()
     with pytest.raises(Conflict):
@@ -237,7 +237,7 @@ def test_a_book_refuses_a_clash_and_stays_as_it_was() -> None:
 
 
 def test_a_book_makes_its_table_once_for_each_change() -> None:
-    book = BindingBook()
+    book = BindingRegistry()
     book.put(bound("a", "molly"))
     first = book.table()
     assert book.table() is first
@@ -252,7 +252,7 @@ def test_a_book_makes_its_table_once_for_each_change() -> None:
 
 
 def test_what_was_removed_or_moved_clashes_no_more() -> None:
-    book = BindingBook()
+    book = BindingRegistry()
     book.put(bound("a"))
     book.put(bound("a", bot="x"))
     book.put(bound("b"))
@@ -262,7 +262,7 @@ def test_what_was_removed_or_moved_clashes_no_more() -> None:
 
 
 def test_a_book_keeps_workspaces_apart() -> None:
-    book = BindingBook()
+    book = BindingRegistry()
     book.put(bound("a", workspace="north"))
     book.put(bound("a", "molly", workspace="south"))
     assert book.all() == []

@@ -9,14 +9,14 @@ from tests.changing import replace
 
 from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudiencePolicy, ConcurrencyPolicy
 from bollard.host.approvals.approval import Approval, Decision, Permission, Proposal
-from bollard.host.approvals.approvals import Approvals, Parking, open_approvals
+from bollard.host.approvals.approvals import ApprovalRequests, Approvals, open_approvals
 from bollard.host.approvals.decisions import Verdict
-from bollard.host.approvals.detached_calls import Carried
-from bollard.host.approvals.registry import Open
+from bollard.host.approvals.detached_calls import DetachedOutcome
+from bollard.host.approvals.registry import OpenApproval
 from bollard.host.capabilities.capability import NO_FLOW, Capability
 from bollard.host.errors import HostError
 from bollard.host.grants.session import RunSession
-from bollard.host.runs.control import Parked
+from bollard.host.runs.control import WaitingRuns
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.store import Store
@@ -48,11 +48,11 @@ class Desk:
         """Every call that was made, by run, call and digest: of all incarnations."""
         self.raised: list[NewEvent] = []
         self.before_carry: Callable[[], Awaitable[None]] | None = None
-        parking = Parking(
+        parking = ApprovalRequests(
             journal=stage.journal,
             clock=stage.clock,
             live=stage.dispatcher.live,
-            parked=Parked(stage.dispatcher.live),
+            parked=WaitingRuns(stage.dispatcher.live),
             agents=stage.agents,
             holds_secret=lambda workspace, value: SECRET in str(value),
         )
@@ -115,7 +115,7 @@ class Desk:
         assert found is not None
         return task, found.approval
 
-    def open(self, run: LiveRun, call_id: str) -> Open | None:
+    def open(self, run: LiveRun, call_id: str) -> OpenApproval | None:
         return self.approvals.book.of_call(run.facts.run_id, call_id)
 
     async def decide(self, approval: Approval, decision: Decision, by: str = "user:ann", **more: Any) -> None:
@@ -147,7 +147,7 @@ class Desk:
         await self.stage.ended(run.facts.run_id)
         await self.stage.pool.add()
 
-    async def _carry(self, session: RunSession, approval: Approval) -> Carried:
+    async def _carry(self, session: RunSession, approval: Approval) -> DetachedOutcome:
         """The executor's way for a run that has ended: it asks again, and gets the yes that there is."""
         if self.before_carry is not None:
             await self.before_carry()
@@ -165,7 +165,7 @@ class Desk:
         permission = await self.approvals.ask(session, proposal)
         self.done.append((approval.run_id, approval.call_id, permission.digest))
         result: JsonObject = {"content": [{"type": "text", "text": "sent"}]}
-        return Carried(status="completed", result=result)
+        return DetachedOutcome(status="completed", result=result)
 
     async def _raise(self, event: NewEvent, workspace: str, agent_id: str) -> object:
         self.raised.append(event)

@@ -45,7 +45,7 @@ WRITTEN_IN = {
     "token.issued": "identity/keys.py",
     "policy.changed": "log/saved_resources.py",
     "knowledge.changed": "knowledge/library.py",
-    "artifact.created": "files/file_book.py",
+    "artifact.created": "files/file_repository.py",
     "artifact.deleted": "log/removal.py",
     "login.succeeded": "identity/sessions.py",
     "login.failed": "identity/sessions.py",

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from bollard.host.backup.archive_verification import ArchiveTrust
-from bollard.host.backup.backup import Source
+from bollard.host.backup.backup import BackupSource
 from bollard.host.clock import ManualClock, SystemClock
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.opening import choose_store
@@ -34,7 +34,7 @@ class Past:
 
     kind: str
     revision: str
-    source: Source
+    source: BackupSource
     read: dict[str, Any]
 
     def open(self) -> Store:
@@ -92,7 +92,7 @@ def laid_down(folder: Path, kind: str, revision: str, new_database: Callable[[],
         database = new_database()
         with psycopg.connect(database, autocommit=True) as connection:
             connection.execute(script.encode())
-    return Past(kind=kind, revision=revision, source=Source(database=database, data=data), read=told["read"])
+    return Past(kind=kind, revision=revision, source=BackupSource(database=database, data=data), read=told["read"])
 
 
 @pytest.fixture
@@ -121,10 +121,10 @@ def past(request: pytest.FixtureRequest, make_past: Callable[..., Past]) -> Past
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> BackupSource:
     """Where nothing is yet."""
     database = request.getfixturevalue("new_database")() if request.param == "postgres" else ""
-    return Source(database=database, data=tmp_path / "restored")
+    return BackupSource(database=database, data=tmp_path / "restored")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.host.backup.conftest import believing, rewritten
 from bollard.host.archive.manifest import sign_manifest
 from bollard.host.archive.reader import ArchiveReader
 from bollard.host.backup.archive_verification import ArchiveTrust, own_fingerprints
-from bollard.host.backup.backup import Source, back_up
+from bollard.host.backup.backup import BackupSource, back_up
 from bollard.host.backup.restore import restore
 from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
@@ -32,7 +32,7 @@ FORGER = SigningKey(b"f" * 32)
 def source(tmp_path):
     with tarfile.open(PAST / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="tar")
-    return Source(database="", data=tmp_path / "data")
+    return BackupSource(database="", data=tmp_path / "data")
 
 
 def opened(source):
@@ -91,7 +91,7 @@ def signed_again(members):
 def test_an_archive_that_was_changed_under_its_signature_is_refused_and_nothing_is_written(source, archives, tmp_path):
     trust = ArchiveTrust(fingerprints=own_fingerprints([source.data]), unsigned=True)
     for path, bring in archives:
-        target = Source(database="", data=tmp_path / f"new-{bring.__name__}")
+        target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
         other = kept_signature(path, path.with_name(f"forged-{path.name}"), forged)
         with pytest.raises(BadArchive, match="its signature does not fit"):
             bring(other, target, trust)
@@ -101,7 +101,7 @@ def test_an_archive_that_was_changed_under_its_signature_is_refused_and_nothing_
 def test_an_archive_that_somebody_else_signed_is_refused_and_its_own_key_proves_nothing(source, archives, tmp_path):
     trust = ArchiveTrust(fingerprints=own_fingerprints([source.data]), unsigned=True)
     for path, bring in archives:
-        target = Source(database="", data=tmp_path / f"new-{bring.__name__}")
+        target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
         other = path.with_name(f"forged-{path.name}")
         kept_signature(path, other, lambda members: signed_again(forged(members)))
         with pytest.raises(BadArchive, match=FORGER.verify_key.fingerprint) as caught:
@@ -113,7 +113,7 @@ def test_an_archive_that_somebody_else_signed_is_refused_and_its_own_key_proves_
 def test_an_archive_whose_signature_was_taken_away_is_refused_unless_that_was_chosen(source, archives, tmp_path):
     known = own_fingerprints([source.data])
     for path, bring in archives:
-        target = Source(database="", data=tmp_path / f"new-{bring.__name__}")
+        target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
         bare = kept_signature(path, path.with_name(f"bare-{path.name}"), without_signature)
         with pytest.raises(BadArchive, match="it has no signature"):
             bring(bare, target, ArchiveTrust(fingerprints=known, unsigned=True))
@@ -132,7 +132,7 @@ def without_signature(members):
 
 def test_an_archive_of_a_known_key_comes_back_and_by_default_no_key_is_known(source, archives, tmp_path):
     for path, bring in archives:
-        target = Source(database="", data=tmp_path / f"new-{bring.__name__}")
+        target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
         with pytest.raises(BadArchive, match="not known here"):
             bring(path, target, ArchiveTrust())
         assert not target.data.exists()
@@ -143,7 +143,7 @@ def test_an_archive_of_a_known_key_comes_back_and_by_default_no_key_is_known(sou
 def test_a_public_key_that_an_archive_brought_along_makes_no_other_archive_believed(source, archives, tmp_path):
     """An import keeps the public halves that an archive names, so that old heads can be verified."""
     path, bring = archives[1]
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     bring(path, target, believing(path))
     assert [*(target.data / "keys").glob("heads.*.pub")] != []
     assert not own_fingerprints([target.data]) & own_fingerprints([source.data])
@@ -176,7 +176,7 @@ def test_projections_come_from_the_log_whatever_the_archive_says_of_them(tmp_pat
         return with_row(members, "users", lambda rows: [*rows, [rows[0][0], "eve", *rows[0][2:]]])
 
     path = rewritten(PAST / "backup.zip", tmp_path / "forged.zip", forged_user)
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     restored(path, target, ArchiveTrust(unsigned=True))
     with opened(target) as store:
         assert [row.id for row in store.policies("user", "default")] == ["ann"]
@@ -198,7 +198,7 @@ def test_a_replay_of_the_log_loses_nothing_that_stands_also_after_retention(sour
             assert transaction.drop_data(["event.received", "message.completed"], 1 << 60, 2) == 2
         before = store.dump_projections()
         deltas = [row for run in before["runs"] for row in store.deltas_of_run(run[0], 0)]
-    path, target = tmp_path / "all.zip", Source(database="", data=tmp_path / "there")
+    path, target = tmp_path / "all.zip", BackupSource(database="", data=tmp_path / "there")
     back_up(source, path, with_keys=True, version="0.1.0", clock=SystemClock())
     restored(path, target, believing(path))
     settled = {"runs", "approvals", "tool_calls"}

@@ -12,8 +12,8 @@ from tests.simulation.ledger import all_records, chain_problems, run_problems
 
 from bollard.host.archive.reader import ArchiveReader
 from bollard.host.backup.archive_verification import verify
-from bollard.host.backup.backup import Source, back_up
-from bollard.host.backup.postgres_tables import PostgresFilling
+from bollard.host.backup.backup import BackupSource, back_up
+from bollard.host.backup.postgres_tables import PostgresLoader
 from bollard.host.backup.restore import restore
 from bollard.host.backup.settlement import epoch_after
 from bollard.host.clock import SystemClock
@@ -112,7 +112,7 @@ def test_a_session_dies_and_a_password_stays_with_a_restore(make_past, clock, tm
         writer.turn([Entry(keeps=[PutKept(row) for row in rows])])
     for name, with_keys in (("with", True), ("without", False)):
         taken(past, tmp_path / f"{name}.zip", clock, with_keys=with_keys)
-        target = Source(database="", data=tmp_path / name)
+        target = BackupSource(database="", data=tmp_path / name)
         assert brought_back(tmp_path / f"{name}.zip", target, clock).settled.sessions == 1
         with opened(target) as store:
             assert store.all_kept("session") == []
@@ -128,11 +128,11 @@ def test_keys_come_back_only_if_they_were_asked_for_and_the_cursor_secret_never(
     assert taken(past, tmp_path / "without.zip", clock, with_keys=False).keys == ()
     secret = (past.source.data / "keys" / "heads.ed25519").read_bytes()
     assert secret not in (tmp_path / "without.zip").read_bytes()
-    brought_back(tmp_path / "with.zip", Source(database="", data=tmp_path / "a"), clock)
+    brought_back(tmp_path / "with.zip", BackupSource(database="", data=tmp_path / "a"), clock)
     assert (tmp_path / "a/keys/heads.ed25519").read_bytes() == secret
     assert stat.S_IMODE((tmp_path / "a/keys/heads.ed25519").stat().st_mode) == 0o600
     assert not (tmp_path / "a/keys/cursors.secret").exists()
-    brought_back(tmp_path / "without.zip", Source(database="", data=tmp_path / "b"), clock)
+    brought_back(tmp_path / "without.zip", BackupSource(database="", data=tmp_path / "b"), clock)
     assert (tmp_path / "b/keys/heads.ed25519").read_bytes() != secret
     assert not (tmp_path / "b/keys/admin-token.sha256").exists()
 
@@ -148,7 +148,7 @@ def test_installed_plugins_come_back_as_they_were_and_no_file_comes_to_another_p
     (past.source.data / "plugins/.incoming").mkdir()
     (past.source.data / "plugins/.incoming/half.zip").write_text("an upload that is under way")
     taken(past, tmp_path / "all.zip", clock)
-    brought_back(tmp_path / "all.zip", Source(database="", data=tmp_path / "a"), clock)
+    brought_back(tmp_path / "all.zip", BackupSource(database="", data=tmp_path / "a"), clock)
     found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a/plugins/digest").iterdir()}
     assert found == {"runner.py": 0o600, "tool.sh": 0o700}
     assert [path.name for path in (tmp_path / "a/plugins").iterdir()] == ["digest"]
@@ -160,7 +160,7 @@ def test_installed_plugins_come_back_as_they_were_and_no_file_comes_to_another_p
 
         evil = _rewritten(tmp_path / "all.zip", tmp_path / f"evil{number}.zip", renamed)
         with pytest.raises(BadArchive, match="belongs nowhere"):
-            brought_back(evil, Source(database="", data=tmp_path / "b"), clock)
+            brought_back(evil, BackupSource(database="", data=tmp_path / "b"), clock)
     assert not (tmp_path / "b").exists()
     assert not (tmp_path / "evil").exists()
 
@@ -170,7 +170,7 @@ def test_what_an_earlier_key_signed_can_be_verified_after_a_restore_without_keys
     with closing(past.open()) as store:
         _write_some(store, past.source.data, clock, load_or_make_signing_key(past.source.data / "keys/heads.ed25519"))
     taken(past, tmp_path / "first.zip", clock, with_keys=False)
-    second = Source(database="", data=tmp_path / "second")
+    second = BackupSource(database="", data=tmp_path / "second")
     brought_back(tmp_path / "first.zip", second, clock)
     report = back_up(second, tmp_path / "again.zip", with_keys=False, version="0.1.0", clock=clock)
     assert report.verified.heads >= 2
@@ -215,14 +215,14 @@ def test_a_restore_into_something_that_is_there_is_refused_and_changes_nothing(p
         brought_back(path, target, clock)
     assert [file.name for file in target.data.iterdir()] == ["mine"]
     with pytest.raises(Conflict, match="not empty"):
-        brought_back(path, Source(database=past.source.database, data=past.source.data), clock)
+        brought_back(path, BackupSource(database=past.source.database, data=past.source.data), clock)
 
 
 def test_a_database_that_is_not_empty_is_not_restored_into(make_past, new_database, clock, tmp_path):
     past = make_past("postgres")
     taken(past, tmp_path / "all.zip", clock)
     with pytest.raises(Conflict, match="not empty") as caught:
-        brought_back(tmp_path / "all.zip", Source(database=past.source.database, data=tmp_path / "new"), clock)
+        brought_back(tmp_path / "all.zip", BackupSource(database=past.source.database, data=tmp_path / "new"), clock)
     assert "createdb" in caught.value.hint
     assert not (tmp_path / "new").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -233,16 +233,16 @@ def test_a_restore_into_a_database_where_another_was_cut_off_before_its_rows_is_
 ):
     taken(make_past("sqlite"), tmp_path / "all.zip", clock)
     database = new_database()
-    filling = PostgresFilling(database)
+    filling = PostgresLoader(database)
     filling.create("0002")
     filling.close()
     cut_off = tmp_path / ".there.999999999.restoring"
     cut_off.mkdir()
-    target = Source(database=database, data=tmp_path / "there")
+    target = BackupSource(database=database, data=tmp_path / "there")
     assert brought_back(tmp_path / "all.zip", target, clock).settled.runs == 1
     assert not cut_off.exists()
     with pytest.raises(Conflict, match="not empty"):
-        brought_back(tmp_path / "all.zip", Source(database=database, data=tmp_path / "again"), clock)
+        brought_back(tmp_path / "all.zip", BackupSource(database=database, data=tmp_path / "again"), clock)
 
 
 def test_what_a_killed_backup_left_goes_with_the_next(make_past, clock, tmp_path):
@@ -260,7 +260,7 @@ def test_a_backup_of_a_version_to_come_is_refused(make_past, clock, tmp_path):
     taken(past, path, clock)
     later = _rewritten(path, tmp_path / "later.zip", lambda manifest: manifest | {"revision": "9999"})
     with pytest.raises(SchemaTooNew, match="9999"):
-        brought_back(later, Source(database="", data=tmp_path / "new"), clock)
+        brought_back(later, BackupSource(database="", data=tmp_path / "new"), clock)
     assert not (tmp_path / "new").exists()
 
 
@@ -281,7 +281,7 @@ def test_a_backup_does_not_overwrite_and_leaves_nothing_half_done(make_past, clo
 
 def test_a_directory_without_a_database_has_no_backup(clock, tmp_path):
     with pytest.raises(NotFound, match="holds no database"):
-        back_up(Source(database="", data=tmp_path), tmp_path / "a.zip", with_keys=False, version="0", clock=clock)
+        back_up(BackupSource(database="", data=tmp_path), tmp_path / "a.zip", with_keys=False, version="0", clock=clock)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -313,10 +313,10 @@ def test_a_log_that_was_changed_and_hashed_again_breaks_its_chain(make_past, wit
 
     forged = with_lines(tmp_path / "all.zip", tmp_path / "forged.zip", "tables/records.jsonl", edited)
     with pytest.raises(BadArchive, match="broken at"):
-        brought_back(forged, Source(database="", data=tmp_path / "new"), clock)
+        brought_back(forged, BackupSource(database="", data=tmp_path / "new"), clock)
     shorter = with_lines(tmp_path / "all.zip", tmp_path / "short.zip", "tables/records.jsonl", lambda lines: lines[1:])
     with pytest.raises(BadArchive, match="broken at 1"):
-        brought_back(shorter, Source(database="", data=tmp_path / "new"), clock)
+        brought_back(shorter, BackupSource(database="", data=tmp_path / "new"), clock)
     assert not (tmp_path / "new").exists()
 
 

@@ -10,7 +10,7 @@ from typing import get_args, get_type_hints
 import pytest
 from tests.host.backup.conftest import believing, rewritten
 
-from bollard.host.backup.backup import Source, back_up
+from bollard.host.backup.backup import BackupSource, back_up
 from bollard.host.backup.content_references import FOLLOWED
 from bollard.host.backup.restore import restore
 from bollard.host.backup.workspace_export import export_workspace
@@ -37,12 +37,12 @@ def source(tmp_path):
     """A store with an event whose data became an artifact, a file, a runner's artifact, and a skill."""
     with tarfile.open(PAST / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="tar")
-    return Source(database="", data=tmp_path / "data")
+    return BackupSource(database="", data=tmp_path / "data")
 
 
 @pytest.fixture
 def there(tmp_path):
-    return Source(database="", data=tmp_path / "there")
+    return BackupSource(database="", data=tmp_path / "there")
 
 
 def opened(source):
@@ -86,7 +86,7 @@ def test_every_content_that_the_log_names_goes_along_and_comes_back(source, tmp_
     assert LETTER in before.values()
     assert len(before) == 4
     for copied, brought in COPIES:
-        target = Source(database="", data=tmp_path / brought.__name__)
+        target = BackupSource(database="", data=tmp_path / brought.__name__)
         assert copied(source, tmp_path / f"{copied.__name__}.zip").missing == ()
         brought(tmp_path / f"{copied.__name__}.zip", target)
         assert contents_of(target) == before
@@ -116,7 +116,7 @@ def test_a_copy_that_is_wanted_incomplete_says_what_is_missing_on_both_ways(sour
         path.unlink()
         for copied, brought in COPIES:
             archive = tmp_path / f"{copied.__name__}-{number}.zip"
-            target = Source(database="", data=tmp_path / f"{brought.__name__}-{number}")
+            target = BackupSource(database="", data=tmp_path / f"{brought.__name__}-{number}")
             assert copied(source, archive, incomplete=True).missing == (path.name,)
             assert brought(archive, target).missing == (path.name,)
         path.write_bytes(content)

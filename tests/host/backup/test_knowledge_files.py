@@ -11,16 +11,16 @@ from tests.doubles.memory_engine import MemoryEngine
 from tests.host.backup.conftest import believing
 
 from bollard.host.archive.reader import ArchiveReader
-from bollard.host.backup.backup import Source, back_up
+from bollard.host.backup.backup import BackupSource, back_up
 from bollard.host.backup.restore import restore
 from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import ManualClock, SystemClock
 from bollard.host.errors import BadArchive, Conflict
-from bollard.host.knowledge.bases import BaseBook
+from bollard.host.knowledge.bases import KnowledgeBaseRepository
 from bollard.host.knowledge.boundary import BaseSpec, NewDocument, Question
 from bollard.host.knowledge.engine import ProcessEngine
-from bollard.host.knowledge.incoming import Incoming
+from bollard.host.knowledge.incoming import UploadFolder
 from bollard.host.knowledge.library import Library
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
@@ -41,7 +41,7 @@ LEAVE = NewDocument(
 )
 
 
-def begin(source: Source, clock: ManualClock) -> None:
+def begin(source: BackupSource, clock: ManualClock) -> None:
     """A store with one base in each of two workspaces."""
     store = choose_store(source.database, source.data, SystemClock())
     store.open()
@@ -71,10 +71,10 @@ def begin(source: Source, clock: ManualClock) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def source(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Source:
+async def source(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> BackupSource:
     """With a document in the base of each, and an engine that was at work."""
     database = request.getfixturevalue("new_database")() if request.param == "postgres" else ""
-    made = Source(database=database, data=tmp_path / "data")
+    made = BackupSource(database=database, data=tmp_path / "data")
     (made.data / "keys").mkdir(parents=True)
     begin(made, clock)
     engine = ProcessEngine(data=made.data, database=made.database)
@@ -85,14 +85,14 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualCl
     return made
 
 
-async def taken_in(source: Source, open_journal: Callable[..., Journal], clock: ManualClock) -> MemoryEngine:
+async def taken_in(source: BackupSource, open_journal: Callable[..., Journal], clock: ManualClock) -> MemoryEngine:
     """What an engine has after the start of a host on this store."""
     store = choose_store(source.database, source.data, SystemClock())
     store.open()
-    engine, incoming = MemoryEngine(clock), Incoming(source.data)
+    engine, incoming = MemoryEngine(clock), UploadFolder(source.data)
     assert incoming
     journal = open_journal(store, "later")
-    book = BaseBook(journal, clock)
+    book = KnowledgeBaseRepository(journal, clock)
     await book.load(store)
     library = Library(book, journal, clock, lambda: engine, incoming=incoming)
     library.start()
@@ -105,7 +105,7 @@ async def taken_in(source: Source, open_journal: Callable[..., Journal], clock: 
 
 
 async def test_a_backup_brings_back_every_document(
-    source: Source, target: Source, tmp_path: Path, clock: ManualClock, open_journal: Any
+    source: BackupSource, target: BackupSource, tmp_path: Path, clock: ManualClock, open_journal: Any
 ) -> None:
     file = tmp_path / "all.zip"
     back_up(source, file, with_keys=True, version="0", clock=clock)
@@ -119,7 +119,7 @@ async def test_a_backup_brings_back_every_document(
 
 
 async def test_an_export_has_the_documents_of_its_workspace_alone(
-    source: Source, target: Source, tmp_path: Path, clock: ManualClock, open_journal: Any
+    source: BackupSource, target: BackupSource, tmp_path: Path, clock: ManualClock, open_journal: Any
 ) -> None:
     file = tmp_path / "other.zip"
     export_workspace(source, "other", file, version="0", clock=clock)
@@ -133,9 +133,9 @@ async def test_an_export_has_the_documents_of_its_workspace_alone(
 
 
 async def test_an_import_whose_documents_are_there_from_a_try_before_is_repeated(
-    source: Source, tmp_path: Path, clock: ManualClock
+    source: BackupSource, tmp_path: Path, clock: ManualClock
 ) -> None:
-    file, target = tmp_path / "other.zip", Source(database="", data=tmp_path / "there")
+    file, target = tmp_path / "other.zip", BackupSource(database="", data=tmp_path / "there")
     export_workspace(source, "other", file, version="0", clock=clock)
     with ArchiveReader(file, "workspace") as reader:
         (note,) = reader.manifest.files
@@ -148,7 +148,7 @@ async def test_an_import_whose_documents_are_there_from_a_try_before_is_repeated
 
 
 async def test_an_export_that_brings_documents_of_another_workspace_is_refused(
-    source: Source, tmp_path: Path, clock: ManualClock, with_lines: Any
+    source: BackupSource, tmp_path: Path, clock: ManualClock, with_lines: Any
 ) -> None:
     file = tmp_path / "other.zip"
     export_workspace(source, "other", file, version="0", clock=clock)
@@ -157,7 +157,7 @@ async def test_an_export_that_brings_documents_of_another_workspace_is_refused(
         return [lines[0].replace(b'"workspace":"other"', b'"workspace":"default"'), *lines[1:]]
 
     changed = with_lines(file, tmp_path / "changed.zip", "files/document-000000", change)
-    fresh = Source(database="", data=tmp_path / "fresh")
+    fresh = BackupSource(database="", data=tmp_path / "fresh")
     (fresh.data / "keys").mkdir(parents=True)
     store = choose_store("", fresh.data, SystemClock())
     store.open()
@@ -168,7 +168,7 @@ async def test_an_export_that_brings_documents_of_another_workspace_is_refused(
 
 
 async def test_a_database_that_has_knowledge_in_it_is_not_empty(
-    source: Source, tmp_path: Path, clock: ManualClock
+    source: BackupSource, tmp_path: Path, clock: ManualClock
 ) -> None:
     if not source.database:
         return

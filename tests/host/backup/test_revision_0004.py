@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bollard.host.backup.archive_verification import ArchiveTrust
-from bollard.host.backup.backup import Source
+from bollard.host.backup.backup import BackupSource
 from bollard.host.backup.restore import restore
 from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
@@ -116,7 +116,7 @@ def test_a_backup_of_revision_0004_restores_when_it_may_be_unsigned(target):
 
 
 def test_an_export_of_revision_0004_is_imported_when_it_may_be_unsigned_and_incomplete(tmp_path):
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     trust = ArchiveTrust(unsigned=True)
     with pytest.raises(BadArchive, match="not signed"):
         import_workspace(PAST / "export.zip", target, trust=ArchiveTrust(), clock=SystemClock(), incomplete=True)

@@ -10,7 +10,7 @@ import pytest
 from tests.host.backup.conftest import believing
 from tests.simulation.ledger import all_records, run_problems
 
-from bollard.host.backup.backup import Source, back_up
+from bollard.host.backup.backup import BackupSource, back_up
 from bollard.host.backup.restore import restore
 from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
@@ -33,7 +33,7 @@ def source(tmp_path):
     """A store with a run that waits for a yes, and one that waits for an answer."""
     with tarfile.open(PAST / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="tar")
-    return Source(database="", data=tmp_path / "data")
+    return BackupSource(database="", data=tmp_path / "data")
 
 
 def opened(source):
@@ -71,7 +71,7 @@ def records_of(store, *kinds):
 
 def test_an_open_approval_and_an_open_question_expire_each_with_a_record(source, tmp_path):
     for way, reason in WAYS:
-        target = Source(database="", data=tmp_path / way.__name__)
+        target = BackupSource(database="", data=tmp_path / way.__name__)
         settled = way(source, target, tmp_path)
         (approval,), (question,) = settled.approvals, settled.questions
         assert (approval.approval_id, approval.run_id) == (HELD["approval_id"], HELD["approval_run"])
@@ -93,14 +93,14 @@ def test_an_open_approval_and_an_open_question_expire_each_with_a_record(source,
 def test_a_yes_that_was_not_used_expires_and_one_that_was_used_stays(source, tmp_path):
     write(source, "approval.granted", {"approval_id": HELD["approval_id"], "by": "ann", "decision": "allow_once"})
     for way, _ in WAYS:
-        target = Source(database="", data=tmp_path / way.__name__)
+        target = BackupSource(database="", data=tmp_path / way.__name__)
         assert [each.status for each in way(source, target, tmp_path).approvals] == ["granted"]
         with opened(target) as store:
             assert store.approval("default", HELD["approval_id"]).status == "expired"
     write(source, "approval.used", {"approval_id": HELD["approval_id"]})
     for way, _ in WAYS:
         (tmp_path / f"{way.__name__}-used").mkdir()
-        target = Source(database="", data=tmp_path / f"{way.__name__}-used" / "data")
+        target = BackupSource(database="", data=tmp_path / f"{way.__name__}-used" / "data")
         assert way(source, target, target.data.parent).approvals == ()
         with opened(target) as store:
             assert store.approval("default", HELD["approval_id"]).status == "used"
@@ -120,7 +120,7 @@ def test_a_question_that_was_answered_does_not_expire(source, tmp_path):
         writer.turn([Entry(records=[record])])
         writer.finish()
     for way, _ in WAYS:
-        target = Source(database="", data=tmp_path / way.__name__)
+        target = BackupSource(database="", data=tmp_path / way.__name__)
         assert way(source, target, tmp_path).questions == ()
 
 
@@ -143,7 +143,7 @@ class CutClock(SystemClock):
 
 
 def test_no_host_starts_on_an_import_that_was_cut_off_and_the_same_import_completes_it(source, tmp_path):
-    target = Source(database="", data=tmp_path / "elsewhere")
+    target = BackupSource(database="", data=tmp_path / "elsewhere")
     file = tmp_path / "w.zip"
     export_workspace(source, "default", file, version="0.1.0", clock=SystemClock())
     with pytest.raises(CutOff):
@@ -161,7 +161,7 @@ def test_no_host_starts_on_an_import_that_was_cut_off_and_the_same_import_comple
 
 
 def test_another_import_does_not_hide_one_that_was_cut_off(source, tmp_path):
-    target = Source(database="", data=tmp_path / "elsewhere")
+    target = BackupSource(database="", data=tmp_path / "elsewhere")
     write(source, "note", {}, workspace="other")
     for workspace in ("default", "other"):
         file = tmp_path / f"{workspace}.zip"
@@ -177,7 +177,7 @@ def test_another_import_does_not_hide_one_that_was_cut_off(source, tmp_path):
 
 
 def test_an_import_that_is_repeated_writes_a_file_again_that_was_cut_off(source, tmp_path):
-    target = Source(database="", data=tmp_path / "elsewhere")
+    target = BackupSource(database="", data=tmp_path / "elsewhere")
     file = tmp_path / "w.zip"
     export_workspace(source, "default", file, version="0.1.0", clock=SystemClock())
     with pytest.raises(CutOff):
@@ -190,7 +190,7 @@ def test_an_import_that_is_repeated_writes_a_file_again_that_was_cut_off(source,
 
 
 def test_a_restore_leaves_a_store_that_a_host_starts_on(source, tmp_path):
-    target = Source(database="", data=tmp_path / "elsewhere")
+    target = BackupSource(database="", data=tmp_path / "elsewhere")
     restored(source, target, tmp_path)
     with opened(target) as store:
         check_settled(store)

@@ -10,7 +10,7 @@ from tests.host.backup.conftest import believing, rewritten
 from tests.simulation.ledger import all_records, run_problems
 
 from bollard.host.archive.reader import ArchiveReader
-from bollard.host.backup.backup import Source
+from bollard.host.backup.backup import BackupSource
 from bollard.host.backup.restore import restore
 from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
@@ -166,7 +166,7 @@ def test_only_the_named_workspace_leaves_and_no_key_password_or_session_does(mak
     assert {line[1] for line in lines} == {"default"}
     for secret in (SECRET.encode(), b"argon2", (past.source.data / "keys/heads.ed25519").read_bytes()):
         assert secret not in text
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     with opened(target):
         pass
     imported(tmp_path / "w.zip", target, clock)
@@ -194,7 +194,7 @@ def test_an_agent_goes_along_without_what_may_be_a_secret(make_past, clock, tmp_
         assert (report.agents, report.withheld) == ((saved.id,), 1 if fields else 2)
         with zipfile.ZipFile(path) as archive:
             assert not any(SECRET.encode() in archive.read(entry) for entry in archive.namelist())
-        target = Source(database="", data=tmp_path / name)
+        target = BackupSource(database="", data=tmp_path / name)
         assert imported(path, target, clock).agents == (saved.id,)
         with opened(target) as store:
             (came,) = store.policies("agent", "default")
@@ -218,7 +218,7 @@ def test_a_workspace_without_a_record_cannot_be_exported(make_past, clock, tmp_p
     ids=["another workspace's run", "another run", "a run that is here", "a delivery that is here"],
 )
 def test_an_archive_that_somebody_made_up_reaches_nothing_of_another_workspace(make_past, clock, tmp_path, record):
-    source, target = Source(database="", data=tmp_path / "evil"), make_past("sqlite").source
+    source, target = BackupSource(database="", data=tmp_path / "evil"), make_past("sqlite").source
     for each in (source, target):
         with opened(each):
             pass
@@ -258,7 +258,7 @@ def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_
         return [json.dumps(["run_of_another", *json.loads(lines[0])[1:]]).encode(), *lines[1:]]
 
     forged = with_lines(tmp_path / "w.zip", tmp_path / "forged.zip", "tables/deltas.jsonl", foreign)
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     with pytest.raises(BadArchive, match="a row of deltas belongs to another workspace"):
         imported(forged, target, clock)
     with opened(target) as store:
@@ -267,7 +267,7 @@ def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_
 
 def test_nothing_is_imported_behind_an_end_of_the_log_that_was_changed(make_past, clock, tmp_path):
     exported(make_past("sqlite").source, tmp_path / "w.zip", clock)
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     imported(tmp_path / "w.zip", target, clock)
     with sqlite3.connect(target.data / "bollard.db") as database:
         database.execute("UPDATE records SET data = X'7b7d' WHERE id = (SELECT max(id) FROM records)")
@@ -283,7 +283,7 @@ def test_an_archive_does_not_use_up_the_ids_of_records(make_past, with_lines, cl
         return [*lines[:-1], json.dumps([1 << 62, *json.loads(lines[-1])[1:]]).encode()]
 
     forged = with_lines(tmp_path / "w.zip", tmp_path / "forged.zip", "tables/records.jsonl", last_is_far)
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     with pytest.raises(BadArchive, match="no log is so long"):
         imported(forged, target, clock)
     with opened(target) as store:
@@ -296,7 +296,7 @@ def test_an_export_is_not_restored_and_a_changed_one_is_not_imported(make_past, 
     exported(past.source, path, clock)
     with pytest.raises(BadArchive, match="archive of a workspace"):
         restore(path, data=tmp_path / "new", database="", trust=believing(path), clock=clock)
-    target = Source(database="", data=tmp_path / "there")
+    target = BackupSource(database="", data=tmp_path / "there")
     with opened(target):
         pass
 

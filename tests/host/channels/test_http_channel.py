@@ -8,9 +8,9 @@ import pytest
 from tests.doubles.fixed_resolver import FixedResolver
 
 from bollard.host.channels import http_channel
-from bollard.host.channels.channel import Delivered, Failed, Outgoing, Unknown, channel_from_wire
+from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, channel_from_wire
 from bollard.host.channels.http_channel import HttpChannel
-from bollard.host.channels.signing import Seal, read_seal, secret_bytes
+from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import ManualClock
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
@@ -36,7 +36,7 @@ def channel_to(url: str, clock: ManualClock) -> tuple[HttpChannel, bytes]:
 async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(program: Any, clock: ManualClock) -> None:
     config = channel_from_wire({"channel_id": "chat", "url": program.url}, None)
     outcome = await HttpChannel(config, "default", clock, EgressClient()).send(outgoing())
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, NotDelivered)
     assert not outcome.retryable
     assert "egress_allow" in outcome.reason
     assert program.came == []
@@ -45,7 +45,7 @@ async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(prog
 async def test_a_name_without_an_address_is_tried_again(clock: ManualClock) -> None:
     config = channel_from_wire({"channel_id": "chat", "url": "https://chat.example/in"}, None)
     outcome = await HttpChannel(config, "default", clock, EgressClient(resolver=FixedResolver({}))).send(outgoing())
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, NotDelivered)
     assert outcome.retryable
 
 
@@ -55,7 +55,7 @@ async def test_a_message_is_one_signed_post(program: Any, clock: ManualClock) ->
     (came,) = program.came
     assert (came.path, came.headers["webhook-id"]) == ("/hook?x=1", "run_1.5.0")
     seal = read_seal(came.headers, clock.now_ms() / 1000)
-    assert isinstance(seal, Seal)
+    assert isinstance(seal, SignatureClaim)
     digest = seal.begin(key)
     digest.update(came.body)
     assert seal.fits(digest)
@@ -96,7 +96,7 @@ async def test_every_status_means_one_thing(program: Any, clock: ManualClock, st
     program.plan.append(status)
     channel, _ = channel_to(program.url, clock)
     outcome = await channel.send(outgoing())
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, NotDelivered)
     assert (outcome.retryable, outcome.retry_after_s) == (retryable, 7.0 if retryable else None)
     assert str(status) in outcome.reason
 
@@ -107,14 +107,14 @@ async def test_every_status_means_one_thing(program: Any, clock: ManualClock, st
 async def test_what_left_and_was_not_answered_is_unknown(program: Any, clock: ManualClock, answer: bytes) -> None:
     program.plan.append(answer)
     channel, _ = channel_to(program.url, clock)
-    assert isinstance(await channel.send(outgoing()), Unknown)
+    assert isinstance(await channel.send(outgoing()), DeliveryUnknown)
     assert len(program.came) == 1
 
 
 async def test_what_never_left_is_not_unknown(program: Any, clock: ManualClock) -> None:
     channel, _ = channel_to("http://127.0.0.1:1/", clock)
     outcome = await channel.send(outgoing())
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, NotDelivered)
     assert outcome.retryable
 
 
@@ -145,7 +145,7 @@ async def test_a_head_without_an_end_is_given_up_before_it_fills_the_memory(prog
     channel, _ = channel_to(program.url, clock)
     async with asyncio.timeout(CHANNEL_ANSWER_S / 2):
         outcome = await channel.send(outgoing())
-    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome, DeliveryUnknown)
     assert "head" in outcome.reason
 
 
@@ -157,4 +157,4 @@ async def test_a_program_that_reads_nothing_holds_nobody(clock: ManualClock, mon
         deaf.listen()
         channel, _ = channel_to(f"http://127.0.0.1:{deaf.getsockname()[1]}/", clock)
         async with asyncio.timeout(120):
-            assert isinstance(await channel.send(outgoing(text="x" * 16 * MIB)), Unknown)
+            assert isinstance(await channel.send(outgoing(text="x" * 16 * MIB)), DeliveryUnknown)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.tables import for_each
 
-from bollard.host.channels.signing import Seal, new_secret, read_seal, secret_bytes, sign
+from bollard.host.channels.signing import SignatureClaim, new_secret, read_seal, secret_bytes, sign
 from bollard.host.limits import WEBHOOK_SKEW_S
 
 NOW = 1_700_000_000
@@ -15,7 +15,7 @@ BODY = b'{"hello": "world"}'
 
 def judged(headers: dict[str, str], body: bytes = BODY, *, key: bytes = KEY, now: float = NOW) -> Any:
     seal = read_seal(headers, now)
-    if not isinstance(seal, Seal):
+    if not isinstance(seal, SignatureClaim):
         return seal
     digest = seal.begin(key)
     for start in range(0, len(body), 5):  # as it comes in, piece by piece

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.doubles.memory_channel import MemoryChannel
 
-from bollard.host.channels.channel import Abilities
-from bollard.host.channels.registry import ChannelBook
+from bollard.host.channels.channel import ChannelAbilities
+from bollard.host.channels.registry import ChannelRepository
 from bollard.host.clock import ManualClock
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.log.saved_resources import SavedChanges
@@ -25,7 +25,7 @@ class Post:
     def __init__(self, stage: Any, clock: ManualClock, channel: MemoryChannel) -> None:
         self.stage = stage
         self.channel = channel
-        self.book = ChannelBook(SavedChanges(stage.journal, clock), stage.store, clock)
+        self.book = ChannelRepository(SavedChanges(stage.journal, clock), stage.store, clock)
         self.book.put("default", "chat", channel)
         self.delivery = Delivery(
             journal=stage.journal, store=stage.store, hub=stage.hub, clock=clock, channels=self.book
@@ -79,7 +79,7 @@ async def posts(stages: Any, clock: ManualClock) -> AsyncIterator[Callable[..., 
     async def open_post(
         store: Store,
         behave: Any = None,
-        abilities: Abilities | None = None,
+        abilities: ChannelAbilities | None = None,
         *,
         channel: MemoryChannel | None = None,
         start: bool = True,

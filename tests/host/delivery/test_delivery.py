@@ -6,15 +6,15 @@ import pytest
 from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
-from bollard.host.channels.channel import Abilities, Delivered, Failed, Unknown
+from bollard.host.channels.channel import ChannelAbilities, Delivered, DeliveryUnknown, NotDelivered
 from bollard.host.clock import ManualClock
 from bollard.host.delivery import outbox as delivery
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S
 from bollard.host.log.rebuild import rebuild
 from bollard.host.runs.event import ReplyRoute
 
-NATIVE = Abilities(dedupe="native")
-ONCE = Abilities(dedupe="none")
+NATIVE = ChannelAbilities(dedupe="native")
+ONCE = ChannelAbilities(dedupe="none")
 CENTURY_S = 100 * 365 * 24 * 3600
 
 
@@ -85,7 +85,7 @@ async def test_only_what_the_agent_says_is_sent(memory_store: Any, posts: Any) -
 
 async def test_messages_of_one_target_keep_their_order_and_others_do_not_wait(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
-    post.channel.fail(Failed("busy", retryable=True, retry_after_s=0.05))
+    post.channel.fail(NotDelivered("busy", retryable=True, retry_after_s=0.05))
     for number in range(5):
         await post.stage.ended(await post.say(str(number), conversation=f"c{number}"))
     await post.stage.ended(await post.say("else", "room-2"))
@@ -96,7 +96,7 @@ async def test_messages_of_one_target_keep_their_order_and_others_do_not_wait(me
 
 async def test_a_long_message_goes_in_parts(memory_store: Any, posts: Any) -> None:
     text = "First sentence. Second sentence. Third sentence."
-    abilities = Abilities(dedupe="native", max_message_size=20)
+    abilities = ChannelAbilities(dedupe="native", max_message_size=20)
     post = await posts(memory_store, saying({"role": "assistant", "content": text}), abilities)
     await post.say()
     await post.until(lambda: post.statuses == ["sent"])
@@ -109,7 +109,7 @@ async def test_a_failure_that_may_pass_is_tried_again_with_the_same_key(
     memory_store: Any, posts: Any, loop_time: Any
 ) -> None:
     post = await posts(memory_store, answers)
-    post.channel.fail(Failed("busy", retryable=True), Failed("busy", retryable=True))
+    post.channel.fail(NotDelivered("busy", retryable=True), NotDelivered("busy", retryable=True))
     await post.stage.ended(await post.say())
     await loop_time.until(lambda: post.statuses == ["sent"], 10)
     assert len({each.key for each in post.channel.tried}) == 1
@@ -118,7 +118,7 @@ async def test_a_failure_that_may_pass_is_tried_again_with_the_same_key(
 
 async def test_tries_are_bounded_and_then_it_has_failed(memory_store: Any, posts: Any, loop_time: Any) -> None:
     post = await posts(memory_store, answers)
-    post.channel.fail(*[Failed("busy", retryable=True)] * DELIVERY_ATTEMPTS)
+    post.channel.fail(*[NotDelivered("busy", retryable=True)] * DELIVERY_ATTEMPTS)
     await post.stage.ended(await post.say("first"))
     await post.stage.ended(await post.say("second", conversation="other"))
     await loop_time.until(lambda: post.statuses == ["failed", "sent"], 1000)
@@ -129,7 +129,7 @@ async def test_tries_are_bounded_and_then_it_has_failed(memory_store: Any, posts
 
 async def test_a_failure_for_good_is_not_tried_again(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
-    post.channel.fail(Failed("no such room", retryable=False))
+    post.channel.fail(NotDelivered("no such room", retryable=False))
     await post.say()
     await post.until(lambda: post.statuses == ["failed"])
     assert (len(post.channel.tried), post.rows()[0].reason) == (1, "no such room")
@@ -137,10 +137,10 @@ async def test_a_failure_for_good_is_not_tried_again(memory_store: Any, posts: A
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
 async def test_what_is_in_doubt_is_sent_again_only_where_that_is_the_same_message(
-    memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, status: str, tries: int
+    memory_store: Any, posts: Any, loop_time: Any, abilities: ChannelAbilities, status: str, tries: int
 ) -> None:
     post = await posts(memory_store, answers, abilities)
-    post.channel.fail(Unknown("no answer"))
+    post.channel.fail(DeliveryUnknown("no answer"))
     await post.stage.ended(await post.say())
     await loop_time.until(lambda: post.statuses == [status], 10)
     assert (len(post.channel.tried), post.channel.texts) == (tries, ["re: hello"])
@@ -219,7 +219,7 @@ async def test_what_waited_for_its_next_try_is_not_held_back_by_a_clock_that_was
 ) -> None:
     clock.jump(CENTURY_S)
     first = await posts(memory_store, answers)
-    first.channel.fail(Failed("busy", retryable=True))
+    first.channel.fail(NotDelivered("busy", retryable=True))
     await first.say("hello")
     await first.until(lambda: [row.attempts for row in first.rows()] == [1])
     await first.close()
@@ -231,7 +231,7 @@ async def test_what_waited_for_its_next_try_is_not_held_back_by_a_clock_that_was
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
 async def test_what_was_leaving_when_the_host_died(
-    memory_store: Any, posts: Any, abilities: Abilities, status: str, tries: int
+    memory_store: Any, posts: Any, abilities: ChannelAbilities, status: str, tries: int
 ) -> None:
     channel = MemoryChannel(abilities)
     first = await posts(memory_store, answers, channel=channel)
@@ -248,8 +248,8 @@ async def test_what_was_leaving_when_the_host_died(
 
 async def test_parts_that_arrived_are_not_sent_again_after_a_restart(memory_store: Any, posts: Any) -> None:
     text = "First sentence. Second sentence."
-    channel = MemoryChannel(Abilities(dedupe="native", max_message_size=20))
-    channel.fail(Failed("x", retryable=True))
+    channel = MemoryChannel(ChannelAbilities(dedupe="native", max_message_size=20))
+    channel.fail(NotDelivered("x", retryable=True))
     first = await posts(memory_store, saying({"role": "assistant", "content": text}), channel=channel)
     await first.say()
     await first.until(lambda: first.rows() and first.rows()[0].attempts == 1)
@@ -265,7 +265,7 @@ async def test_parts_that_arrived_are_not_sent_again_after_a_restart(memory_stor
 async def test_an_outbox_that_is_rebuilt_is_the_same(memory_store: Any, posts: Any) -> None:
 
     post = await posts(memory_store, answers)
-    post.channel.fail(Failed("no", retryable=False))
+    post.channel.fail(NotDelivered("no", retryable=False))
     await post.say("one")
     await post.say("two", conversation="c2")
     await post.until(lambda: post.statuses == ["failed", "sent"])

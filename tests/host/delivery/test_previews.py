@@ -8,13 +8,13 @@ import pytest
 from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
-from bollard.host.channels.channel import Abilities, Failed, Unknown
+from bollard.host.channels.channel import ChannelAbilities, DeliveryUnknown, NotDelivered
 
 PATIENCE_S = 120.0
-STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
-STREAMS_RARELY = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
+STREAMS = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
+STREAMS_RARELY = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
 """For messages that must be whole before their time to be shown comes, however slow the machine is."""
-STREAMS_ONCE = Abilities(dedupe="none", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
+STREAMS_ONCE = ChannelAbilities(dedupe="none", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
 
 
 class Writer:
@@ -77,7 +77,7 @@ async def test_a_message_that_outgrows_its_preview_goes_on_in_parts(
     memory_store: Any, posts: Any, loop_time: Any
 ) -> None:
     writer = Writer()
-    able = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, max_message_size=20)
+    able = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, max_message_size=20)
     post = await posts(memory_store, writer, able)
     await post.say()
     await writer.says("First sentence. ")
@@ -91,7 +91,7 @@ async def test_a_message_that_outgrows_its_preview_goes_on_in_parts(
 async def test_a_preview_that_fails_is_no_loss(memory_store: Any, posts: Any, loop_time: Any) -> None:
     writer = Writer()
     post = await posts(memory_store, writer, STREAMS)
-    post.channel.fail(Failed("no", retryable=False))
+    post.channel.fail(NotDelivered("no", retryable=False))
     await post.say()
     await writer.says("Hello")
     await moment(loop_time, post, lambda: post.statuses == ["failed"])
@@ -104,11 +104,11 @@ async def test_a_preview_that_fails_is_no_loss(memory_store: Any, posts: Any, lo
     ("abilities", "texts"), [(STREAMS, ["Hello world"]), (STREAMS_ONCE, ["Hello ", "Hello world"])]
 )
 async def test_a_preview_in_doubt_is_found_again_where_the_channel_can(
-    memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, texts: list[str]
+    memory_store: Any, posts: Any, loop_time: Any, abilities: ChannelAbilities, texts: list[str]
 ) -> None:
     writer = Writer()
     post = await posts(memory_store, writer, abilities)
-    post.channel.fail(Unknown("no answer"))
+    post.channel.fail(DeliveryUnknown("no answer"))
     await post.say()
     await writer.says("Hello ")
     await moment(loop_time, post, lambda: post.channel.tried)
@@ -176,14 +176,14 @@ async def test_an_agent_that_does_not_stream_shows_nothing_early(memory_store: A
     await post.until(lambda: post.statuses == ["sent"])
 
 
-@pytest.mark.parametrize("planned", [[], [Failed("slow down", retryable=True, retry_after_s=3600.0)]])
+@pytest.mark.parametrize("planned", [[], [NotDelivered("slow down", retryable=True, retry_after_s=3600.0)]])
 async def test_a_whole_message_waits_for_no_pause_between_edits(
     memory_store: Any, posts: Any, loop_time: Any, planned: list[Any]
 ) -> None:
     """A channel of very few edits, or one that asked for an hour of silence, gets the whole message at once."""
     writer = Writer()
     rare = 1 / 7200 if not planned else 1.0
-    able = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=rare)
+    able = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=rare)
     post = await posts(memory_store, writer, able)
     await post.say()
     await writer.says("Once ")

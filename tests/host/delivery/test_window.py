@@ -1,6 +1,6 @@
 """What of the outbox is held: so many of each channel, in order, and nothing twice."""
 
-from bollard.host.delivery.outbox import Window
+from bollard.host.delivery.outbox import OutboxWindow
 from bollard.host.store.rows import OutboxRow
 
 MOST = 4
@@ -28,14 +28,14 @@ def row(record_id: int, channel: str = "a", *, preview: bool = False) -> OutboxR
     )
 
 
-def page(window: Window, *rows: OutboxRow) -> list[int]:
+def page(window: OutboxWindow, *rows: OutboxRow) -> list[int]:
     """What is held of a page that is read now."""
     window.turn()
     return [each.record_id for each in rows if each.record_id > window.read_to and window.admits(each)]
 
 
 def test_a_full_channel_is_gone_past_and_gone_back_to() -> None:
-    window = Window(MOST)
+    window = OutboxWindow(MOST)
     rows = [*(row(number) for number in range(1, 7)), row(7, "b"), row(8)]
     assert page(window, *rows) == [1, 2, 3, 4, 7]
     assert window.is_full(("w", "a"))
@@ -51,7 +51,7 @@ def test_a_full_channel_is_gone_past_and_gone_back_to() -> None:
 
 
 def test_what_is_done_while_a_page_is_read_is_not_held_again() -> None:
-    window = Window(MOST)
+    window = OutboxWindow(MOST)
     rows = [*(row(number) for number in range(1, 6)), row(6, "b")]
     assert page(window, *rows) == [1, 2, 3, 4, 6]
     assert [window.release(row(number)) for number in (1, 2)] == [False, True]
@@ -61,7 +61,7 @@ def test_what_is_done_while_a_page_is_read_is_not_held_again() -> None:
 
 
 def test_room_that_comes_while_a_page_is_read_changes_no_order() -> None:
-    window = Window(MOST)
+    window = OutboxWindow(MOST)
     assert page(window, *(row(number) for number in range(1, 6))) == [1, 2, 3, 4]
     window.turn()
     assert [window.release(row(number)) for number in (1, 2, 3, 4)] == [False, True, True, True]
@@ -70,7 +70,7 @@ def test_room_that_comes_while_a_page_is_read_changes_no_order() -> None:
 
 
 def test_a_preview_is_seen_once() -> None:
-    window = Window(1)
+    window = OutboxWindow(1)
     rows = [row(1), row(2), row(3, preview=True), row(4)]
     assert page(window, *rows) == [1, 3]
     window.release(row(1))

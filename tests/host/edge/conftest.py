@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from bollard.host.http.edge.edge import Edge
-from bollard.host.http.server.connection_table import Patience
+from bollard.host.http.server.connection_table import ConnectionTimeouts
 from bollard.host.http.server.server import HttpServer, tls_of
 from bollard.host.runs.hub import ReaderMemory
 from bollard.host.settings import Settings
 
 PATIENCE_S = 120.0
-CALM = Patience(head_s=30, body_window_s=30, idle_s=30, drain_s=30, linger_s=1)
+CALM = ConnectionTimeouts(head_s=30, body_window_s=30, idle_s=30, drain_s=30, linger_s=1)
 """For tests that wait for no deadline: however slow the machine is, none comes in their way."""
-QUICK = Patience(head_s=1.0, body_window_s=1.0, idle_s=1.2, drain_s=0.6, linger_s=0.3)
+QUICK = ConnectionTimeouts(head_s=1.0, body_window_s=1.0, idle_s=1.2, drain_s=0.6, linger_s=0.3)
 
 
 class Echo:
@@ -184,7 +184,7 @@ class Server:
     """A server in a thread of its own."""
 
     settings: Settings
-    patience: Patience = CALM
+    patience: ConnectionTimeouts = CALM
     memory: ReaderMemory = field(default_factory=ReaderMemory)
     app: Echo = field(default_factory=Echo)
 
@@ -248,7 +248,7 @@ def start(tmp_path: Path) -> Iterator[Any]:
     """Servers with settings of their own."""
     started: list[Server] = []
 
-    def begin(patience: Patience = CALM, *, memory: ReaderMemory | None = None, **settings: Any) -> Server:
+    def begin(patience: ConnectionTimeouts = CALM, *, memory: ReaderMemory | None = None, **settings: Any) -> Server:
         server = Server(Settings(data=tmp_path, **settings), patience, memory or ReaderMemory())
         started.append(server)
         return server

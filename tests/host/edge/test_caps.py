@@ -9,7 +9,7 @@ from bollard.host.errors import HostError
 from bollard.host.exposure import client_network
 from bollard.host.http.answers import error_answer
 from bollard.host.http.edge.proxies import TrustedProxies
-from bollard.host.http.edge.rates import AtOnce, IdentityRates, identity_rates, stranger_rates
+from bollard.host.http.edge.rates import ConcurrencyLimit, IdentityRates, identity_rates, stranger_rates
 from bollard.host.http.server.server import connection_limit
 
 
@@ -138,7 +138,7 @@ def test_the_rates_of_the_settings_let_a_burst_through() -> None:
 
 
 def test_an_identity_has_only_so_many_requests_open() -> None:
-    open_now = AtOnce(2)
+    open_now = ConcurrencyLimit(2)
     assert open_now.enter("a") is None
     assert open_now.enter("a") is None
     refused = open_now.enter("a")

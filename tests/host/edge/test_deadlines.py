@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.http.server.connection_table import Patience, Waits
+from bollard.host.http.server.connection_table import ConnectionTimeouts, Deadlines
 from bollard.host.limits import UNSENT_BYTES
 from bollard.host.runs.hub import ReaderMemory
 
@@ -18,7 +18,7 @@ PATIENCE_S = 120.0
 
 
 def test_waits_are_over_in_the_order_in_which_they_began() -> None:
-    waits: Waits[str] = Waits(10.0)
+    waits: Deadlines[str] = Deadlines(10.0)
     waits.begin("first", 100.0)
     waits.begin("second", 103.0)
     waits.begin("first", 104.0)  # goes on waiting from 100
@@ -82,7 +82,7 @@ def test_a_body_that_trickles_is_answered_with_408_and_the_app_is_told(hasty: An
 
 
 def test_a_body_that_comes_fast_enough_is_taken(start: Any) -> None:
-    server = start(Patience(head_s=5, body_window_s=2, idle_s=5, drain_s=5, linger_s=1))
+    server = start(ConnectionTimeouts(head_s=5, body_window_s=2, idle_s=5, drain_s=5, linger_s=1))
     wire, pause = server.wire(), threading.Event()
     wire.send(b"POST /steady HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10240\r\n\r\n")
     for _ in range(10):
@@ -157,7 +157,7 @@ def test_the_kernel_takes_little_that_is_not_sent(start: Any) -> None:
 
 
 def test_a_reader_that_takes_nothing_does_not_keep_a_closed_connection(start: Any) -> None:
-    server = start(Patience(head_s=5, body_window_s=5, idle_s=5, drain_s=0.5, linger_s=0.2))
+    server = start(ConnectionTimeouts(head_s=5, body_window_s=5, idle_s=5, drain_s=0.5, linger_s=0.2))
     wire = server.wire(buffer=4096)
     wire.send(b"GET /flood HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert server.app.gone.wait(PATIENCE_S)

@@ -15,12 +15,12 @@ from tests.tables import for_each
 
 from bollard.host.errors import SettingsError
 from bollard.host.exposure import own_address
-from bollard.host.http.server.connection_table import Patience
+from bollard.host.http.server.connection_table import ConnectionTimeouts
 from bollard.host.http.server.server import tls_of
 from bollard.host.settings import Settings, read_settings
 
 _HTTPS = ("https://bollard.example.org",)
-_SOON = Patience(head_s=2, body_window_s=30, idle_s=30, drain_s=30, linger_s=1)
+_SOON = ConnectionTimeouts(head_s=2, body_window_s=30, idle_s=30, drain_s=30, linger_s=1)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from bollard.host.agents.admission import Interrupt, Queue, Reject, Start, Steer
 from bollard.host.agents.binding import binding_from_wire
 from bollard.host.agents.lanes import lane_of
 from bollard.host.agents.policies import AgentPolicy, BudgetPolicy, ConcurrencyPolicy, GatePolicy
-from bollard.host.agents.routing import BindingBook
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, NotFound
 from bollard.host.events.acceptance import Preview
@@ -81,7 +81,7 @@ steps = st.lists(
 )
 
 
-def saved(bodies: list[JsonObject], book: BindingBook) -> None:
+def saved(bodies: list[JsonObject], book: BindingRegistry) -> None:
     """Those that nothing tells apart from others are refused, whichever of them comes first."""
     for number, body in enumerate(bodies):
         binding = binding_from_wire({"binding_id": f"b{number}", **body})
@@ -90,7 +90,7 @@ def saved(bodies: list[JsonObject], book: BindingBook) -> None:
             book.put(binding)
         except Conflict as error:
             assert book.all() == before
-            other_way = BindingBook()
+            other_way = BindingRegistry()
             other_way.put(binding)
             (other,) = (each for each in before if each.binding_id == error.details["other"])
             with pytest.raises(Conflict):

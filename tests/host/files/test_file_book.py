@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.capabilities.sources import Sources
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, NotFound
-from bollard.host.files.file_book import FileBook, NewFile
+from bollard.host.files.file_repository import FileRepository, NewFile
 from bollard.host.grants.offer import OfferedFile, Offers
 from bollard.host.log.journal import Journal
 from bollard.host.log.rebuild import rebuild
@@ -20,18 +20,18 @@ SMALL = NewFile(name="prices.csv", mime_type="text/csv", size_bytes=3, sha256="a
 
 
 @pytest.fixture
-def open_book(open_journal: Callable[..., Journal], clock: ManualClock) -> Callable[..., FileBook]:
-    return lambda store, incarnation="i1", **more: FileBook(open_journal(store, incarnation), clock, **more)
+def open_book(open_journal: Callable[..., Journal], clock: ManualClock) -> Callable[..., FileRepository]:
+    return lambda store, incarnation="i1", **more: FileRepository(open_journal(store, incarnation), clock, **more)
 
 
 async def test_a_file_is_there_after_a_restart_and_a_deleted_one_is_not(open_book: Any, store: Store) -> None:
-    book: FileBook = open_book(store)
+    book: FileRepository = open_book(store)
     kept = await book.add("w", SMALL, by="ann")
     gone = await book.add("w", SMALL, by="ann")
     elsewhere = await book.add("other", SMALL, by="bob")
     await book.remove("w", gone.file_id, by="ann")
     assert book.all("w") == [kept]
-    again: FileBook = open_book(store, "i2")
+    again: FileRepository = open_book(store, "i2")
     await again.load(store, ["w", "other", "empty"])
     assert (again.all("w"), again.all("other"), again.all("empty")) == ([kept], [elsewhere], [])
     assert again.get("w", kept.file_id) == kept
@@ -44,7 +44,7 @@ async def test_a_file_is_there_after_a_restart_and_a_deleted_one_is_not(open_boo
 
 
 async def test_a_rebuild_makes_the_same_files(open_book: Any, store: Store) -> None:
-    book: FileBook = open_book(store)
+    book: FileRepository = open_book(store)
     files = [await book.add("w", SMALL, by="ann") for _ in range(3)]
     await book.remove("w", files[1].file_id, by="ann")
     before = store.dump_projections()
@@ -55,7 +55,7 @@ async def test_a_rebuild_makes_the_same_files(open_book: Any, store: Store) -> N
 
 
 async def test_a_content_is_wanted_until_its_last_file_is_deleted(open_book: Any, store: Store) -> None:
-    book: FileBook = open_book(store)
+    book: FileRepository = open_book(store)
     one, two = await book.add("w", SMALL, by="ann"), await book.add("w", SMALL, by="ann")
     for file in (one, two):
         assert store.artifact_digests("", 10) == [SMALL.sha256]
@@ -64,7 +64,7 @@ async def test_a_content_is_wanted_until_its_last_file_is_deleted(open_book: Any
 
 
 async def test_a_workspace_has_a_limit_of_files(open_book: Any, memory_store: Store) -> None:
-    book: FileBook = open_book(memory_store, most=1)
+    book: FileRepository = open_book(memory_store, most=1)
     first = await book.add("w", SMALL, by="ann")
     with pytest.raises(Conflict):
         await book.add("w", SMALL, by="ann")
@@ -74,8 +74,8 @@ async def test_a_workspace_has_a_limit_of_files(open_book: Any, memory_store: St
 
 
 async def test_every_file_of_a_workspace_is_offered_to_it_and_to_no_other(open_book: Any, memory_store: Store) -> None:
-    book: FileBook = open_book(memory_store)
-    offers = Offers(AgentBook(), Sources(), book)
+    book: FileRepository = open_book(memory_store)
+    offers = Offers(AgentRegistry(), Sources(), book)
     assert offers.of("w").things["files"] == {}
     file = await book.add("w", SMALL, by="ann")
     offered = OfferedFile(file_id=file.file_id, source="config", file_name="prices.csv", mime_type="text/csv")

@@ -15,8 +15,8 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, Overloaded, Unauthenticated
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.auth.tickets import TicketBook
-from bollard.host.http.edge.rates import AtOnce
+from bollard.host.http.auth.tickets import TicketRegistry
+from bollard.host.http.edge.rates import ConcurrencyLimit
 from bollard.host.http.guard import Guard, Traffic
 from bollard.host.http.idempotency import Repeats
 from bollard.host.http.operations import Operation, QueryField
@@ -89,10 +89,10 @@ class Door:
 
     router: Router
     things: Things
-    tickets: TicketBook
+    tickets: TicketRegistry
     rates: Turns
     strangers: Turns
-    at_once: AtOnce
+    at_once: ConcurrencyLimit
 
     async def ask(
         self, method: str = "GET", path: str = "/things", token: str | None = "ann", query: str = ""
@@ -136,7 +136,7 @@ class Door:
 
 @pytest.fixture
 async def door(open_journal: Callable[..., Journal], memory_store: Store, clock: ManualClock) -> Door:
-    things, tickets, rates, strangers, at_once = Things(), TicketBook(clock), Turns(), Turns(), AtOnce(2)
+    things, tickets, rates, strangers, at_once = Things(), TicketRegistry(clock), Turns(), Turns(), ConcurrencyLimit(2)
     guard = Guard(
         authenticator=Tokens(),
         tickets=tickets,

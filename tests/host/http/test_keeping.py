@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.agents.agent import AgentBook, agent_of
-from bollard.host.agents.agent_repository import Keeper
+from bollard.host.agents.agent import AgentRegistry, agent_of
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.gates import FrontGates, utc_day
-from bollard.host.agents.routing import BindingBook
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsError, StorageFull
 from bollard.host.log.entries import Entry
@@ -44,13 +44,13 @@ class Desk:
     journal: Journal
     store: Store
     clock: ManualClock
-    agents: AgentBook = field(default_factory=AgentBook)
-    bindings: BindingBook = field(default_factory=BindingBook)
+    agents: AgentRegistry = field(default_factory=AgentRegistry)
+    bindings: BindingRegistry = field(default_factory=BindingRegistry)
     gates: FrontGates = field(default_factory=FrontGates)
 
     def __post_init__(self) -> None:
         self.agents.put(agent_of(RUNNER))
-        self.keeper = Keeper(
+        self.keeper = AgentRepository(
             journal=self.journal,
             store=self.store,
             agents=self.agents,

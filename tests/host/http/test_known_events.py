@@ -16,7 +16,7 @@ from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.events.drafts import Content, Draft, Json, Raw
 from bollard.host.http.events.formats import read_one
 from bollard.host.http.events.payloads import Payload, Payloads
-from bollard.host.http.events.reception import EventTaking
+from bollard.host.http.events.reception import EventReception
 from bollard.host.limits import EVENT_BYTES
 from bollard.host.log.records import data_of
 from bollard.host.store.artifact_terms import ANY_TERMS, terms_of
@@ -56,7 +56,7 @@ async def test_an_event_that_comes_again_while_the_disk_is_full_is_told_its_firs
     store: Store, stages: Stages, tmp_path: Path, kind: str
 ) -> None:
     stage, blobs, event = await stages(store), FillableBlobs(tmp_path), EVENTS[kind]
-    taking = EventTaking(stage.intake, Payloads(blobs, EVENT_BYTES), store, stage.clock, ANY_TERMS)
+    taking = EventReception(stage.intake, Payloads(blobs, EVENT_BYTES), store, stage.clock, ANY_TERMS)
     body = Payload(size=0, held=b"")
     first = await taking.take(event, body, "default", caller="key:1")
     assert first.first
@@ -74,10 +74,10 @@ async def test_an_event_that_comes_again_is_known_also_where_its_content_would_n
     stage, payloads = await stages(store), Payloads(BlobStore(tmp_path), EVENT_BYTES)
     before, after = ANY_TERMS, terms_of(0, ["text/plain"])
     event, body = EVENTS["with a content"], Payload(size=0, held=b"")
-    first = await EventTaking(stage.intake, payloads, store, stage.clock, before).take(
+    first = await EventReception(stage.intake, payloads, store, stage.clock, before).take(
         event, body, "default", caller="key:1"
     )
-    strict = EventTaking(stage.intake, payloads, store, stage.clock, after)
+    strict = EventReception(stage.intake, payloads, store, stage.clock, after)
     assert await strict.take(event, body, "default", caller="key:1") == replace(first, first=False)
     with pytest.raises(HostError) as refused:
         await strict.take(replace(event, source_id="new"), body, "default", caller="key:1")
@@ -90,7 +90,7 @@ async def test_a_large_event_that_comes_again_while_the_disk_is_full_is_told_its
 ) -> None:
     stage, blobs = await stages(store), FillableBlobs(tmp_path)
     payloads = Payloads(blobs, EVENT_BYTES)
-    taking = EventTaking(stage.intake, payloads, store, stage.clock, ANY_TERMS)
+    taking = EventReception(stage.intake, payloads, store, stage.clock, ANY_TERMS)
     large: JsonObject = {"text": "x" * (2 * BODY_BYTES)}
 
     async def send(event_id: str) -> Accepted:
@@ -135,7 +135,7 @@ async def test_an_event_is_recorded_with_its_caller_and_is_the_same_from_another
     store: Store, stages: Stages, tmp_path: Path
 ) -> None:
     stage, body = await stages(store), Payload(size=0, held=b"")
-    taking = EventTaking(stage.intake, Payloads(BlobStore(tmp_path), EVENT_BYTES), store, stage.clock, ANY_TERMS)
+    taking = EventReception(stage.intake, Payloads(BlobStore(tmp_path), EVENT_BYTES), store, stage.clock, ANY_TERMS)
     event = EVENTS["with a run"]
     first = await taking.take(event, body, "default", caller="key:1", keyed=True)
     (received,) = [row for row in store.records(0, 100) if row.type == "event.received"]

@@ -11,7 +11,7 @@ from tests.tables import for_each
 
 from bollard.host.capabilities.sources import Progress
 from bollard.host.errors import Overloaded
-from bollard.host.http.mcp.exchange import Exchange
+from bollard.host.http.mcp.exchange import McpExchange
 from bollard.host.http.mcp.messages import (
     CALLS_OF_CALLER,
     HANDSHAKE_VERSIONS,
@@ -95,7 +95,7 @@ class Sent:
         self.messages.append(message)
         self.headed.set()
 
-    async def over(self, exchange: Exchange, server: Workbench, who: str = "ann") -> "Sent":
+    async def over(self, exchange: McpExchange, server: Workbench, who: str = "ann") -> "Sent":
         async with asyncio.timeout(PATIENCE_S):
             answer = await exchange.answer(Request(self.scope, self.receive), who, server)
             await answer(self.scope, self.receive, self.send)
@@ -182,19 +182,19 @@ def test_what_is_no_message_is_refused_with_its_code(body: Any, headers: Any, co
     ],
 )
 async def test_a_request_is_refused_in_the_way_of_its_era(sent: Any, code: int, status: int) -> None:
-    answer = await sent().over(Exchange(), Workbench())
+    answer = await sent().over(McpExchange(), Workbench())
     assert (answer.json["error"]["code"], answer.status) == (code, status)
 
 
 async def test_a_header_that_is_there_twice_matches_nothing() -> None:
     sent = modern("tools/list")
     sent.scope["headers"].append((b"mcp-method", b"tools/list"))
-    answer = await sent.over(Exchange(), Workbench())
+    answer = await sent.over(McpExchange(), Workbench())
     assert (answer.json["error"]["code"], answer.status) == (-32020, 400)
 
 
 async def test_both_eras_are_told_who_serves_them() -> None:
-    exchange, server = Exchange(), Workbench()
+    exchange, server = McpExchange(), Workbench()
     found = (await modern("server/discover").over(exchange, server)).json["result"]
     assert (found["supportedVersions"], found["resultType"]) == ([MODERN], "complete")
     assert found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "bollard"
@@ -211,7 +211,7 @@ async def test_both_eras_are_told_who_serves_them() -> None:
 
 
 async def test_a_long_list_comes_in_pages_that_join_without_a_hole() -> None:
-    exchange, server = Exchange(), Workbench(2 * TOOLS_OF_PAGE + 7)
+    exchange, server = McpExchange(), Workbench(2 * TOOLS_OF_PAGE + 7)
     names: list[str] = []
     more: dict[str, Any] = {}
     sizes: list[int] = []
@@ -227,7 +227,7 @@ async def test_a_long_list_comes_in_pages_that_join_without_a_hole() -> None:
 
 
 async def test_progress_is_told_to_who_asks_for_it_and_the_newest_of_much() -> None:
-    exchange, server = Exchange(), Workbench()
+    exchange, server = McpExchange(), Workbench()
     told = await modern("tools/call", name="steps", meta={"progressToken": "mine"}).over(exchange, server)
     *notes, last = told.events
     assert {each["params"]["progressToken"] for each in notes} == {"mine"}
@@ -238,7 +238,7 @@ async def test_progress_is_told_to_who_asks_for_it_and_the_newest_of_much() -> N
 
 
 async def test_a_call_that_says_nothing_for_long_becomes_a_stream_that_is_kept_open() -> None:
-    exchange, server = Exchange(patience_s=0.0), Workbench()
+    exchange, server = McpExchange(patience_s=0.0), Workbench()
     sent = modern("tools/call", name="wait")
     asking = asyncio.create_task(sent.over(exchange, server))
     await asyncio.wait_for(sent.headed.wait(), PATIENCE_S)
@@ -250,7 +250,7 @@ async def test_a_call_that_says_nothing_for_long_becomes_a_stream_that_is_kept_o
 
 
 async def test_hanging_up_stops_a_call_of_the_newer_era_and_none_of_the_older() -> None:
-    exchange, server = Exchange(), Workbench()
+    exchange, server = McpExchange(), Workbench()
     for sent, stops in ((modern("tools/call", name="wait"), True), (older("tools/call", name="wait"), False)):
         server.begun.clear()
         server.stopped.clear()
@@ -266,7 +266,7 @@ async def test_hanging_up_stops_a_call_of_the_newer_era_and_none_of_the_older() 
 
 
 async def test_a_note_cancels_the_call_of_that_number_of_that_caller_and_no_other() -> None:
-    exchange, server = Exchange(), Workbench()
+    exchange, server = McpExchange(), Workbench()
 
     async def begin(who: str, identity: Any) -> "asyncio.Task[Sent]":
         server.begun.clear()
@@ -286,7 +286,7 @@ async def test_a_note_cancels_the_call_of_that_number_of_that_caller_and_no_othe
 
 
 async def test_a_caller_has_so_many_calls_under_way_and_no_more() -> None:
-    exchange, server = Exchange(), Workbench()
+    exchange, server = McpExchange(), Workbench()
     many: list[asyncio.Task[Sent]] = []
     for number in range(CALLS_OF_CALLER):
         server.begun.clear()

@@ -17,16 +17,16 @@ from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageFull, StorageUnavailable
-from bollard.host.http.resources.readiness import Probed, Readiness, Standing, reasons_of
+from bollard.host.http.resources.readiness import HostStatus, ProbeResult, Readiness, reasons_of
 from bollard.host.limits import READY_KEPT_S
 from bollard.host.settings import Settings
 
-READY = Standing(started=True, broken=False, draining=False, recovered=True)
+READY = HostStatus(started=True, broken=False, draining=False, recovered=True)
 
 
 def _codes(**known: Any) -> list[str]:
-    standing = {name: known.pop(name) for name in list(known) if name in Standing.__struct_fields__}
-    return [reason.code for reason in reasons_of(replace(READY, **standing), Probed(**known))]
+    standing = {name: known.pop(name) for name in list(known) if name in HostStatus.__struct_fields__}
+    return [reason.code for reason in reasons_of(replace(READY, **standing), ProbeResult(**known))]
 
 
 def test_a_host_that_lacks_nothing_is_ready() -> None:
@@ -57,8 +57,8 @@ def test_each_reason_is_named(known: dict[str, Any], codes: list[str]) -> None:
 
 def test_every_reason_says_what_to_do() -> None:
     worst = reasons_of(
-        Standing(started=False, broken=False, draining=True, recovered=False),
-        Probed(journal="x", store="y", revision=None),
+        HostStatus(started=False, broken=False, draining=True, recovered=False),
+        ProbeResult(journal="x", store="y", revision=None),
     )
     assert len(worst) == 5
     assert all(reason.message and reason.hint for reason in worst)

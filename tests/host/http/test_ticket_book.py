@@ -6,7 +6,7 @@ from tests.tables import for_each
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Overloaded
 from bollard.host.http.auth import tickets
-from bollard.host.http.auth.tickets import TicketBook
+from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.identity.caller import installation
 from bollard.host.limits import TICKET_S
 
@@ -14,14 +14,14 @@ ANN = installation("one")
 
 
 def test_a_ticket_opens_its_path_once() -> None:
-    book = TicketBook(ManualClock())
+    book = TicketRegistry(ManualClock())
     ticket = book.issue(ANN, "/a")
     assert book.redeem(ticket, "/a") is ANN
     assert book.redeem(ticket, "/a") is None
 
 
 def test_a_ticket_for_another_path_is_used_up() -> None:
-    book = TicketBook(ManualClock())
+    book = TicketRegistry(ManualClock())
     ticket = book.issue(ANN, "/a")
     assert book.redeem(ticket, "/b") is None
     assert book.redeem(ticket, "/a") is None
@@ -29,7 +29,7 @@ def test_a_ticket_for_another_path_is_used_up() -> None:
 
 def test_a_ticket_lives_for_seconds() -> None:
     clock = ManualClock()
-    book = TicketBook(clock)
+    book = TicketRegistry(clock)
     early, late = book.issue(ANN, "/a"), book.issue(ANN, "/a")
     clock.advance(TICKET_S - 0.001)
     assert book.redeem(early, "/a") is ANN
@@ -39,7 +39,7 @@ def test_a_ticket_lives_for_seconds() -> None:
 
 @for_each("ticket", ["", "tkt_", "tkt_x", "\ud800", "x" * 10_000])
 def test_what_is_no_ticket_opens_nothing(ticket: str) -> None:
-    book = TicketBook(ManualClock())
+    book = TicketRegistry(ManualClock())
     book.issue(ANN, "/a")
     assert book.redeem(ticket, "/a") is None
 
@@ -47,7 +47,7 @@ def test_what_is_no_ticket_opens_nothing(ticket: str) -> None:
 def test_a_full_book_issues_none_until_old_ones_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tickets, "TICKETS", 3)
     clock = ManualClock()
-    book = TicketBook(clock)
+    book = TicketRegistry(clock)
     for _ in range(3):
         book.issue(ANN, "/a")
     with pytest.raises(Overloaded) as refused:
@@ -60,7 +60,7 @@ def test_a_full_book_issues_none_until_old_ones_are_gone(monkeypatch: pytest.Mon
 def test_one_caller_does_not_take_the_tickets_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tickets, "TICKETS_OF_CALLER", 2)
     clock = ManualClock()
-    book, bob = TicketBook(clock), installation("two")
+    book, bob = TicketRegistry(clock), installation("two")
     first, _ = book.issue(ANN, "/a"), book.issue(ANN, "/a")
     with pytest.raises(Overloaded):
         book.issue(ANN, "/a")

@@ -7,8 +7,8 @@ import pytest
 from argon2 import PasswordHasher
 
 from bollard.host.clock import ManualClock
-from bollard.host.identity.book import IdentityBook, open_identity
 from bollard.host.identity.caller import installation
+from bollard.host.identity.directory import IdentityDirectory, open_identity
 from bollard.host.identity.passwords import Passwords
 from bollard.host.log.journal import Journal
 from bollard.host.store.store import Store
@@ -32,7 +32,7 @@ class Office:
     async def start(self) -> "Office":
         self._starts += 1
         self.journal = self._open_journal(self.store, f"i{self._starts}")
-        self.book: IdentityBook = open_identity(journal=self.journal, clock=self.clock, passwords=cheap())
+        self.book: IdentityDirectory = open_identity(journal=self.journal, clock=self.clock, passwords=cheap())
         await self.book.load(self.store)
         return self
 

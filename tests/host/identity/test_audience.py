@@ -7,14 +7,14 @@ import msgspec
 import pytest
 from starlette.requests import HTTPConnection
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRule
 from bollard.host.http.auth.callers import give_caller
-from bollard.host.http.auth.presence import ShutOut
+from bollard.host.http.auth.presence import AccessRevoked
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.identity.audience import Audience, RunPlace
 from bollard.host.identity.caller import Caller, installation, rights_of
-from bollard.host.identity.keys import WantedKey
+from bollard.host.identity.keys import KeyRequest
 from bollard.host.identity.sessions import digest_of
 from bollard.host.limits import STREAM_LOOK_S
 from bollard.host.log.records import RunFacts
@@ -53,7 +53,7 @@ class Hall:
     def __init__(self, office: Any) -> None:
         self.office = office
         self.store = office.store
-        self.agents = AgentBook()
+        self.agents = AgentRegistry()
         self.audience = Audience(
             agents=self.agents,
             users=office.book.users,
@@ -261,7 +261,7 @@ async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(
     await office.user("ann", "viewer", password=None)  # another role is another caller: whoever reads comes again
     assert await anext(batches) == []  # not looked at yet
     office.clock.advance(STREAM_LOOK_S)
-    with pytest.raises(ShutOut):
+    with pytest.raises(AccessRevoked):
         await anext(batches)
     assert closed == [True]
 
@@ -276,7 +276,7 @@ async def test_whoever_has_another_session_is_still_somebody_and_who_is_disabled
     await office.book.sessions.end("default", "ann", digest_of(second))
     assert not await hall.audience.still_sees(ann, row)
     assert await hall.audience.still_sees(installation(), row)
-    made = await office.book.keys.make(WantedKey(name="k", rights=("runs.read",)), installation())
+    made = await office.book.keys.make(KeyRequest(name="k", rights=("runs.read",)), installation())
     key = office.caller(made.token)
     assert await hall.audience.still_sees(key, row)
     await office.book.keys.delete("default", made.saved.id, installation())

@@ -7,17 +7,17 @@ import pytest
 
 from bollard.host.errors import Forbidden, InvalidRequest, NotFound
 from bollard.host.identity.caller import Caller, installation
-from bollard.host.identity.keys import WantedKey
+from bollard.host.identity.keys import KeyRequest
 from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S, KEY_USE_S
 from bollard.host.log.entries import Entry
 
 ADMIN = installation()
-CI = WantedKey(name="ci", rights=("runs.read", "runs.create"))
-CI_READS = WantedKey(name="ci", rights=("runs.read",))
+CI = KeyRequest(name="ci", rights=("runs.read", "runs.create"))
+CI_READS = KeyRequest(name="ci", rights=("runs.read",))
 
 
-def member(user_id: str = "ann", **more: Any) -> WantedKey:
-    return WantedKey(name=user_id, rights=("runs.read",), **more)
+def member(user_id: str = "ann", **more: Any) -> KeyRequest:
+    return KeyRequest(name=user_id, rights=("runs.read",), **more)
 
 
 async def test_a_key_opens_what_it_is_for_and_outlives_the_host(office: Any) -> None:
@@ -43,7 +43,7 @@ async def test_a_key_can_do_no_more_than_its_maker(memory_office: Any) -> None:
     await office.user(role="member")
     ann = office.caller(await office.login())
     with pytest.raises(Forbidden, match=r"lacks agents\.write"):
-        await office.book.keys.make(WantedKey(name="k", rights=("runs.read", "agents.write")), ann)
+        await office.book.keys.make(KeyRequest(name="k", rights=("runs.read", "agents.write")), ann)
     assert office.book.keys.all("default") == []
     made = await office.book.keys.make(member(), ann)
     other = office.caller(made.token)
@@ -56,7 +56,7 @@ async def test_a_users_key_follows_the_user(memory_office: Any) -> None:
     office = memory_office
     await office.user(role="operator")
     ann = office.caller(await office.login())
-    made = await office.book.keys.make(WantedKey(name="k", rights=("runs.read", "agents.write")), ann)
+    made = await office.book.keys.make(KeyRequest(name="k", rights=("runs.read", "agents.write")), ann)
     await office.user(role="viewer", password=None)
     assert office.caller(made.token).rights == {"runs.read"}
     await office.user(role="operator", password=None)
@@ -71,8 +71,8 @@ async def test_a_users_keys_go_with_the_user_and_are_not_the_next_ones_of_that_n
     await office.user(role="operator")
     await office.user("bob", role="operator")
     ann, bob = office.caller(await office.login()), office.caller(await office.login("bob"))
-    made = await office.book.keys.make(WantedKey(name="k", rights=("runs.read",)), ann)
-    others = await office.book.keys.make(WantedKey(name="k", rights=("runs.read",)), bob)
+    made = await office.book.keys.make(KeyRequest(name="k", rights=("runs.read",)), ann)
+    others = await office.book.keys.make(KeyRequest(name="k", rights=("runs.read",)), bob)
     assert office.caller(made.token) is not None
     await office.book.delete_user("ann", ADMIN)
     assert office.caller(made.token) is None
@@ -89,10 +89,12 @@ async def test_a_users_keys_go_with_the_user_and_are_not_the_next_ones_of_that_n
 
 async def test_what_a_key_made_ends_when_the_key_does(memory_office: Any) -> None:
     office = memory_office
-    short = await office.book.keys.make(WantedKey(name="s", rights=("runs.read", "keys.write"), expires_in_s=60), ADMIN)
+    short = await office.book.keys.make(
+        KeyRequest(name="s", rights=("runs.read", "keys.write"), expires_in_s=60), ADMIN
+    )
     made = await office.book.keys.make(CI_READS, office.caller(short.token))
     assert made.saved.thing.expires_ms == short.saved.thing.expires_ms
-    shorter = WantedKey(name="k", rights=("runs.read",), expires_in_s=5)
+    shorter = KeyRequest(name="k", rights=("runs.read",), expires_in_s=5)
     made = await office.book.keys.make(shorter, office.caller(short.token))
     assert made.saved.thing.expires_ms == office.clock.now_ms() + 5000
 
@@ -131,7 +133,7 @@ async def test_a_deleted_key_opens_nothing_from_then_on(office: Any) -> None:
 
 async def test_who_could_not_have_made_a_key_cannot_delete_it(memory_office: Any) -> None:
     office = memory_office
-    made = await office.book.keys.make(WantedKey(name="k", rights=("users.write",)), ADMIN)
+    made = await office.book.keys.make(KeyRequest(name="k", rights=("users.write",)), ADMIN)
     operator = Caller(workspace="default", kind="key", name="key:1", rights=frozenset({"keys.write"}))
     with pytest.raises(Forbidden):
         await office.book.keys.delete("default", made.saved.id, operator)

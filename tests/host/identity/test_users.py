@@ -8,9 +8,9 @@ import pytest
 from argon2 import PasswordHasher
 
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound, Overloaded, Unauthenticated
-from bollard.host.identity.book import open_identity
 from bollard.host.identity.caller import installation, rights_of
-from bollard.host.identity.keys import WantedKey
+from bollard.host.identity.directory import open_identity
+from bollard.host.identity.keys import KeyRequest
 from bollard.host.identity.passwords import Passwords
 from bollard.host.identity.sessions import digest_of
 from bollard.host.limits import (
@@ -169,7 +169,7 @@ async def test_nobody_is_current_by_a_token_that_has_expired(memory_office: Any)
     office = memory_office
     await office.user(role="operator")
     ann = office.caller(await office.login())
-    made = await office.book.keys.make(WantedKey(name="k", rights=("runs.read",), expires_in_s=60), ann)
+    made = await office.book.keys.make(KeyRequest(name="k", rights=("runs.read",), expires_in_s=60), ann)
     key = office.caller(made.token)
     assert office.book.callers.is_current(ann)
     assert office.book.callers.is_current(key)
@@ -420,7 +420,7 @@ async def test_nobody_becomes_a_user_who_may_more_than_themselves(memory_office:
     office = memory_office
     await office.user(role="admin")
     await office.user("vic", role="viewer")
-    wanted = WantedKey(name="people", rights=("users.write", *rights_of("viewer")))
+    wanted = KeyRequest(name="people", rights=("users.write", *rights_of("viewer")))
     narrow = office.caller((await office.book.keys.make(wanted, ADMIN)).token)
     for body, password in (
         ({"user_id": "eve", "role": "admin"}, PASSWORD),  # a new one

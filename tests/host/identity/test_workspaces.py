@@ -6,7 +6,7 @@ import pytest
 
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from bollard.host.identity.caller import Caller, installation, rights_of
-from bollard.host.identity.keys import WantedKey
+from bollard.host.identity.keys import KeyRequest
 
 BY = "admin-token"
 
@@ -32,7 +32,7 @@ async def test_a_closed_workspace_lets_nobody_in_and_its_id_is_not_given_again(o
     await office.book.workspaces.save({"workspace_id": "north"}, BY)
     await office.user(workspace="north")
     token = await office.login(workspace="north")
-    key = (await office.book.keys.make(WantedKey(name="k", rights=("runs.read",)), installation("north"))).token
+    key = (await office.book.keys.make(KeyRequest(name="k", rights=("runs.read",)), installation("north"))).token
     assert office.caller(token) is not None
     await office.book.workspaces.close("north", BY)
     for _ in range(2):

@@ -9,7 +9,7 @@ from tests.tables import for_each
 from bollard.host.capabilities.capability import Flow
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound
-from bollard.host.knowledge.bases import BaseBook, KnowledgeBase, base_from_wire, base_to_wire
+from bollard.host.knowledge.bases import KnowledgeBase, KnowledgeBaseRepository, base_from_wire, base_to_wire
 from bollard.host.knowledge.library import KnowledgeSource
 from bollard.host.knowledge.limits import BASES_OF_WORKSPACE
 from bollard.host.log.journal import Journal
@@ -64,14 +64,14 @@ def test_a_base_that_cannot_be_meant_is_refused_by_its_field(change: dict[str, A
 async def test_bases_and_what_must_be_erased_of_them_outlive_a_restart(
     store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
-    book = BaseBook(open_journal(store), clock)
+    book = KnowledgeBaseRepository(open_journal(store), clock)
     await book.save(WHOLE, "w", "handbook", by="ann", edited=None)
     await book.save({"name": "Old"}, "w", "old", by="ann", edited=0)
     await book.save({**WHOLE, "name": "The handbook"}, "w", "handbook", by="ann", edited=1)
     with pytest.raises(Conflict):
         await book.save(WHOLE, "w", "handbook", by="bob", edited=1)
     await book.delete("w", "old", by="ann", edited=None)
-    again = BaseBook(open_journal(store, "i2"), clock)
+    again = KnowledgeBaseRepository(open_journal(store, "i2"), clock)
     await again.load(store)
     assert again.all("w") == book.all("w")
     assert (again.get("w", "handbook").revision, again.get("w", "handbook").thing.name) == (2, "The handbook")
@@ -79,7 +79,7 @@ async def test_bases_and_what_must_be_erased_of_them_outlive_a_restart(
     with pytest.raises(NotFound):
         again.get("other", "handbook")
     await again.erased("w", "old")
-    third = BaseBook(open_journal(store, "i3"), clock)
+    third = KnowledgeBaseRepository(open_journal(store, "i3"), clock)
     await third.load(store)
     assert third.erasing == set()
 
@@ -87,7 +87,7 @@ async def test_bases_and_what_must_be_erased_of_them_outlive_a_restart(
 async def test_a_workspace_has_so_many_bases(
     memory_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
-    book = BaseBook(open_journal(memory_store), clock)
+    book = KnowledgeBaseRepository(open_journal(memory_store), clock)
     for number in range(BASES_OF_WORKSPACE):
         await book.save({}, "w", f"b{number}", by="ann", edited=None)
     with pytest.raises(Conflict, match="already"):
@@ -98,7 +98,7 @@ async def test_a_workspace_has_so_many_bases(
 async def test_a_base_is_a_capability_of_its_workspace_while_that_is_open(
     memory_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
-    book = BaseBook(open_journal(memory_store), clock)
+    book = KnowledgeBaseRepository(open_journal(memory_store), clock)
     source = KnowledgeSource(book, lambda workspace: workspace == "w")
     before = source.revision
     await book.save(WHOLE, "w", "handbook", by="ann", edited=None)

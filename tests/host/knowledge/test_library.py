@@ -10,7 +10,7 @@ from tests.doubles.memory_engine import MemoryEngine
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import KnowledgeUnavailable, ModelFailed, NotFound
-from bollard.host.knowledge.bases import BaseBook
+from bollard.host.knowledge.bases import KnowledgeBaseRepository
 from bollard.host.knowledge.boundary import NewDocument, Question
 from bollard.host.knowledge.library import Library
 from bollard.host.log.journal import Journal
@@ -44,7 +44,7 @@ class Desk:
         self.store = store
         self.opened = 0
         self.engine = engine or Shaky(clock)
-        self.library = Library(BaseBook(journal, clock), journal, clock, self._open)
+        self.library = Library(KnowledgeBaseRepository(journal, clock), journal, clock, self._open)
 
     def _open(self) -> MemoryEngine:
         self.opened += 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.clock import ManualClock
-from bollard.host.log.entries import Committed, Entry, Judgement, StateExpectation
+from bollard.host.log.entries import Committed, Entry, ExpectationResult, StateExpectation
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import RunFacts, data_of, scope_key
 from bollard.host.log.writer import Writer
@@ -33,7 +33,7 @@ class Desk:
         self._writer.turn([scribe.first(self._facts)])
         self._seq = 10
 
-    def write(self, changes: list[Change]) -> list[Judgement]:
+    def write(self, changes: list[Change]) -> list[ExpectationResult]:
         """All of them in one entry; what became of each."""
         entry = Entry(
             records=[self._record(change) for change in changes],
@@ -101,12 +101,12 @@ def test_changes_of_one_key_in_one_entry_see_each_other(desk: Desk) -> None:
     judged = desk.write(changes)
 
     assert judged == [
-        Judgement(first),
-        Judgement(second, existed=True),
-        Judgement(second, "version", existed=True),
-        Judgement(third, existed=True),
-        Judgement(0, existed=True),
-        Judgement(last),
+        ExpectationResult(first),
+        ExpectationResult(second, existed=True),
+        ExpectationResult(second, "version", existed=True),
+        ExpectationResult(third, existed=True),
+        ExpectationResult(0, existed=True),
+        ExpectationResult(last),
     ]
     updated = "state.updated"
     assert desk.types() == [updated, updated, updated, "state.refused", updated, "state.deleted", updated]
@@ -135,7 +135,7 @@ def test_no_version_comes_back_after_a_delete_an_expiry_or_a_sweep(desk: Desk) -
         (stale,) = desk.write([put("k", version=lived.version, at=at + 7)])
         desk.write([{"key": "k", "at": at + 8, "version": deleted_later.version}])
         seen += [lived.version, deleted_later.version]
-        assert stale == Judgement(deleted_later.version, "version", existed=True)
+        assert stale == ExpectationResult(deleted_later.version, "version", existed=True)
 
     assert len(set(seen)) == len(seen)
     before = desk.store.dump_projections()
@@ -184,10 +184,10 @@ def test_a_value_that_expires_within_its_entry_is_absent_for_what_follows(desk: 
 
     first, _, third, last = desk.ids()
     assert judged == [
-        Judgement(first),
-        Judgement(first, "version", existed=True),
-        Judgement(third),
-        Judgement(last, existed=True),
+        ExpectationResult(first),
+        ExpectationResult(first, "version", existed=True),
+        ExpectationResult(third),
+        ExpectationResult(last, existed=True),
     ]
     assert [row.version for row in desk.kept(T0 + 6)] == [last]
 

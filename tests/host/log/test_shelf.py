@@ -9,14 +9,14 @@ import pytest
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsError, StorageFull, StorageUnavailable
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
 from bollard.host.store.rows import KeptRow, PutKept
 from bollard.host.store.store import Store
 
 Open = Callable[..., Journal]
 
 
-def shelf_on(journal: Journal, clock: ManualClock, heard: list[Any] | None = None) -> Shelf[str]:
+def shelf_on(journal: Journal, clock: ManualClock, heard: list[Any] | None = None) -> SavedResources[str]:
     def read(body: dict[str, Any], workspace: str) -> str:
         del workspace
         if "says" not in body:
@@ -27,7 +27,7 @@ def shelf_on(journal: Journal, clock: ManualClock, heard: list[Any] | None = Non
         if heard is not None:
             heard.append((before and before.thing, after and after.thing))
 
-    return Shelf(
+    return SavedResources(
         "channel",
         changes=SavedChanges(journal, clock),
         read=read,
@@ -130,7 +130,7 @@ async def test_a_thing_that_cannot_be_read_stops_the_start(
     store: Store, open_journal: Open, clock: ManualClock
 ) -> None:
     journal = open_journal(store)
-    other: Shelf[str] = Shelf(
+    other: SavedResources[str] = SavedResources(
         "channel", changes=SavedChanges(journal, clock), read=lambda *_: "", write=lambda _: {"newer": 1}
     )
     await other.save("w", "strange", lambda _: "x", by="ann")

@@ -15,12 +15,12 @@ from tests.doubles.memory_store import MemoryStore
 from tests.ports import free_port
 
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.sources import CallContext, Order, Progress, Returned
+from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult, Progress
 from bollard.host.clock import ManualClock
 from bollard.host.errors import NotFound
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
-from bollard.host.log.saved_resources import Along, SavedChanges
+from bollard.host.log.saved_resources import JointChange, SavedChanges
 from bollard.host.log.writer import Writer
 from bollard.host.mcp.connection import McpConnection
 from bollard.host.mcp.consent import ConsentMcpTools
@@ -58,8 +58,8 @@ class KnownSecrets:
     async def drop_own(self, workspace: str, name: str, *, by: str) -> None:
         del self.known[name]
 
-    def leaving(self, workspace: str, names: Iterable[str], by: str) -> Along:
-        return Along(settled=[lambda: [self.known.pop(name, None) for name in names] and None])
+    def leaving(self, workspace: str, names: Iterable[str], by: str) -> JointChange:
+        return JointChange(settled=[lambda: [self.known.pop(name, None) for name in names] and None])
 
 
 class Servers:
@@ -118,8 +118,8 @@ class Servers:
         timeout_s: float = WAIT_S,
         progress: Progress | None = None,
         capability: Capability | None = None,
-    ) -> Returned:
-        order = Order(
+    ) -> CallResult:
+        order = CallOrder(
             call_id="c1",
             capability=capability or self.capability(capability_id, workspace),
             arguments=arguments or {},

@@ -9,13 +9,13 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import SavedChanges
-from bollard.host.mcp.consent import Agreed, Terms
+from bollard.host.mcp.consent import Terms, ToolConsent
 from bollard.host.mcp.limits import CONSENT_BYTES, SERVERS_OF_WORKSPACE
-from bollard.host.mcp.server_repository import McpKeeper
+from bollard.host.mcp.server_repository import McpServerRepository
 from bollard.host.store.store import Store
 
 FLOW = Flow(reads_private=True, brings_untrusted=False, sends_out=True)
-YES = Agreed(
+YES = ToolConsent(
     definition_sha256="a" * 64,
     definition={"description": "Act.", "input_schema": {"type": "object"}, "output_schema": None, "version": "v"},
     terms=Terms(risk="critical", flow=FLOW, effects="idempotent", approval="always"),
@@ -27,7 +27,7 @@ YES = Agreed(
 async def test_a_server_and_every_yes_outlive_a_restart(
     store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
-    keeper = McpKeeper(SavedChanges(open_journal(store), clock), lambda *_: None)
+    keeper = McpServerRepository(SavedChanges(open_journal(store), clock), lambda *_: None)
     body = {"url": "https://mcp.example.org/mcp", "headers": {"Authorization": "Bearer secret:key"}, "timeout_s": 5.0}
     await keeper.save(body, "w", "afar", by="ann", edited=None)
     await keeper.save(
@@ -36,7 +36,7 @@ async def test_a_server_and_every_yes_outlive_a_restart(
     await keeper.agree("w", "afar", {"act": YES, "other": YES}, frozenset(), by="ann")
     await keeper.agree("w", "afar", {}, frozenset({"other"}), by="ann")
     await keeper.save({**body, "timeout_s": 6.0}, "w", "afar", by="ann", edited=3)
-    again = McpKeeper(SavedChanges(open_journal(store, "i2"), clock), lambda *_: None)
+    again = McpServerRepository(SavedChanges(open_journal(store, "i2"), clock), lambda *_: None)
     await again.load(store)
     assert again.all("w") == keeper.all("w")
     kept = again.get("w", "afar").thing
@@ -53,12 +53,12 @@ async def test_a_server_and_every_yes_outlive_a_restart(
 async def test_a_workspace_has_so_many_servers_and_a_server_so_much_that_is_agreed_to(
     memory_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
-    keeper = McpKeeper(SavedChanges(open_journal(memory_store), clock), lambda *_: None)
+    keeper = McpServerRepository(SavedChanges(open_journal(memory_store), clock), lambda *_: None)
     for number in range(SERVERS_OF_WORKSPACE):
         await keeper.save({"command": "x"}, "w", f"s{number}", by="ann", edited=None)
     with pytest.raises(Conflict, match="already"):
         await keeper.save({"command": "x"}, "w", "one-more", by="ann", edited=None)
-    large = Agreed(
+    large = ToolConsent(
         definition_sha256="b" * 64, definition={"description": "x" * CONSENT_BYTES}, terms=Terms(), by="ann", at_ms=0
     )
     with pytest.raises(Conflict, match="would be more"):

@@ -12,9 +12,9 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, SettingsError
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.boundary import ModelSpec, Price
-from bollard.host.models.pacing import Bucket, Pace
-from bollard.host.models.pricing import Spent, added, cost_of, guess_text, spent_of
-from bollard.host.models.registry import ModelBook, models_of_environment
+from bollard.host.models.pacing import Bucket, ModelPace
+from bollard.host.models.pricing import CallCost, added, cost_of, guess_text, spent_of
+from bollard.host.models.registry import ModelRegistry, models_of_environment
 from bollard.host.models.source import ModelSource
 from bollard.host.models.specs import model_from_wire, model_to_wire
 from bollard.protocol import Usage
@@ -26,9 +26,9 @@ class NoJournal:
     """Where nothing is saved."""
 
 
-def book(environment: dict[str, str] | None = None, default_model: str = "") -> ModelBook:
+def book(environment: dict[str, str] | None = None, default_model: str = "") -> ModelRegistry:
     changes = SavedChanges(NoJournal(), ManualClock())  # type: ignore[arg-type]
-    return ModelBook(changes, environment=models_of_environment(environment or {}), default_model=default_model)
+    return ModelRegistry(changes, environment=models_of_environment(environment or {}), default_model=default_model)
 
 
 def test_the_environment_names_models_the_way_other_programs_find_theirs() -> None:
@@ -139,7 +139,7 @@ def test_who_waits_as_long_as_a_bucket_says_gets_what_it_asked_for() -> None:
 
 async def test_tokens_that_were_not_used_come_back_and_those_beyond_are_owed() -> None:
     clock = ManualClock()
-    pace = Pace(ModelSpec(model_id="a", model_type="llm", style="demo", tokens_per_minute=60), clock)
+    pace = ModelPace(ModelSpec(model_id="a", model_type="llm", style="demo", tokens_per_minute=60), clock)
     async with pace.place(60):
         pass
     with pytest.raises(Overloaded) as refused:
@@ -157,7 +157,7 @@ async def test_tokens_that_were_not_used_come_back_and_those_beyond_are_owed() -
 
 
 async def test_places_are_given_back_when_who_waits_gives_up() -> None:
-    pace = Pace(ModelSpec(model_id="a", model_type="llm", style="demo", at_once=1), ManualClock())
+    pace = ModelPace(ModelSpec(model_id="a", model_type="llm", style="demo", at_once=1), ManualClock())
 
     async def hold(until: asyncio.Event) -> None:
         async with pace.place(1):
@@ -195,8 +195,8 @@ def test_what_a_provider_told_is_taken_and_the_rest_is_guessed_and_marked() -> N
 
 
 def test_costs_of_two_currencies_stand_side_by_side() -> None:
-    one = Spent(prompt_tokens=1, completion_tokens=1, cost=0.1, currency="USD", estimated=False)
-    two = Spent(prompt_tokens=1, completion_tokens=1, cost=0.2, currency="CNY", estimated=True)
+    one = CallCost(prompt_tokens=1, completion_tokens=1, cost=0.1, currency="USD", estimated=False)
+    two = CallCost(prompt_tokens=1, completion_tokens=1, cost=0.2, currency="CNY", estimated=True)
     total = added(added(added(None, one), two), one)
     assert total["cost"] == {"USD": 0.2, "CNY": 0.2}
     assert (total["model_calls"], total["total_tokens"], total["estimated"]) == (3, 6, True)

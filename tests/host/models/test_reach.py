@@ -18,8 +18,8 @@ from bollard.host.identity.caller import Caller, installation, rights_of
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.writer import Writer
-from bollard.host.models.calls import Asker
-from bollard.host.models.source import OpenedModels, open_models
+from bollard.host.models.calls import ModelCaller
+from bollard.host.models.source import ModelParts, open_models
 from bollard.host.models.trial import try_model
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import Sealer
@@ -28,8 +28,8 @@ from bollard.host.store.blobs import BlobStore
 from bollard.trust.keys import SigningKey
 
 ADMIN = Caller(workspace="default", kind="session", name="user:ann", role="admin", rights=rights_of("admin"))
-ASKER = Asker(workspace="default", by="user:ann")
-OpenHost = Callable[..., Awaitable[OpenedModels]]
+ASKER = ModelCaller(workspace="default", by="user:ann")
+OpenHost = Callable[..., Awaitable[ModelParts]]
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
     """The models of a host, as they are on disk, each time with what an operator allows by then."""
     clock = ManualClock()
     store, key, redactor = MemoryStore(clock), SigningKey(SigningKey.new_secret()), Redactor()
-    opened: list[tuple[OpenedModels, Journal]] = []
+    opened: list[tuple[ModelParts, Journal]] = []
 
     async def open_them(
         *allow: str, names: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
-    ) -> OpenedModels:
+    ) -> ModelParts:
         writer = Writer(store, BlobStore(tmp_path / "blobs"), clock, incarnation=f"i{len(opened)}", key=key)
         journal = Journal(WriterThread(writer))
         vault = Vault(journal=journal, clock=clock, sealer=Sealer(tmp_path / "secrets.key"), redactor=redactor)
@@ -66,12 +66,12 @@ async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
         await journal.close()
 
 
-async def save(models: OpenedModels, url: str) -> None:
+async def save(models: ModelParts, url: str) -> None:
     body = {"style": "openai-chat", "base_url": url, "model": "tiny", "tries": 1}
     await models.book.save(body, "default", "small", by="user:ann", edited=None)
 
 
-async def failure(models: OpenedModels, model_id: str = "small") -> ModelFailed:
+async def failure(models: ModelParts, model_id: str = "small") -> ModelFailed:
     with pytest.raises(ModelFailed) as told:
         async with models.desk.place(ASKER, model_id, 1) as place:
             await place.backend.invoke(call(), None)

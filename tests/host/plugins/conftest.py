@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.code_store import CodeStore
 
 MANIFEST = """
 apiVersion: bollard/v1
@@ -141,8 +141,8 @@ def deflated(content: bytes, level: int = 9) -> bytes:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    made = Shelf(tmp_path / "plugins")
+def shelf(tmp_path: Path) -> CodeStore:
+    made = CodeStore(tmp_path / "plugins")
     made.open()
     return made
 

@@ -15,12 +15,12 @@ from tests.host.plugins.conftest import Raw, deflated, files_of, raw_zip, zip_of
 from bollard.host.errors import HostError, InvalidRequest
 from bollard.host.limits import PLUGIN_BYTES, PLUGIN_ENTRIES, PLUGIN_RATIO_FREE_BYTES
 from bollard.host.plugins.archive import unpack
-from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.code_store import CodeStore
 
 MIB = 1024 * 1024
 
 
-def refusal(shelf: Shelf, archive: bytes) -> str:
+def refusal(shelf: CodeStore, archive: bytes) -> str:
     """Why an archive is not taken; and nothing of it is left."""
     before = left_of(shelf)
     with pytest.raises(InvalidRequest) as caught:
@@ -30,7 +30,7 @@ def refusal(shelf: Shelf, archive: bytes) -> str:
     return caught.value.message
 
 
-def left_of(shelf: Shelf) -> list[str]:
+def left_of(shelf: CodeStore) -> list[str]:
     folder: Path = shelf._folder
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
@@ -39,7 +39,7 @@ def plugin(*more: Raw) -> list[Raw]:
     return [*(Raw(name.encode(), content) for name, content in files_of().items()), *more]
 
 
-def test_an_honest_archive_is_taken_whole(shelf: Shelf) -> None:
+def test_an_honest_archive_is_taken_whole(shelf: CodeStore) -> None:
     files = {**files_of(), "data/words.txt": b"polly " * 10_000, "data/empty": b""}
     shelved = shelf.take_archive(io.BytesIO(zip_of(files)))
     assert shelved.described.plugin_id == "acme/parrot"
@@ -51,12 +51,12 @@ def test_an_honest_archive_is_taken_whole(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "parrot-main/"])
-def test_the_one_folder_of_an_archive_is_the_plugin(shelf: Shelf, prefix: str) -> None:
+def test_the_one_folder_of_an_archive_is_the_plugin(shelf: CodeStore, prefix: str) -> None:
     again = shelf.take_archive(io.BytesIO(zip_of(files_of(), prefix)))
     assert again.digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
 
 
-def test_a_bomb_is_stopped_while_it_unpacks(shelf: Shelf) -> None:
+def test_a_bomb_is_stopped_while_it_unpacks(shelf: CodeStore) -> None:
     content = bytes(20 * MIB)
     packed = deflated(content)
     assert len(content) / len(packed) > 1000
@@ -64,7 +64,7 @@ def test_a_bomb_is_stopped_while_it_unpacks(shelf: Shelf) -> None:
     assert "more than 100 times as large" in refusal(shelf, raw_zip(plugin(bomb)))
 
 
-def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: CodeStore, tmp_path: Path) -> None:
     content = bytes(64 * MIB)
     packed = deflated(content)
     into = tmp_path / "into"
@@ -77,20 +77,20 @@ def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: 
     assert "damaged" in refusal(shelf, raw_zip(plugin(larger)))
 
 
-def test_many_files_that_are_too_large_together_are_refused_before_they_are_written(shelf: Shelf) -> None:
+def test_many_files_that_are_too_large_together_are_refused_before_they_are_written(shelf: CodeStore) -> None:
     each = PLUGIN_BYTES // 10 + 1
     many = [Raw(f"f{number}".encode(), b"", packed=b"x" * 1000, method=8, size=each) for number in range(10)]
     assert "together" in refusal(shelf, raw_zip(plugin(*many)))
     assert "is larger than" in refusal(shelf, raw_zip(plugin(Raw(b"f", b"", size=PLUGIN_BYTES + 1))))
 
 
-def test_an_archive_within_an_archive_is_a_file_like_others(shelf: Shelf) -> None:
+def test_an_archive_within_an_archive_is_a_file_like_others(shelf: CodeStore) -> None:
     inner = raw_zip([Raw(b"bomb", bytes(20 * MIB), packed=deflated(bytes(20 * MIB)), method=8)])
     shelved = shelf.take_archive(io.BytesIO(raw_zip(plugin(Raw(b"inner.zip", inner)))))
     assert (shelved.path / "inner.zip").read_bytes() == inner
 
 
-def test_entries_that_share_their_bytes_are_refused(shelf: Shelf) -> None:
+def test_entries_that_share_their_bytes_are_refused(shelf: CodeStore) -> None:
     """The flat bomb: one packed kernel, and many entries of the table that all point at it."""
     kernel = Raw(b"kernel", b"", packed=deflated(bytes(MIB)), method=8, size=MIB)
     again = Raw(b"kernel", b"", packed=deflated(bytes(MIB)), method=8, size=MIB, at=0)
@@ -99,7 +99,7 @@ def test_entries_that_share_their_bytes_are_refused(shelf: Shelf) -> None:
     assert "called otherwise" in refusal(shelf, raw_zip([kernel, other]))
 
 
-def test_a_quine_of_headers_is_refused(shelf: Shelf) -> None:
+def test_a_quine_of_headers_is_refused(shelf: CodeStore) -> None:
     """One file whose bytes are said to reach over the next one, as in a bomb without any nesting."""
     inner = Raw(b"b", b"y" * 100)
     header = 30 + len(inner.name)
@@ -108,7 +108,7 @@ def test_a_quine_of_headers_is_refused(shelf: Shelf) -> None:
     assert "overlap" in message
 
 
-def test_a_million_entries_are_refused_by_their_number(shelf: Shelf) -> None:
+def test_a_million_entries_are_refused_by_their_number(shelf: CodeStore) -> None:
     assert f"{0xFFFF} entries" in refusal(shelf, raw_zip(plugin(), count=0xFFFF))
     many = [Raw(b"f%d" % number) for number in range(PLUGIN_ENTRIES + 1)]
     assert f"{PLUGIN_ENTRIES + 1} entries" in refusal(shelf, raw_zip(many))
@@ -120,7 +120,7 @@ def test_a_million_entries_are_refused_by_their_number(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     "mode", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFDIR, 0xF000]
 )
-def test_links_and_devices_are_refused(shelf: Shelf, mode: int) -> None:
+def test_links_and_devices_are_refused(shelf: CodeStore, mode: int) -> None:
     target = Raw(b"passwd", b"/etc/passwd", mode=mode | 0o777)
     wanted = "is a link" if mode == stat.S_IFLNK else "neither a file nor a folder"
     assert wanted in refusal(shelf, raw_zip(plugin(target)))
@@ -157,7 +157,7 @@ AWAY = [
 
 
 @pytest.mark.parametrize("name", AWAY)
-def test_names_that_lead_away_or_hide_are_refused(shelf: Shelf, tmp_path: Path, name: str) -> None:
+def test_names_that_lead_away_or_hide_are_refused(shelf: CodeStore, tmp_path: Path, name: str) -> None:
     outside = set(tmp_path.rglob("*"))
     assert refusal(shelf, raw_zip(plugin(Raw(name.encode("utf-8"), b"away"))))
     assert set(tmp_path.rglob("*")) == outside
@@ -175,7 +175,7 @@ def test_names_that_lead_away_or_hide_are_refused(shelf: Shelf, tmp_path: Path, 
         (b"a/", b"A/b"),
     ],
 )
-def test_names_that_are_one_on_some_systems_are_refused(shelf: Shelf, one: bytes, other: bytes) -> None:
+def test_names_that_are_one_on_some_systems_are_refused(shelf: CodeStore, one: bytes, other: bytes) -> None:
     entries = [Raw(one, mode=stat.S_IFDIR if one.endswith(b"/") else stat.S_IFREG), Raw(other)]
     message = refusal(shelf, raw_zip(plugin(*entries)))
     assert "as far as some systems" in message or "but for their case" in message or "a file and a folder" in message
@@ -208,17 +208,17 @@ def test_names_that_are_one_on_some_systems_are_refused(shelf: Shelf, one: bytes
         (raw_zip([Raw(b"readme.txt", b"x")]), "no plugin at its top"),
     ],
 )
-def test_archives_that_lie_are_refused_with_the_reason(shelf: Shelf, archive: bytes, why: str) -> None:
+def test_archives_that_lie_are_refused_with_the_reason(shelf: CodeStore, archive: bytes, why: str) -> None:
     assert why in refusal(shelf, archive)
 
 
-def test_what_tools_leave_behind_is_not_taken(shelf: Shelf) -> None:
+def test_what_tools_leave_behind_is_not_taken(shelf: CodeStore) -> None:
     plain = shelf.take_archive(io.BytesIO(zip_of(files_of())))
     left = {"__pycache__/runner.pyc": b"x", ".git/HEAD": b"x", "sub/.env": b"KEY=1", "node_modules/a.js": b"x"}
     assert shelf.take_archive(io.BytesIO(zip_of({**files_of(), **left}))).digest == plain.digest
 
 
-def test_a_disk_that_is_full_leaves_nothing_behind(shelf: Shelf, monkeypatch: Any) -> None:
+def test_a_disk_that_is_full_leaves_nothing_behind(shelf: CodeStore, monkeypatch: Any) -> None:
     def full(place: Path) -> int:
         raise OSError(28, "No space left on device")
 

@@ -8,7 +8,7 @@ import pytest
 from tests.tables import for_each
 
 from bollard.host.errors import ConsentNeeded, InvalidRequest
-from bollard.host.plugins.description import Asked, describe
+from bollard.host.plugins.description import RequestedAccess, describe
 from bollard.host.plugins.installation import (
     Installed,
     Version,
@@ -27,7 +27,7 @@ def test_a_folder_says_what_it_asks_for_in_its_manifest(write_folder: Any) -> No
     assert (said.plugin_id, said.version) == ("acme/parrot", "1.0.0")
     assert said.asked.runners == (("default", ("history.page", "models.invoke", "models.stream")),)
     assert said.asked.env == ("A", "ACME_KEY")
-    assert Asked.from_wire(said.asked.to_wire()) == said.asked
+    assert RequestedAccess.from_wire(said.asked.to_wire()) == said.asked
 
 
 def test_reading_a_plugin_runs_none_of_it(write_file: Any, write_folder: Any) -> None:
@@ -187,16 +187,18 @@ def test_an_update_needs_consent_only_where_it_asks_for_more(write_folder: Any) 
 
 
 def test_a_tool_that_becomes_riskier_is_more() -> None:
-    low, high = Asked(tools=(("rm", "low"),)), Asked(tools=(("rm", "high"),))
+    low, high = RequestedAccess(tools=(("rm", "low"),)), RequestedAccess(tools=(("rm", "high"),))
     assert compare(low, high).added == ("tool rm (high)",)
     assert compare(high, low).widens  # it is shown: whoever said yes to the old word reads the new one
 
 
 def test_what_is_saved_comes_back_equal() -> None:
-    version = Version(digest=DIGEST, version="1", asked=Asked(env=("A",)), consented_by="user:ann", consented_ms=5)
+    version = Version(
+        digest=DIGEST, version="1", asked=RequestedAccess(env=("A",)), consented_by="user:ann", consented_ms=5
+    )
     installed = Installed(workspace="w", author="acme", name="parrot", current=version, source="parrot.zip")
     for number in range(8):
-        moved = Version(digest=f"{number}" * 64, version="2", asked=Asked(), consented_by="x", consented_ms=6)
+        moved = Version(digest=f"{number}" * 64, version="2", asked=RequestedAccess(), consented_by="x", consented_ms=6)
         installed = installed.moved_to(moved)
     assert [each.digest[0] for each in installed.earlier] == ["6", "5", "4", "3"]
     assert installed.revision == 9

@@ -12,12 +12,12 @@ import pytest
 from tests.changing import replace
 from tests.host.plugins.conftest import files_of, zip_of
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.clock import ManualClock
 from bollard.host.errors import PluginUnusable
-from bollard.host.plugins.code_store import Shelf, Shelved
+from bollard.host.plugins.code_store import CodeStore, StoredCode
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.placement import Fitting
+from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.workers.boundary import PluginSource
 
 pytestmark = pytest.mark.full
@@ -28,37 +28,37 @@ READY_S = 60.0
 class Fleet:
     """A fleet, and what it tells others."""
 
-    def __init__(self, clock: ManualClock, shelf: Shelf) -> None:
-        self.agents = AgentBook()
+    def __init__(self, clock: ManualClock, shelf: CodeStore) -> None:
+        self.agents = AgentRegistry()
         self.runners: dict[tuple[str, str], Any] = {}
         self.shelf = shelf
         self.fleet = PluginFleet(
             clock=clock, host_version="test", agents=self.agents, runners=self.runners, first_workspace="default"
         )
 
-    def shelved(self, **more: Any) -> Shelved:
+    def shelved(self, **more: Any) -> StoredCode:
         return self.shelf.take_archive(io.BytesIO(zip_of(files_of(**more))))
 
-    def fit(self, shelved: Shelved, workspace: str = "default", **more: Any) -> Fitting:
+    def fit(self, shelved: StoredCode, workspace: str = "default", **more: Any) -> PoolPlacement:
         said = shelved.described
         fields = {"plugin_id": said.plugin_id, "digest": shelved.digest, "env": said.asked.env, **more}
         source = PluginSource(name=said.name, path=shelved.path, **fields)
         return self.fleet.fit(workspace, source, "installed", asked=said.asked, version=said.version)
 
-    async def install(self, workspace: str = "default", **more: Any) -> Fitting:
+    async def install(self, workspace: str = "default", **more: Any) -> PoolPlacement:
         self.fleet.open_workspace(workspace)
         fitting = self.fit(self.shelved(**more), workspace)
         await self.fleet.prove(fitting)
         self.fleet.place(fitting)
         return fitting
 
-    async def ready(self, fitting: Fitting) -> int:
+    async def ready(self, fitting: PoolPlacement) -> int:
         slot = await fitting.pool.wait_ready(READY_S)
         return slot.pid
 
 
 @pytest.fixture
-async def yard(clock: ManualClock, shelf: Shelf) -> AsyncIterator[Fleet]:
+async def yard(clock: ManualClock, shelf: CodeStore) -> AsyncIterator[Fleet]:
     made = Fleet(clock, shelf)
     yield made
     await made.fleet.stop()
@@ -127,7 +127,7 @@ async def test_a_worker_that_says_it_is_somebody_else_is_nobody(yard: Fleet) -> 
     assert yard.runners == {}
 
 
-async def test_a_runner_that_asks_for_more_than_was_consented_to_is_not_used(yard: Fleet, shelf: Shelf) -> None:
+async def test_a_runner_that_asks_for_more_than_was_consented_to_is_not_used(yard: Fleet, shelf: CodeStore) -> None:
     """What a worker declares is a claim too: here the consent was to less than the manifest says."""
     shelved = yard.shelved(permissions="{history: [page]}")
     less = yard.shelved(permissions="{}").described.asked
@@ -191,7 +191,7 @@ def gone() -> Callable[[int], None]:
     return check
 
 
-def test_a_copy_of_a_folder_follows_no_link(shelf: Shelf, write_folder: Any, tmp_path: Path) -> None:
+def test_a_copy_of_a_folder_follows_no_link(shelf: CodeStore, write_folder: Any, tmp_path: Path) -> None:
     folder = write_folder()
     plain = shelf.take_folder(folder)
     assert plain.digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
@@ -202,7 +202,7 @@ def test_a_copy_of_a_folder_follows_no_link(shelf: Shelf, write_folder: Any, tmp
         shelf.take_folder(folder)
 
 
-def test_code_that_nothing_refers_to_is_swept(shelf: Shelf) -> None:
+def test_code_that_nothing_refers_to_is_swept(shelf: CodeStore) -> None:
     kept = shelf.take_archive(io.BytesIO(zip_of(files_of())))
     other = shelf.take_archive(io.BytesIO(zip_of(files_of(says="other"))))
     shelf.sweep({kept.digest})

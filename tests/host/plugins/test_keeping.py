@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from tests.host.plugins.conftest import files_of, zip_of
 
-from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.routing import BindingBook
+from bollard.host.agents.agent import AgentRegistry
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, NotFound, Overloaded, PluginUnusable, StorageUnavailable
 from bollard.host.limits import PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
 from bollard.host.log.journal import Journal
-from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.installation import Installed, consent_for
-from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.repository import PluginRepository
 from bollard.host.plugins.uploads import folder_of_package
 from bollard.host.plugins.workbench import Workbench
 from bollard.host.store.store import Store
@@ -33,20 +33,20 @@ class House:
 
     def __init__(self, journal: Journal, store: Store, clock: ManualClock, data: Path) -> None:
         self.store = store
-        self.agents = AgentBook()
-        self.shelf = Shelf(data / "plugins")
+        self.agents = AgentRegistry()
+        self.shelf = CodeStore(data / "plugins")
         self.fleet = PluginFleet(
             clock=clock, host_version="test", agents=self.agents, runners={}, first_workspace="default"
         )
         self.fleet.open_workspace("second")
-        self.keeper = PluginKeeper(
+        self.keeper = PluginRepository(
             fleet=self.fleet,
             shelf=self.shelf,
             journal=journal,
             store=store,
             clock=clock,
             agents=self.agents,
-            bindings=BindingBook(),
+            bindings=BindingRegistry(),
         )
         self.bench = Workbench(fleet=self.fleet, keeper=self.keeper, journal=journal, clock=clock)
 
@@ -237,7 +237,7 @@ async def test_no_more_uploads_than_the_disk_was_promised_for(house: House) -> N
     assert (await house.install()).plugin_id == "acme/parrot"
 
 
-def test_code_that_cannot_be_read_any_more_is_not_run(shelf: Shelf) -> None:
+def test_code_that_cannot_be_read_any_more_is_not_run(shelf: CodeStore) -> None:
     shelved = shelf.take_archive(io.BytesIO(zip_of(files_of())))
     shelved.path.chmod(0o700)
     (shelved.path / "runner.py").unlink()
@@ -260,7 +260,7 @@ def test_a_package_of_the_environment_is_found_without_importing_it(tmp_path: Pa
     folder, said = folder_of_package("acme-parrot")
     assert (folder, said) == (package, "acme-parrot==1.2.0")
     assert "acme_parrot" not in sys.modules
-    shelf = Shelf(tmp_path / "shelf")
+    shelf = CodeStore(tmp_path / "shelf")
     shelf.open()
     assert shelf.take_folder(folder).digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
     (info / "entry_points.txt").write_text("[bollard.plugins]\na = acme_parrot.plugin\nb = other\n")

@@ -13,20 +13,20 @@ from tests.changing import replace
 from tests.doubles.memory_store import MemoryStore
 from tests.host.plugins.conftest import zip_of
 
-from bollard.host.actions.wrappers import Again, Bounded
-from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.routing import BindingBook
+from bollard.host.actions.wrappers import Retry, TimeLimit
+from bollard.host.agents.agent import AgentRegistry
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.capabilities.capability import ALL_FLOW, Capability
-from bollard.host.capabilities.sources import CallContext, Order
+from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.clock import ManualClock
 from bollard.host.errors import ConsentNeeded, OutcomeUnknown, ToolFailed
 from bollard.host.log.journal import Journal
-from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.description import describe
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.installation import check_consent, consent_for, redefined
-from bollard.host.plugins.placement import Fitting
-from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.placement import PoolPlacement
+from bollard.host.plugins.repository import PluginRepository
 from bollard.host.plugins.tool_definitions import claims_of, definition_digests, usable_tools
 from bollard.host.plugins.tools import PluginTools
 from bollard.host.workers.boundary import PluginSource
@@ -120,15 +120,15 @@ def bad() -> str:
 class Kit:
     """A fleet with one plugin that has tools and no runner."""
 
-    def __init__(self, clock: ManualClock, shelf: Shelf, folder: Path) -> None:
+    def __init__(self, clock: ManualClock, shelf: CodeStore, folder: Path) -> None:
         self.folder = folder
         self._shelf = shelf
         self.fleet = PluginFleet(
-            clock=clock, host_version="test", agents=AgentBook(), runners={}, first_workspace="default"
+            clock=clock, host_version="test", agents=AgentRegistry(), runners={}, first_workspace="default"
         )
         self.tools = PluginTools(self.fleet)
 
-    async def install(self, workspace: str = "default", code: str = CODE) -> Fitting:
+    async def install(self, workspace: str = "default", code: str = CODE) -> PoolPlacement:
         self.fleet.open_workspace(workspace)
         archive = zip_of({"manifest.yaml": MANIFEST.encode(), "tools.py": code.encode()})
         shelved = self._shelf.take_archive(io.BytesIO(archive))
@@ -142,10 +142,10 @@ class Kit:
     def offered(self, workspace: str = "default") -> dict[str, Capability]:
         return {each.name: each for each in self.tools.capabilities(workspace)}
 
-    def order(self, name: str, workspace: str = "default", timeout_s: float = WAIT_S, **arguments: Any) -> Order:
+    def order(self, name: str, workspace: str = "default", timeout_s: float = WAIT_S, **arguments: Any) -> CallOrder:
         context = CallContext(run_id="run-1", workspace=workspace, agent_id="polly")
         capability = self.offered(workspace)[name]
-        return Order(
+        return CallOrder(
             call_id=os.urandom(4).hex(),
             capability=capability,
             arguments=arguments,
@@ -160,7 +160,7 @@ class Kit:
 
 
 @pytest.fixture
-async def kit(clock: ManualClock, shelf: Shelf, tmp_path: Path) -> AsyncIterator[Kit]:
+async def kit(clock: ManualClock, shelf: CodeStore, tmp_path: Path) -> AsyncIterator[Kit]:
     made = Kit(clock, shelf, tmp_path)
     yield made
     await made.fleet.stop()
@@ -228,7 +228,7 @@ async def test_a_worker_killed_in_a_call_leaves_an_unknown_outcome_and_nothing_i
 async def test_a_call_that_may_be_repeated_is_made_once_more_on_another_worker(kit: Kit, clock: ManualClock) -> None:
     await kit.install()
     mark = kit.folder / "ask"
-    call = asyncio.create_task(Again(Bounded(kit.tools), clock).invoke(kit.order("ask", mark=str(mark))))
+    call = asyncio.create_task(Retry(TimeLimit(kit.tools), clock).invoke(kit.order("ask", mark=str(mark))))
     os.kill(int(await there(mark)), signal.SIGKILL)
     returned = await asyncio.wait_for(call, WAIT_S)
     assert returned.content[0]["text"] == "again"
@@ -237,7 +237,7 @@ async def test_a_call_that_may_be_repeated_is_made_once_more_on_another_worker(k
 RUNS = 50
 
 
-def first_call_of(run_id: str, order: Order) -> Order:
+def first_call_of(run_id: str, order: CallOrder) -> CallOrder:
     """The order as the host names the first call of a run."""
     return replace(order, call_id="call_1", context=replace(order.context, run_id=run_id))
 
@@ -279,7 +279,7 @@ async def test_a_tool_that_does_not_answer_in_time_is_stopped(kit: Kit) -> None:
     await kit.install()
     mark = kit.folder / "hang"
     with pytest.raises(OutcomeUnknown, match=r"hang did not end within 0\.2 seconds"):
-        await Bounded(kit.tools).invoke(kit.order("hang", timeout_s=0.2, mark=str(mark)))
+        await TimeLimit(kit.tools).invoke(kit.order("hang", timeout_s=0.2, mark=str(mark)))
 
 
 async def test_a_run_does_not_get_the_tool_of_another_version_under_the_same_name(kit: Kit) -> None:
@@ -349,19 +349,21 @@ async def test_an_update_that_defines_a_tool_otherwise_needs_another_yes_and_a_r
     async def pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data
 
-    def keeper(incarnation: str) -> PluginKeeper:
-        fleet = PluginFleet(clock=clock, host_version="t", agents=AgentBook(), runners={}, first_workspace="default")
-        return PluginKeeper(
+    def keeper(incarnation: str) -> PluginRepository:
+        fleet = PluginFleet(
+            clock=clock, host_version="t", agents=AgentRegistry(), runners={}, first_workspace="default"
+        )
+        return PluginRepository(
             fleet=fleet,
-            shelf=Shelf(tmp_path / "plugins"),
+            shelf=CodeStore(tmp_path / "plugins"),
             journal=open_journal(memory_store, incarnation),
             store=memory_store,
             clock=clock,
-            agents=AgentBook(),
-            bindings=BindingBook(),
+            agents=AgentRegistry(),
+            bindings=BindingRegistry(),
         )
 
-    async def take(keeping: PluginKeeper, code: str, consent: str | None, *, new: bool = False) -> Any:
+    async def take(keeping: PluginRepository, code: str, consent: str | None, *, new: bool = False) -> Any:
         archive = zip_of({"manifest.yaml": MANIFEST.encode(), "tools.py": code.encode()})
         async with keeping.taking.archive(pieces(archive), "default") as shelved:
             if new:

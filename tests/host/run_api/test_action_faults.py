@@ -13,14 +13,14 @@ from bollard.host.actions.call import Call
 from bollard.host.actions.call_records import DetachedLedger, LiveLedger
 from bollard.host.actions.executor import Executor
 from bollard.host.actions.wrappers import BlobArtifacts
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import ResourceRule
 from bollard.host.capabilities.capability import NO_FLOW, Capability
-from bollard.host.capabilities.sources import Order, Returned, Sources
+from bollard.host.capabilities.sources import CallOrder, CallResult, Sources
 from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable
 from bollard.host.log.entries import Entry
-from bollard.host.log.journal import Journal, Numbers, Tell
+from bollard.host.log.journal import Journal, WriterListener, WriterNumbers
 from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.writer import Writer
 from bollard.host.recovery import Recovery
@@ -54,7 +54,7 @@ class HangingDesk:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._behind, name)
 
-    async def open(self, tell: Tell) -> None:
+    async def open(self, tell: WriterListener) -> None:
         await self._behind.open(tell)
 
     def put(self, entry: Entry) -> None:
@@ -133,17 +133,17 @@ async def test_what_only_looks_is_not_held_up_by_the_journal(hanging: Any, actin
 async def test_a_call_whose_host_died_is_unknown_after_the_next_start(house: Any, acting: Any) -> None:
     begun, never = asyncio.Event(), asyncio.Event()
 
-    async def wait(order: Order) -> Returned:
+    async def wait(order: CallOrder) -> CallResult:
         begun.set()
         await never.wait()
-        return Returned()
+        return CallResult()
 
     house.offer(Sources([MemorySource([WRITES, READS], wait)]))
     run = await house.begin(acting)
     asking = asyncio.create_task(house.ask(run, "tools.call", name="write", parameters={}, call_id="c1"))
     await asyncio.wait_for(begun.wait(), WAIT_S)
     row = house.store.run(run.facts.run_id)
-    lost = Recovery(house.store, house.clock, AgentBook(), "another").lost_entry(row, "host.lost")
+    lost = Recovery(house.store, house.clock, AgentRegistry(), "another").lost_entry(row, "host.lost")
     (unknown,) = [record for record in lost.records if record.type == "action.unknown"]
     assert msgspec.json.decode(unknown.data)["call_id"] == "c1"
     assert [record.type for record in lost.records][-1] == "run.ended"
@@ -169,7 +169,7 @@ async def test_a_call_without_its_run_is_written_beside_it_and_made_once(house: 
     again = await house.executor.execute(session, call, ledger())
     assert first.status == again.status == "completed"
     assert len(source.orders) == 1, "the second time it is read from the store"
-    recovery = Recovery(house.store, house.clock, AgentBook(), "another")
+    recovery = Recovery(house.store, house.clock, AgentRegistry(), "another")
     assert await asyncio.to_thread(recovery.open_calls) == []
     started = {"call_id": "cut", "capability": WRITES.id, "name": "write", "arguments_sha256": "a" * 64}
     await ledger().write("action.started", started)
@@ -191,10 +191,10 @@ async def test_no_record_and_no_answer_of_a_call_holds_a_secret(memory_house: An
     redactor = Redactor()
     redactor.add("default", "hunter2-the-secret")
 
-    async def tell(order: Order) -> Returned:
+    async def tell(order: CallOrder) -> CallResult:
         if order.arguments.get("fail"):
             raise AuditUnavailable("hunter2-the-secret did not work", hint="x")
-        return Returned(
+        return CallResult(
             content=({"type": "text", "text": "it is hunter2-the-secret"},),
             structured={"hunter2-the-secret": ["hunter2-the-secret"]},
         )
@@ -223,7 +223,7 @@ async def test_nothing_is_done_on_a_full_disk_and_the_runner_is_told_why(memory_
     source = MemorySource([WRITES, READS])
     memory_house.offer(Sources([source]))
     run = await memory_house.begin(acting)
-    memory_house.journal.numbers = Numbers(full=True)
+    memory_house.journal.numbers = WriterNumbers(full=True)
     refused = await memory_house.refusal(run, "tools.call", name="write", parameters={})
     assert refused.code == "storage_full"
     assert source.orders == []

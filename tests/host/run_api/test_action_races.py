@@ -15,7 +15,7 @@ from bollard.host.actions.executor import Executor
 from bollard.host.actions.wrappers import BlobArtifacts
 from bollard.host.agents.policies import BudgetPolicy, ResourceRule, Spending
 from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits
-from bollard.host.capabilities.sources import Order, Returned, Sources
+from bollard.host.capabilities.sources import CallOrder, CallResult, Sources
 from bollard.host.errors import InvalidRequest
 
 WAIT_S = 30
@@ -77,15 +77,15 @@ class NoRoom:
 @pytest.mark.parametrize(
     "returned",
     [
-        Returned(content=({"type": "text", "text": "x" * 200_000},)),
-        Returned(content=({"type": "text", "text": "\ud800"},)),
+        CallResult(content=({"type": "text", "text": "x" * 200_000},)),
+        CallResult(content=({"type": "text", "text": "\ud800"},)),
     ],
     ids=["no room for an artifact", "no text"],
 )
 async def test_what_was_done_and_could_not_be_kept_is_unknown_and_has_its_end(
-    memory_house: Any, acting: Any, returned: Returned
+    memory_house: Any, acting: Any, returned: CallResult
 ) -> None:
-    async def act(order: Order) -> Returned:
+    async def act(order: CallOrder) -> CallResult:
         return returned
 
     memory_house.offer(Sources([MemorySource([WRITES, SENDS], act)]))
@@ -101,12 +101,12 @@ async def test_what_was_done_and_could_not_be_kept_is_unknown_and_has_its_end(
 
 async def test_whoever_gives_a_call_up_has_made_it(memory_house: Any, acting: Any) -> None:
     """F48: a runner that stops waiting in time would call as often as it likes."""
-    begun, never = asyncio.Queue[Order](), asyncio.Event()
+    begun, never = asyncio.Queue[CallOrder](), asyncio.Event()
 
-    async def wait(order: Order) -> Returned:
+    async def wait(order: CallOrder) -> CallResult:
         begun.put_nowait(order)
         await never.wait()
-        return Returned()
+        return CallResult()
 
     memory_house.offer(Sources([MemorySource([WRITES, SENDS], wait)]))
     budgets = Budgets(memory_house.clock)
@@ -155,10 +155,10 @@ async def test_an_agent_that_is_called_has_its_own_clock(memory_house: Any, make
     """It may wait for a person far longer than its calls may take; then whoever called it waits with it."""
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
-    async def wait(order: Order) -> Returned:
+    async def wait(order: CallOrder) -> CallResult:
         begun.set()
         await goes_on.wait()
-        return Returned()
+        return CallResult()
 
     polly = replace(WRITES, id="agent:polly", name="polly", kind="agent", source="agents")
     agent = make_agent()

@@ -9,17 +9,17 @@ import pytest
 from tests.changing import replace
 from tests.doubles.memory_source import MemorySource
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import ResourceRule
 from bollard.host.capabilities.capability import Capability, Flow
-from bollard.host.capabilities.sources import Order, Returned, Sources
+from bollard.host.capabilities.sources import CallOrder, CallResult, Sources
 from bollard.host.clock import SystemClock
 from bollard.host.events.steering import Claims, SteeringItem
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import DeliverTo
 from bollard.host.recovery import Recovery
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.start_request import Opening
+from bollard.host.runs.start_request import StartRequestBuilder
 from bollard.host.store.queries import TranscriptQuery
 
 PRIVATE, UNTRUSTED, OUT = 1, 2, 4
@@ -43,8 +43,8 @@ def tool(name: str, bits: int, **more: Any) -> Capability:
 DIARY, SEND = tool("diary", PRIVATE), tool("send", OUT)
 
 
-async def done(order: Order) -> Returned:
-    return Returned(content=({"type": "text", "text": f"did {order.capability.name}"},))
+async def done(order: CallOrder) -> CallResult:
+    return CallResult(content=({"type": "text", "text": f"did {order.capability.name}"},))
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ async def test_a_run_whose_host_is_gone_leaves_its_bits_on_what_it_said(house: A
     house.result(run, "message.delta", {"chunk": {"role": "assistant", "content": "dear"}})
     assert await run.written()
     row = house.store.run(run.facts.run_id)
-    recovery = Recovery(house.store, SystemClock(), AgentBook(), "i2")
+    recovery = Recovery(house.store, SystemClock(), AgentRegistry(), "i2")
     assert recovery.replay(row).flow == PRIVATE | UNTRUSTED
     said = [json.loads(record.data) for record in recovery.lost_entry(row, "host.lost").records]
     assert said[0] == {"message": {"role": "assistant", "content": "dear"}, "flow": PRIVATE | UNTRUSTED}
@@ -157,7 +157,7 @@ async def test_a_message_that_steers_a_run_counts_when_it_is_pulled(memory_house
 
 async def test_what_a_run_is_told_at_its_beginning_counts_as_read(house: Any, agent: Any) -> None:
     await writer(house, agent)
-    opening = Opening(house.store, house.clock, "1.2.3")
+    opening = StartRequestBuilder(house.store, house.clock, "1.2.3")
     for room, flow in (("room", PRIVATE | UNTRUSTED), ("elsewhere", PRIVATE | UNTRUSTED)):
         opened = await opening.read(house.queued(agent, trigger="api", conversation=room))
         assert opened.flow == flow, "the runner's own state is everywhere"
@@ -170,8 +170,8 @@ async def test_what_a_tool_says_its_result_brings_stays_with_an_output_that_is_k
 ) -> None:
     house, big = memory_house, tool("big", 0)
 
-    async def much(order: Order) -> Returned:
-        return Returned(content=({"type": "text", "text": "x" * 200_000},), flow=Flow.of_bits(PRIVATE))
+    async def much(order: CallOrder) -> CallResult:
+        return CallResult(content=({"type": "text", "text": "x" * 200_000},), flow=Flow.of_bits(PRIVATE))
 
     house.offer(Sources([MemorySource([big], much)]))
     plain = make_agent()

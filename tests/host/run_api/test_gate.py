@@ -8,7 +8,7 @@ import pytest
 from tests.changing import replace
 
 from bollard.host.log.records import RunFacts
-from bollard.host.runs.api_call import Lent
+from bollard.host.runs.api_call import ConditionalAnswer
 from bollard.protocol import HostInfo, limits
 
 PATIENCE_S = 30
@@ -222,8 +222,8 @@ async def test_what_an_answer_lent_is_taken_back_where_it_is_too_large_or_was_no
     house = memory_house
     run, back = await house.begin(), list[str]()
 
-    async def lend(asking: Any, params: Any) -> Lent:
-        return Lent(HostInfo(host_version="1", protocol=1), lambda: back.append("it"))
+    async def lend(asking: Any, params: Any) -> ConditionalAnswer:
+        return ConditionalAnswer(HostInfo(host_version="1", protocol=1), lambda: back.append("it"))
 
     house.handlers["host.info"] = lend
     large = house.begin_call(run, "host.info")

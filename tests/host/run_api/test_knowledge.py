@@ -12,7 +12,7 @@ from bollard.host.errors import KnowledgeUnavailable
 from bollard.host.grants.grant import resources_of
 from bollard.host.grants.revocation import revoke
 from bollard.host.http.mcp.run_tools import RunTools
-from bollard.host.knowledge.bases import BaseBook
+from bollard.host.knowledge.bases import KnowledgeBaseRepository
 from bollard.host.knowledge.boundary import NewDocument, Question
 from bollard.host.knowledge.library import KnowledgeSource, Library
 from bollard.host.knowledge.limits import ANSWER_BYTES
@@ -35,7 +35,7 @@ class Away(MemoryEngine):
 async def library_of(house: Any, engine: MemoryEngine | None = None, models: Models | None = None) -> Library:
     """Two bases with a document each, behind the run API of this house."""
     made = engine or MemoryEngine(house.clock)
-    library = Library(BaseBook(house.journal, house.clock), house.journal, house.clock, lambda: made)
+    library = Library(KnowledgeBaseRepository(house.journal, house.clock), house.journal, house.clock, lambda: made)
     for kb_id, flow, text in ((PRIVATE, ["private"], "Thirty days of leave."), (WEB, ["untrusted"], "Days are long.")):
         for workspace in ("default", "other"):
             await library.save({"name": kb_id.title(), "flow": flow}, workspace, kb_id, by="ann", edited=None)

@@ -24,9 +24,9 @@ from bollard.host.http.resources.run_rows import run_of
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Vectors
-from bollard.host.models.calls import ModelDesk, open_backend
+from bollard.host.models.calls import ModelGateway, open_backend
 from bollard.host.models.pricing import WorkspaceLedger
-from bollard.host.models.registry import ModelBook
+from bollard.host.models.registry import ModelRegistry
 from bollard.host.models.source import ModelSource
 from bollard.host.run_api.handlers import model_handlers
 from bollard.host.run_api.models import ModelPorts, Models
@@ -119,10 +119,12 @@ class Shop:
         self.counts = ModelCounts()
         self.of_workspace = Spending()
         """What every workspace may spend a day."""
-        self.book = ModelBook(SavedChanges(house.journal, house.clock))
+        self.book = ModelRegistry(SavedChanges(house.journal, house.clock))
         ledger = WorkspaceLedger(house.journal, house.clock)
         judge = EgressClient().judge
-        self.desk = ModelDesk(self.book, self.vault, self.redactor, house.clock, self._open, judge=judge, ledger=ledger)
+        self.desk = ModelGateway(
+            self.book, self.vault, self.redactor, house.clock, self._open, judge=judge, ledger=ledger
+        )
         self.tracer = Tracer(house.clock, self.spans.append)
         self.models = Models(
             ModelPorts(

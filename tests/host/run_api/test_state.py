@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.log.entries import Judgement, StateExpectation
+from bollard.host.log.entries import ExpectationResult, StateExpectation
 from bollard.host.run_api.refusal import write_down
 from bollard.host.run_api.state import STATE_TTL_S
 from bollard.protocol import limits
@@ -341,5 +341,5 @@ async def test_what_has_expired_is_judged_by_the_time_of_the_record(house: Any) 
 
     judged = await write_down(run, "state.updated", data, expects=expects)
 
-    assert judged == Judgement(0, "version")
+    assert judged == ExpectationResult(0, "version")
     assert (await house.refusal(run, "state.get", scope="conversation", key="k")).code == "not_found"

@@ -10,7 +10,7 @@ from tests.host.run_api.conftest import Refused
 
 from bollard.host.agents.policies import ApprovalPolicy, BudgetPolicy, ResourceRule, Spending
 from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits, Flow
-from bollard.host.capabilities.sources import Order, Returned, Sources
+from bollard.host.capabilities.sources import CallOrder, CallResult, Sources
 from bollard.host.errors import OutcomeUnknown, ToolFailed
 from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.host.log.rebuild import rebuild
@@ -58,8 +58,8 @@ def with_tools(make_agent: Any) -> Any:
     return make
 
 
-async def text(order: Order) -> Returned:
-    return Returned(content=({"type": "text", "text": f"did {order.arguments.get('text')}"},))
+async def text(order: CallOrder) -> CallResult:
+    return CallResult(content=({"type": "text", "text": f"did {order.arguments.get('text')}"},))
 
 
 def acted(house: Any, run: Any) -> list[tuple[str, str]]:
@@ -75,7 +75,7 @@ async def test_a_call_is_written_before_it_happens_and_a_repeat_gets_the_same_an
 ) -> None:
     seen: list[list[tuple[str, str]]] = []
 
-    async def look(order: Order) -> Returned:
+    async def look(order: CallOrder) -> CallResult:
         seen.append(acted(house, run))
         return await text(order)
 
@@ -135,7 +135,7 @@ async def test_what_is_absent_wrong_or_cannot_be_checked_is_not_called(
 async def test_two_at_once_with_one_id_are_one_call(memory_house: Any, with_tools: Any) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
-    async def wait(order: Order) -> Returned:
+    async def wait(order: CallOrder) -> CallResult:
         begun.set()
         await go.wait()
         return await text(order)
@@ -167,7 +167,7 @@ async def test_two_at_once_with_one_id_are_one_call(memory_house: Any, with_tool
 async def test_only_what_surely_had_no_effect_counts_as_failed_and_only_what_can_be_done_twice_is_tried_again(
     memory_house: Any, with_tools: Any, error: Exception, effects: Any, status: str, code: str, tries: int
 ) -> None:
-    async def fail(order: Order) -> Returned:
+    async def fail(order: CallOrder) -> CallResult:
         raise error
 
     bad = tool("bad", effects=effects)
@@ -186,7 +186,7 @@ async def test_a_call_that_takes_too_long_is_stopped_and_nobody_knows_what_it_di
 ) -> None:
     stopped = asyncio.Event()
 
-    async def for_ever(order: Order) -> Returned:
+    async def for_ever(order: CallOrder) -> CallResult:
         try:
             await asyncio.Event().wait()
         finally:
@@ -204,8 +204,8 @@ async def test_a_call_that_takes_too_long_is_stopped_and_nobody_knows_what_it_di
 async def test_a_large_output_becomes_an_artifact_with_a_preview(house: Any, with_tools: Any) -> None:
     whole = "word " * 60_000
 
-    async def talk(order: Order) -> Returned:
-        return Returned(content=({"type": "text", "text": whole},))
+    async def talk(order: CallOrder) -> CallResult:
+        return CallResult(content=({"type": "text", "text": whole},))
 
     big = tool("big")
     house.offer(Sources([MemorySource([big], talk)]))
@@ -246,7 +246,7 @@ async def test_what_reads_private_data_and_then_sends_out_what_came_from_outside
 async def test_side_by_side_calls_cannot_slip_past_what_flows_together(memory_house: Any, with_tools: Any) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
-    async def wait(order: Order) -> Returned:
+    async def wait(order: CallOrder) -> CallResult:
         begun.set()
         await go.wait()
         return await text(order)
@@ -301,7 +301,7 @@ async def test_an_endless_loop_of_calls_ends_at_its_budgets(memory_house: Any, w
 async def test_a_run_that_ends_leaves_no_call_without_an_outcome(memory_house: Any, with_tools: Any) -> None:
     begun = asyncio.Event()
 
-    async def wait(order: Order) -> Returned:
+    async def wait(order: CallOrder) -> CallResult:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError

@@ -12,7 +12,7 @@ from bollard.host.log.records import RunFacts
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.ids import IdMaker
-from bollard.host.runs.start_request import Surroundings, run_request
+from bollard.host.runs.start_request import ConversationFacts, run_request
 from bollard.protocol import AgentRunRequest
 
 MAKER = RunMaker(ManualClock(), IdMaker(), lambda _: Offer.of())
@@ -60,7 +60,7 @@ def test_every_combination_of_an_event_is_a_valid_request(trigger: Any, kind: st
             deadline_s=30,
         )
         grant = MAKER.grant(event, agent, "run_1")
-        known = Surroundings(state={"runner": {"k": 1}}, transcript_seq=7, has_history_before=True)
+        known = ConversationFacts(state={"runner": {"k": 1}}, transcript_seq=7, has_history_before=True)
         request = run_request(facts, agent, event, grant, known, now_ms=1_700_000_000_000, host_version="1")
         read = AgentRunRequest.from_wire(request)
         context = read.context

@@ -9,7 +9,7 @@ import pytest
 from tests.changing import replace
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.errors import Draining, NotFound, Overloaded, StorageUnavailable, WorkerUnavailable
 from bollard.host.log.entries import Entry
 from bollard.host.runs.stream import StreamPosition
@@ -312,7 +312,7 @@ async def test_a_known_event_gets_its_first_outcome_from_a_host_that_takes_nothi
 
 
 async def test_an_unknown_agent_is_awaited_only_while_a_plugin_may_still_offer_it() -> None:
-    book = AgentBook()
+    book = AgentRegistry()
     hope = [True]
     waiting = asyncio.ensure_future(book.wait_for("nobody", 60, hopeful=lambda: hope[0]))
     await asyncio.sleep(0)

@@ -9,17 +9,17 @@ from tests.tables import for_each
 
 from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
 from bollard.host.runs.machine import (
-    Ask,
+    AwaitStart,
     Effect,
     EndCause,
     Ending,
     Fact,
+    PauseTimers,
     Release,
-    Rest,
     RunState,
+    StartTimers,
     StartWorker,
     StopWorker,
-    Watch,
     assembled,
     ending_of,
     step,
@@ -106,7 +106,7 @@ def _checked_step(state: RunState, letter: Letter, seq: int) -> RunState:
     assert any(isinstance(effect, StopWorker) for effect in effects) is (
         state.cancel is None and after.cancel is not None
     )
-    assert (Ask() in effects) is (state.terminal is None and after.terminal is not None)
+    assert (AwaitStart() in effects) is (state.terminal is None and after.terminal is not None)
     assert all(isinstance(effect, _allowed(kind)) for effect in effects)
     assert len(effects) <= 1
     # What was said once is never taken back.
@@ -120,13 +120,13 @@ def _allowed(kind: str) -> tuple[type, ...]:
         case "run.claimed":
             return (StartWorker,)
         case "run.started" | "run.resumed":
-            return (Watch,)
+            return (StartTimers,)
         case "run.waiting":
-            return (Rest,)
+            return (PauseTimers,)
         case "run.cancelled":
             return (StopWorker,)
         case "run.completed" | "run.failed":
-            return (Ask,)
+            return (AwaitStart,)
         case "run.ended":
             return (Release,)
         case _:

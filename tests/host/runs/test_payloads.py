@@ -15,7 +15,7 @@ from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
 from bollard.host.grants.offer import Offer
 from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.host.log.records import RunFacts
-from bollard.host.runs.results import ARTIFACT_ID_CHARACTERS, Judged, judge_result
+from bollard.host.runs.results import ARTIFACT_ID_CHARACTERS, CheckedResult, judge_result
 from bollard.host.store.artifact_terms import ArtifactTerms, MimeTypes
 from bollard.protocol import RESULT_TYPES, limits
 from bollard.wire import WorkerResult
@@ -102,7 +102,7 @@ def facts() -> RunFacts:
 
 def judge(
     facts: RunFacts, kind: str, data: dict[str, Any], permissions: frozenset[str] = WRITE, sequence: int = 3
-) -> Judged:
+) -> CheckedResult:
     result = WorkerResult("run_1", kind, data, sequence, None, 100)
     return judge_result(result, grant_of(facts, permissions), NOTHING_REVOKED)
 

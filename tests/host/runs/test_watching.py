@@ -13,7 +13,7 @@ from bollard.host.core import RunTelemetry
 from bollard.host.errors import Draining, StorageUnavailable
 from bollard.host.limits import SUBSCRIBER_FRAMES
 from bollard.host.log.entries import Committed, Entry
-from bollard.host.log.journal import Journal, Numbers
+from bollard.host.log.journal import Journal, WriterNumbers
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.ids import IdMaker, made_ms
 from bollard.host.runs.stream import RunReader
@@ -136,10 +136,10 @@ async def test_a_journal_tells_of_each_commit_and_of_none_that_failed() -> None:
     tell: Any = journal._tell
     for _ in range(4):
         journal.append(Entry())
-    tell([Committed(), Committed()], Numbers(commits=1, last_commit_s=0.5))
-    tell([StorageUnavailable("no", hint="none")], Numbers(commits=1, failures=1, last_commit_s=0.5))
-    tell([], Numbers(commits=2, failures=1, last_commit_s=0.1))  # a head that was signed is nobody's entry
-    tell([Committed()], Numbers(commits=3, failures=1, last_commit_s=0.25))
+    tell([Committed(), Committed()], WriterNumbers(commits=1, last_commit_s=0.5))
+    tell([StorageUnavailable("no", hint="none")], WriterNumbers(commits=1, failures=1, last_commit_s=0.5))
+    tell([], WriterNumbers(commits=2, failures=1, last_commit_s=0.1))  # a head that was signed is nobody's entry
+    tell([Committed()], WriterNumbers(commits=3, failures=1, last_commit_s=0.25))
     assert told == [(2, 0.5), (1, 0.25)]
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.routing import BindingBook
+from bollard.host.agents.agent import AgentRegistry
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import ManualClock
 from bollard.host.log.journal import Journal
-from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.repository import PluginRepository
 from bollard.host.runtimes.connections import Connection
 from bollard.host.runtimes.opening import RemoteRuntimes, open_runtimes
 from bollard.host.store.store import Store
@@ -106,18 +106,18 @@ class Harbour:
     async def start(self) -> "Harbour":
         self._starts += 1
         self.journal = self._open_journal(self.store, f"i{self._starts}")
-        self.agents = AgentBook()
+        self.agents = AgentRegistry()
         self.fleet = PluginFleet(
             clock=self.clock, host_version="test", agents=self.agents, runners={}, first_workspace="default"
         )
-        self.plugins = PluginKeeper(
+        self.plugins = PluginRepository(
             fleet=self.fleet,
-            shelf=Shelf(self._shelf),
+            shelf=CodeStore(self._shelf),
             journal=self.journal,
             store=self.store,
             clock=self.clock,
             agents=self.agents,
-            bindings=BindingBook(),
+            bindings=BindingRegistry(),
         )
         await self.plugins.load()
         self.remote: RemoteRuntimes = open_runtimes(

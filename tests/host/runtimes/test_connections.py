@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bollard.host.capabilities.capability import ALL_FLOW
-from bollard.host.capabilities.sources import CallContext, Order
+from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.errors import Conflict, ConsentNeeded, RateExceeded, Unauthenticated, WorkerUnavailable
 from bollard.host.limits import RUNTIME_CONNECTS_PER_MINUTE, WORKER_START_S
 from bollard.host.plugins.tools import PluginTools
@@ -123,7 +123,7 @@ async def test_a_tool_of_another_machine_is_called_there_as_it_was_said_yes_to(
     (sky,) = tools.capabilities("default")
     assert (sky.id, sky.risk, sky.flow) == ("tool:acme/distant/sky", "low", ALL_FLOW)
     context = CallContext(run_id="run-1", workspace="default", agent_id="polly")
-    order = Order(call_id="call-1", capability=sky, arguments={}, context=context, timeout_s=30)
+    order = CallOrder(call_id="call-1", capability=sky, arguments={}, context=context, timeout_s=30)
     assert (await tools.invoke(order)).content[0]["text"] == "sky for polly"
     remote.end.close("the machine restarts")
     await until(lambda: quick_harbour.remote.connections.find(connection.saved) is None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bollard.host.backup.archive_verification import ArchiveTrust, own_fingerprints
-from bollard.host.backup.backup import Source, back_up
+from bollard.host.backup.backup import BackupSource, back_up
 from bollard.host.backup.restore import new_incarnation, restore
 from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.clock import SystemClock
@@ -72,7 +72,7 @@ async def test_a_backup_has_secrets_sealed_and_only_with_keys_can_they_be_read_a
     data: Path, tmp_path: Path, with_keys: bool
 ) -> None:
     archive, elsewhere = tmp_path / "copy.zip", tmp_path / "elsewhere"
-    back_up(Source(data=data, database=""), archive, version="1", clock=CLOCK, with_keys=with_keys)
+    back_up(BackupSource(data=data, database=""), archive, version="1", clock=CLOCK, with_keys=with_keys)
     assert VALUE.encode() not in members(archive)
     trust = ArchiveTrust(fingerprints=own_fingerprints([data]))
     restore(archive, data=elsewhere, database="", trust=trust, clock=CLOCK)
@@ -84,7 +84,7 @@ async def test_a_backup_has_secrets_sealed_and_only_with_keys_can_they_be_read_a
 
 async def test_an_export_has_the_names_that_people_chose_and_no_secret(data: Path, tmp_path: Path) -> None:
     archive = tmp_path / "default.zip"
-    report = export_workspace(Source(data=data, database=""), "default", archive, version="1", clock=CLOCK)
+    report = export_workspace(BackupSource(data=data, database=""), "default", archive, version="1", clock=CLOCK)
     content = members(archive)
     assert VALUE.encode() not in content
     assert b"secret:TOKEN" in content

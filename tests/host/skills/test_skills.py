@@ -11,14 +11,14 @@ from tests.changing import replace
 from tests.doubles.memory_store import MemoryStore
 from tests.tables import for_each
 
-from bollard.host.capabilities.sources import CallContext, Order
+from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, StorageUnavailable, ToolFailed
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_TEXT_BYTES, SKILL_VERSIONS
 from bollard.host.log.journal import Journal
-from bollard.host.skills.catalogue import BroughtFolder, read_brought
+from bollard.host.skills.catalogue import PluginSkillFolder, read_brought
 from bollard.host.skills.skill import SKILL_FILE, check_path, compose_skill_text, read_content, read_skill_text
-from bollard.host.skills.source import ACTIVATE, READ_FILE, REGISTER, OpenedSkills, RunSkills, open_skills
+from bollard.host.skills.source import ACTIVATE, READ_FILE, REGISTER, RunSkills, SkillParts, open_skills
 from bollard.host.store.store import Store
 
 FRONT = "---\nname: {name}\ndescription: Writes reports.\nallowed-tools: Bash(rm:*) http_fetch\n---\n"
@@ -59,11 +59,11 @@ class Room:
     def __init__(self, journal: Journal, store: Store, clock: ManualClock, data: Path) -> None:
         self._journal, self._store, self._clock = journal, store, clock
         self.data = data
-        self.brought: list[BroughtFolder] = []
+        self.brought: list[PluginSkillFolder] = []
         self.runs = {"run-1": RunSkills(granted=frozenset({"report-writer", "acme/kit/fixer"}), authoring=True)}
         self.skills = self.open()
 
-    def open(self) -> OpenedSkills:
+    def open(self) -> SkillParts:
         return open_skills(
             journal=self._journal,
             clock=self._clock,
@@ -74,7 +74,7 @@ class Room:
             host_version="test",
         )
 
-    async def load(self) -> OpenedSkills:
+    async def load(self) -> SkillParts:
         opened = self.open()
         await opened.book.load(self._store)
         return opened
@@ -84,7 +84,7 @@ class Room:
 
     async def call(self, capability_id: str, run_id: str = "run-1", workspace: str = "default", **said: Any) -> Any:
         (capability,) = [each for each in self.skills.source.capabilities(workspace) if each.id == capability_id]
-        order = Order(
+        order = CallOrder(
             call_id="call-1",
             capability=capability,
             arguments=said,
@@ -256,7 +256,7 @@ async def test_a_skill_that_changed_under_a_run_is_not_the_granted_one(room: Roo
     revision = room.skills.source.revision
     await room.save(files(body="other\n"))
     assert room.skills.source.revision > revision
-    order = Order(
+    order = CallOrder(
         call_id="c",
         capability=before,
         arguments={},
@@ -312,7 +312,7 @@ def plugin_folder(place: Path) -> Path:
 
 async def test_a_plugin_brings_skills_and_a_bad_one_is_a_warning_that_hides_no_other(room: Room) -> None:
     folder = plugin_folder(room.data)
-    room.brought.append(BroughtFolder(plugin_id="acme/kit", folder=folder, digest="1"))
+    room.brought.append(PluginSkillFolder(plugin_id="acme/kit", folder=folder, digest="1"))
     offered = [each.id for each in room.skills.source.capabilities("default") if each.kind == "skill"]
     assert offered == ["skill:acme/kit/fixer"]
     absent = room.skills.source.absent("default")
@@ -333,7 +333,7 @@ def test_a_folder_that_is_not_there_or_is_a_link_brings_nothing(tmp_path: Path) 
     folder = plugin_folder(tmp_path)
     (tmp_path / "link").symlink_to(folder)
     for place in (tmp_path / "nothing", tmp_path / "link", folder / "fixer" / "SKILL.md"):
-        assert read_brought(BroughtFolder(plugin_id="a/b", folder=place, digest="1")).skills == ()
+        assert read_brought(PluginSkillFolder(plugin_id="a/b", folder=place, digest="1")).skills == ()
 
 
 async def test_a_skill_that_another_run_changed_meanwhile_is_not_the_one_that_was_granted(room: Room) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from bollard.host.backup.postgres_tables import PostgresFilling
+from bollard.host.backup.postgres_tables import PostgresLoader
 from bollard.host.errors import StorageUnavailable, StoreTaken
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.postgres import postgres_store
@@ -135,7 +135,7 @@ def test_a_schema_is_not_upgraded_under_who_writes_on_it(postgres_database):
         admin.execute(f"CREATE DATABASE {name}")
     url = urlunsplit(parts._replace(path=f"/{name}"))
     try:
-        filling = PostgresFilling(url)
+        filling = PostgresLoader(url)
         filling.create(REVISIONS.known[-2])
         filling.close()
         with psycopg.connect(url, autocommit=True) as older:
@@ -155,7 +155,7 @@ def test_a_schema_is_not_upgraded_under_who_writes_on_it(postgres_database):
 
 
 def test_nobody_writes_into_a_database_that_is_being_restored(postgres_url, empty_postgres_url):
-    filling = PostgresFilling(empty_postgres_url)
+    filling = PostgresLoader(empty_postgres_url)
     filling.create(REVISIONS.known[-1])
     try:
         with another(empty_postgres_url) as second, pytest.raises(StorageUnavailable, match="another host or command"):

@@ -7,7 +7,7 @@ import pytest
 
 from bollard.confine.probe import Confinement, choose_confinement, machine_findings
 from bollard.host.capabilities.capability import NO_FLOW, Flow
-from bollard.host.capabilities.sources import CallContext, Order, Returned
+from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult
 from bollard.host.clock import ManualClock
 from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import NotFound
@@ -17,7 +17,7 @@ from bollard.host.tools.ports import ArtifactPiece
 from bollard.host.tools.workspaces import Workspaces
 from bollard.protocol import JsonObject
 
-Call = Callable[..., Awaitable[Returned]]
+Call = Callable[..., Awaitable[CallResult]]
 
 
 class ArtifactsInMemory:
@@ -53,7 +53,7 @@ class PagesInMemory:
 
 
 class PersonInMemory:
-    async def ask(self, order: Order, question: str, choices: tuple[str, ...]) -> str:
+    async def ask(self, order: CallOrder, question: str, choices: tuple[str, ...]) -> str:
         return choices[0] if choices else f"you asked {question}"
 
 
@@ -104,8 +104,10 @@ def make_call() -> Callable[[BuiltinTools], Call]:
     """Calls a tool as the executor would, once it has allowed it."""
 
     def make(tools: BuiltinTools) -> Call:
-        async def call(name: str, /, *, run_id: str = "run_1", within_s: float = 60.0, **arguments: object) -> Returned:
-            order = Order(
+        async def call(
+            name: str, /, *, run_id: str = "run_1", within_s: float = 60.0, **arguments: object
+        ) -> CallResult:
+            order = CallOrder(
                 call_id="call_1",
                 capability=DEFINITIONS[name],
                 arguments=arguments,  # pyright: ignore[reportArgumentType]

@@ -13,7 +13,7 @@ from bollard.confine.limits import FOLDER_BYTES
 from bollard.confine.paths import Wildcard
 from bollard.confine.probe import Confinement, Findings, choose_confinement, machine_findings, probe
 from bollard.host.capabilities.capability import Flow
-from bollard.host.capabilities.sources import CallContext, Order
+from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.clock import ManualClock
 from bollard.host.egress.destination import EgressResponse
 from bollard.host.errors import NotFound, SandboxUnavailable, ToolFailed
@@ -217,8 +217,8 @@ async def test_a_program_that_finds_no_place_in_time_was_surely_not_started(
 ):
     programs = ProgramTools(Workspaces(home), lambda: confined, at_once=1)
 
-    def order(run_id: str, command: str, within_s: float) -> Order:
-        return Order(
+    def order(run_id: str, command: str, within_s: float) -> CallOrder:
+        return CallOrder(
             call_id="call_1",
             capability=DEFINITIONS["exec"],
             arguments={"command": command},

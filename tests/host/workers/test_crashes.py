@@ -3,11 +3,11 @@
 import pytest
 
 from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES
-from bollard.host.workers.pool import CrashBook
+from bollard.host.workers.pool import CrashHistory
 
 
 def test_each_crash_doubles_the_wait_until_the_plugin_is_quarantined() -> None:
-    book = CrashBook(0.5)
+    book = CrashHistory(0.5)
     waits = [book.crashed(100.0 + number, "exit 1") for number in range(WORKER_CRASHES)]
     assert waits == [0.5, 1.0, 2.0, 4.0, None]
     assert book.quarantined is not None
@@ -15,7 +15,7 @@ def test_each_crash_doubles_the_wait_until_the_plugin_is_quarantined() -> None:
 
 
 def test_crashes_outside_the_window_are_forgotten() -> None:
-    book = CrashBook(0.5)
+    book = CrashHistory(0.5)
     for number in range(20):
         assert book.crashed(number * (WORKER_CRASH_WINDOW_S / 3), "exit 1") is not None
     assert book.quarantined is None
@@ -23,14 +23,14 @@ def test_crashes_outside_the_window_are_forgotten() -> None:
 
 @pytest.mark.parametrize("edge", [0.0, 0.001])
 def test_a_crash_at_the_edge_of_the_window_still_counts(edge: float) -> None:
-    book = CrashBook()
+    book = CrashHistory()
     for _ in range(WORKER_CRASHES - 1):
         book.crashed(0.0, "exit 1")
     assert (book.crashed(WORKER_CRASH_WINDOW_S + edge, "exit 1") is None) is (edge == 0.0)
 
 
 def test_a_quarantine_does_not_pass_with_time() -> None:
-    book = CrashBook(0.5)
+    book = CrashHistory(0.5)
     for _ in range(WORKER_CRASHES):
         book.crashed(0.0, "exit 1")
     why = book.quarantined
@@ -39,7 +39,7 @@ def test_a_quarantine_does_not_pass_with_time() -> None:
 
 
 def test_a_pardon_begins_anew() -> None:
-    book = CrashBook(0.5)
+    book = CrashHistory(0.5)
     for _ in range(WORKER_CRASHES):
         book.crashed(0.0, "exit 1")
     book.pardon()

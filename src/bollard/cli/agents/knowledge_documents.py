@@ -33,7 +33,7 @@ _SETTLED: Final = frozenset({"ready", "failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenFile:
+class UploadFile:
     """A file as it is sent."""
 
     path: Path
@@ -45,7 +45,7 @@ def documents_of(base: str) -> Resource:
     return Resource(path=KNOWLEDGE.one(base, "/documents"), key="document_id")
 
 
-def read_files(files: Sequence[Path], source: str | None, metadata: JsonObject) -> list[GivenFile]:
+def read_files(files: Sequence[Path], source: str | None, metadata: JsonObject) -> list[UploadFile]:
     """Each file, and those of each folder; what is hidden or a link is left out. Raises `UsageProblem`."""
     found: list[tuple[Path, str]] = []
     for file in files:
@@ -71,13 +71,13 @@ def _is_plain(path: Path, folder: Path) -> bool:
     return path.is_file() and not linked and not any(part.startswith(".") for part in inside)
 
 
-def _given(path: Path, name: str, source: str | None, metadata: JsonObject) -> GivenFile:
+def _given(path: Path, name: str, source: str | None, metadata: JsonObject) -> UploadFile:
     query = {"name": name[-256:]}
     if source is not None:
         query["source"] = source
     if metadata:
         query["metadata"] = json.dumps(metadata, ensure_ascii=False)
-    return GivenFile(path=path, document_id=document_id_of(name), query=urlencode(query))
+    return UploadFile(path=path, document_id=document_id_of(name), query=urlencode(query))
 
 
 def document_id_of(name: str) -> str:
@@ -92,7 +92,7 @@ def document_id_of(name: str) -> str:
 async def put_files(
     client: HostClient,
     base: str,
-    files: Sequence[GivenFile],
+    files: Sequence[UploadFile],
     update: Callable[[int, int | None], None],
     *,
     wait: bool,

@@ -64,7 +64,7 @@ class RecordLines:
         self._out.flush()
 
 
-class ShownRecords:
+class RecordPrinter:
     """For a person: what the runner sent as `plugin run` shows it, what the host adds in words."""
 
     def __init__(self, renderer: Renderer, text: Text) -> None:
@@ -146,7 +146,7 @@ class ShownRecords:
 
 def sink_for(shell: Shell, renderer: Renderer) -> RecordSink:
     """Lines for a program, or what the renderer shows to a person."""
-    return RecordLines(sys.stdout) if shell.for_programs else ShownRecords(renderer, shell.text)
+    return RecordLines(sys.stdout) if shell.for_programs else RecordPrinter(renderer, shell.text)
 
 
 def _given_back(data: JsonObject) -> str:

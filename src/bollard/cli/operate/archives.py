@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bollard.host.archive.manifest import ArchiveKind
     from bollard.host.archive.reader import ArchiveReader
     from bollard.host.backup.archive_verification import ArchiveTrust, Distrust
-    from bollard.host.backup.settlement import Settled
+    from bollard.host.backup.settlement import Settlement
     from bollard.host.backup.workspace_export import OpenFields
 
 NewArchive = Annotated[Path, typer.Argument(metavar="FILE", help="backup.file")]
@@ -54,13 +54,13 @@ def backup(
     incomplete: IncompleteOption = False,
 ) -> int:
     """All of a store into one archive, while its host runs."""
-    from bollard.host.backup.backup import Source, back_up
+    from bollard.host.backup.backup import BackupSource, back_up
     from bollard.host.clock import SystemClock
 
     settings = store.settings()
     with ExitStack() as stack:
         report = back_up(
-            Source(database=settings.database, data=settings.data),
+            BackupSource(database=settings.database, data=settings.data),
             file,
             with_keys=with_keys,
             version=__version__,
@@ -148,14 +148,14 @@ def export(
     incomplete: IncompleteOption = False,
 ) -> int:
     """One workspace into an archive, while its host runs."""
-    from bollard.host.backup.backup import Source
+    from bollard.host.backup.backup import BackupSource
     from bollard.host.backup.workspace_export import export_workspace
     from bollard.host.clock import SystemClock
 
     settings = store.settings()
     with ExitStack() as stack:
         report = export_workspace(
-            Source(database=settings.database, data=settings.data),
+            BackupSource(database=settings.database, data=settings.data),
             workspace,
             file,
             version=__version__,
@@ -201,7 +201,7 @@ def import_archive(
 ) -> int:
     """A workspace from an archive into a store that has nothing of it, while no host uses it."""
     from bollard.cli.operate.data_lock import DataLock
-    from bollard.host.backup.backup import Source
+    from bollard.host.backup.backup import BackupSource
     from bollard.host.backup.workspace_import import import_workspace
     from bollard.host.clock import SystemClock
 
@@ -212,7 +212,7 @@ def import_archive(
         stack.callback(DataLock.take(settings.data).close)
         report = import_workspace(
             file,
-            Source(database=settings.database, data=settings.data),
+            BackupSource(database=settings.database, data=settings.data),
             trust=believed,
             clock=SystemClock(),
             incomplete=incomplete,
@@ -325,7 +325,7 @@ def _confirmed(shell: Shell, file: Path, reader: "ArchiveReader", objection: "Di
     return typer.prompt(question, default="", show_default=False, err=True).strip().lower() in _YES
 
 
-def settled_json(settled: "Settled") -> dict[str, Any]:
+def settled_json(settled: "Settlement") -> dict[str, Any]:
     """For programs: everything that ended, by its id."""
     import msgspec
 
@@ -339,7 +339,7 @@ def settled_json(settled: "Settled") -> dict[str, Any]:
     }
 
 
-def settled_lines(settled: "Settled", text: Text) -> Iterator[str]:
+def settled_lines(settled: "Settlement", text: Text) -> Iterator[str]:
     """For people: the counts, then what they may want to do again by hand."""
     counts = {"runs": settled.runs, "events": settled.events, "deliveries": len(settled.deliveries)}
     open_ones = {"approvals": len(settled.approvals), "questions": len(settled.questions)}

@@ -72,7 +72,7 @@ def _verify_store(
     from bollard.host.audit.trail import ARCHIVE_FOLDER, own_witness, witness_at
     from bollard.host.audit.witness_sinks import is_url
     from bollard.host.backup.archived_files import public_keys
-    from bollard.host.backup.backup import Source
+    from bollard.host.backup.backup import BackupSource
     from bollard.host.backup.log_check import check_log, read_witnesses
     from bollard.host.backup.projection_check import check_projections
     from bollard.host.backup.table_source import open_snapshot
@@ -93,7 +93,7 @@ def _verify_store(
         checked = check_log(snapshot, witnessed, archive=settings.data / ARCHIVE_FOLDER, progress=progress)
         compared = None
         if not log_only and not checked.report.problems:
-            source = Source(database=settings.database, data=settings.data)
+            source = BackupSource(database=settings.database, data=settings.data)
             compared = check_projections(snapshot, source, now_ms=SystemClock().now_ms(), progress=progress)
     inside = not settings.witness and witness == [own]
     report, signers = checked.report, sorted(known)

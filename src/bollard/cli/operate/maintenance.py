@@ -78,12 +78,12 @@ def rebuild(
     drop_unverified: Annotated[bool, typer.Option("--drop-unverified", help="log.drop_unverified")] = False,
 ) -> int:
     """Make the projections anew from the log, while no host runs on the data directory."""
-    from bollard.host.backup.backup import Source, readable_snapshot
+    from bollard.host.backup.backup import BackupSource, readable_snapshot
     from bollard.host.log.rebuild import rebuild as rebuild_log
 
     settings = store.settings()
     # To open a store where there is none would make an empty one.
-    readable_snapshot(Source(database=settings.database, data=settings.data)).close()
+    readable_snapshot(BackupSource(database=settings.database, data=settings.data)).close()
     with _locked_store(settings) as opened, ExitStack() as stack:
         made = rebuild_log(opened, _counter(shell, stack))
         dropped = _drop_unverified(opened) if drop_unverified else []

@@ -22,7 +22,7 @@ from bollard.cli.plugins.check import check_plugin
 from bollard.cli.plugins.host_plugins import (
     ARCHIVE,
     Consenting,
-    Packed,
+    PackedPlugin,
     change_lines,
     follow_lines,
     log_line,
@@ -51,7 +51,7 @@ def stamp_of(path: Path) -> Stamp:
     return found
 
 
-class Developing:
+class DevelopmentSession:
     """One plugin on one host."""
 
     def __init__(self, shell: Shell, client: HostClient, path: Path, consenting: Consenting) -> None:
@@ -147,7 +147,7 @@ class Developing:
                 self._shell.print(line)
         return True
 
-    async def _put(self, packed: Packed, consent: str | None) -> JsonObject:
+    async def _put(self, packed: PackedPlugin, consent: str | None) -> JsonObject:
         path = one(packed.described.plugin_id, "/dev")
         query = "" if consent is None else f"?consent={consent}"
         return await self._client.upload("PUT", f"{path}{query}", packed.data, ARCHIVE)

@@ -24,7 +24,7 @@ from bollard.cli.shell import Shell
 from bollard.cli.terminal.columns import Column, printable
 from bollard.cli.terminal.progress_bar import uploading
 from bollard.host.errors import HostError
-from bollard.host.plugins.code_store import Shelf
+from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.description import Description
 from bollard.wire.plugin_files import plugin_files
 
@@ -41,7 +41,7 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class PackedPlugin:
     """A plugin, ready to be sent."""
 
     described: Description
@@ -50,14 +50,14 @@ class Packed:
     source: str
 
 
-def pack_plugin(path: Path) -> Packed:
+def pack_plugin(path: Path) -> PackedPlugin:
     """Pack what is there, and look at it as the host will. Raises `UsageProblem`."""
     if not path.exists():
         raise UsageProblem("error.no_path", "hint.plugin_source", path=path)
     try:
         data = _zipped(path) if path.is_dir() or path.suffix not in _ARCHIVES else path.read_bytes()
         with tempfile.TemporaryDirectory() as place:
-            shelf = Shelf(Path(place, "plugins"))
+            shelf = CodeStore(Path(place, "plugins"))
             shelf.open()
             shelved = shelf.take_archive(io.BytesIO(data))
             shelf.sweep(set())
@@ -65,7 +65,7 @@ def pack_plugin(path: Path) -> Packed:
         raise UsageProblem("error.pack", "hint.host", path=path, detail=error.message, advice=error.hint) from error
     except OSError as error:
         raise UsageProblem("error.plugin_read", "hint.plugin_source", path=path, detail=error.strerror) from error
-    return Packed(described=shelved.described, digest=shelved.digest, data=data, source=path.resolve().name)
+    return PackedPlugin(described=shelved.described, digest=shelved.digest, data=data, source=path.resolve().name)
 
 
 def _zipped(path: Path) -> bytes:
@@ -131,7 +131,7 @@ def _agreed(body: JsonObject, consent: str | None) -> JsonObject:
 
 
 async def _send(
-    client: HostClient, method: str, path: str, packed: Packed, consent: str | None, workers: int | None
+    client: HostClient, method: str, path: str, packed: PackedPlugin, consent: str | None, workers: int | None
 ) -> JsonObject:
     query = {"source": packed.source[:256]}
     if consent is not None:

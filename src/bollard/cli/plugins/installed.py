@@ -116,10 +116,10 @@ def dev(
     path: Annotated[Path, typer.Argument(metavar="FOLDER|FILE.py", help="plugin.path")],
     yes: Yes = False,
 ) -> int:
-    from bollard.cli.plugins.development import Developing
+    from bollard.cli.plugins.development import DevelopmentSession
     from bollard.cli.plugins.host_plugins import consenting
 
-    return shell.run(Developing(shell, shell.client, path, consenting(shell, yes=yes)).run())
+    return shell.run(DevelopmentSession(shell, shell.client, path, consenting(shell, yes=yes)).run())
 
 
 def _path(plugin: str, rest: str = "") -> str:

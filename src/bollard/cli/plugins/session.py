@@ -17,7 +17,7 @@ from bollard.cli.errors import PluginUnusable, UsageProblem, WorkerProblem, writ
 from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS, LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
 from bollard.cli.plugins.check import declared_environment
-from bollard.cli.plugins.session_run import Stage, Turn, TurnEnd, recording_of
+from bollard.cli.plugins.session_run import LocalConversation, LocalRun, LocalRunEnd, recording_of
 from bollard.cli.terminal.columns import shorten
 from bollard.cli.terminal.renderers import Renderer, SessionFacts
 from bollard.protocol import (
@@ -210,8 +210,8 @@ class Session:
         self._renderer = renderer
         self._text = text
         self._link: WorkerLink | None = None
-        self._stage: Stage | None = None
-        self._turn: Turn | None = None
+        self._stage: LocalConversation | None = None
+        self._turn: LocalRun | None = None
         self._turns = 0
         self._early: list[LogRecord] | None = []
         """Log records until the session is open: the worker's problems are among them."""
@@ -238,7 +238,7 @@ class Session:
         for problem in link.problems:
             self._renderer.problem("", problem.entry, problem.field, problem.problem, "")
         runner = self._choose(link.runners)
-        self._stage = Stage(
+        self._stage = LocalConversation(
             runner.manifest,
             self._options.config,
             link.tools,
@@ -284,13 +284,13 @@ class Session:
         """Whether a message may join the run that is under way."""
         return self._stage is not None and self._stage.runner.capabilities.steering
 
-    async def run(self, text: str | None, event_type: str) -> TurnEnd:
+    async def run(self, text: str | None, event_type: str) -> LocalRunEnd:
         """One run, from its event to its end."""
         if self._stage is None:
             raise RuntimeError("the session is not open")
         ledger = self._stage.open(text, event_type)
         recording = recording_of(ledger, self._stage.runner) if self._options.record is not None else None
-        turn = Turn(self._stage, ledger, self._renderer, recording, timeout_s=self._options.timeout_s)
+        turn = LocalRun(self._stage, ledger, self._renderer, recording, timeout_s=self._options.timeout_s)
         await self._start(turn)
         self._turn = turn
         self._turns += 1
@@ -304,7 +304,7 @@ class Session:
         await self._look_after_worker(end)
         return end
 
-    async def _start(self, turn: Turn) -> None:
+    async def _start(self, turn: LocalRun) -> None:
         link = await self._connected()
         try:
             turn.started(link.end.start_run(turn.request, turn))
@@ -350,7 +350,7 @@ class Session:
         link, self._link = self._link, None
         return None if link is None else await link.stop()
 
-    async def _look_after_worker(self, end: TurnEnd) -> None:
+    async def _look_after_worker(self, end: LocalRunEnd) -> None:
         """A worker that crashed, or that holds a run which does not end, is replaced before the next message."""
         if end.worker_is_gone:
             for strike in self._link.strikes if self._link is not None else ():

@@ -76,7 +76,7 @@ def whole_config(given: JsonObject, form: Sequence[FormItem]) -> JsonObject:
     return config
 
 
-class Stage:
+class LocalConversation:
     """One conversation in memory."""
 
     def __init__(
@@ -154,7 +154,7 @@ def recording_of(ledger: RunLedger, runner: AgentRunnerManifest) -> Recording:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnd:
+class LocalRunEnd:
     """How a run ended, and what it left behind."""
 
     outcome: RunOutcome
@@ -173,11 +173,17 @@ class TurnEnd:
         return tuple(line for line, status in self.outcome.steering if status == "dropped")
 
 
-class Turn:
+class LocalRun:
     """A run under way; a `RunSink`."""
 
     def __init__(
-        self, stage: Stage, ledger: RunLedger, renderer: Renderer, recording: Recording | None, *, timeout_s: float
+        self,
+        stage: LocalConversation,
+        ledger: RunLedger,
+        renderer: Renderer,
+        recording: Recording | None,
+        *,
+        timeout_s: float,
     ) -> None:
         self.ledger = ledger
         self.run: HostRun | None = None
@@ -232,7 +238,7 @@ class Turn:
         if self.run is not None and not self._done.done():
             self.run.credit(self.run.last_sequence)
 
-    async def finish(self) -> TurnEnd:
+    async def finish(self) -> LocalRunEnd:
         """Wait for the end and say how the run ended."""
         end = await self._done
         if self._timer is not None:
@@ -246,7 +252,7 @@ class Turn:
         outcome = self._stage.end(self.ledger, reason)
         # Cancelled, and it said nothing more: it was abandoned, and may still be at work in there.
         abandoned = self.reason is not None and self.ledger.terminal is None
-        return TurnEnd(
+        return LocalRunEnd(
             outcome=outcome,
             worker_is_gone=end.how == "lost",
             abandoned=abandoned,

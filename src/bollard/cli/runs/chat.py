@@ -42,7 +42,7 @@ class _Line:
     """Its own run, as soon as that is known."""
 
 
-class LinesAhead:
+class InputLines:
     """The lines of one chat."""
 
     def __init__(self, client: HostClient, conversation: str, actor: JsonObject | None) -> None:
@@ -176,7 +176,7 @@ class Chat:
         self.steerable = False
         """Whether the agent's policy lets messages into its runs."""
         self.conversation = conversation or f"cli-{secrets.token_hex(6)}"
-        self._ahead = LinesAhead(client, self.conversation, actor)
+        self._ahead = InputLines(client, self.conversation, actor)
 
     async def open(self, asked: str | None) -> str:
         """Choose the agent, and wait for it while its plugin starts. Raises `CliError`."""

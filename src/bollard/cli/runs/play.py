@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from bollard.cli.errors import EXIT_INTERRUPTED
 from bollard.cli.language import Text
 from bollard.cli.shell import Shell
-from bollard.cli.terminal.prompt import GivenLines, LeftByInterrupt, PipedLines, Prompt
+from bollard.cli.terminal.prompt import PipedLines, Prompt, PromptInterrupted, ScriptedLines
 from bollard.cli.terminal.renderers import Renderer
 
 MESSAGE: Final = "message.received"
@@ -33,7 +33,7 @@ class RunOver(Protocol):
         ...
 
 
-class Playable(Protocol):
+class ScriptTarget(Protocol):
     """What can be fed: a session on a worker, or a chat with a host."""
 
     async def run(self, text: str | None, event_type: str) -> RunOver: ...
@@ -50,7 +50,7 @@ class Playable(Protocol):
 class _Interrupts:
     """What Ctrl-C means while a run is under way: first stop the run, then leave."""
 
-    def __init__(self, session: Playable, renderer: Renderer, text: Text) -> None:
+    def __init__(self, session: ScriptTarget, renderer: Renderer, text: Text) -> None:
         self._session = session
         self._renderer = renderer
         self._text = text
@@ -77,7 +77,7 @@ def _sigint(handler: Callable[[], None]) -> Generator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-async def _run(session: Playable, text: str | None, event_type: str, interrupts: _Interrupts) -> RunOver | None:
+async def _run(session: ScriptTarget, text: str | None, event_type: str, interrupts: _Interrupts) -> RunOver | None:
     """How the run ended; `None` when the person left in the middle of it."""
     run = asyncio.create_task(session.run(text, event_type))
     leave = asyncio.create_task(interrupts.leave.wait())
@@ -92,7 +92,7 @@ async def _run(session: Playable, text: str | None, event_type: str, interrupts:
 
 
 async def play(
-    session: Playable,
+    session: ScriptTarget,
     renderer: Renderer,
     shell: Shell,
     messages: Sequence[str] | None,
@@ -101,13 +101,13 @@ async def play(
     """Feed a session from the messages, or else from a person at the terminal, or else from the lines of stdin."""
     text = shell.text
     if messages is not None:
-        return await _play_all(session, renderer, text, GivenLines(messages), event_type)
+        return await _play_all(session, renderer, text, ScriptedLines(messages), event_type)
     if shell.has_person:
         return await _converse(session, renderer, text, Prompt(text))
     return await _play_all(session, renderer, text, PipedLines(sys.stdin), event_type)
 
 
-async def _play_all(session: Playable, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
+async def _play_all(session: ScriptTarget, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
     """One run for each line, one after the other; 1 when one of them did not complete."""
     worst = 0
     while (line := await lines()) is not None:
@@ -119,7 +119,7 @@ async def _play_all(session: Playable, renderer: Renderer, text: Text, lines: Li
     return worst
 
 
-async def _converse(session: Playable, renderer: Renderer, text: Text, ask: LineSource) -> int:
+async def _converse(session: ScriptTarget, renderer: Renderer, text: Text, ask: LineSource) -> int:
     """A prompt, a run, a prompt …; what is typed during a run steers it, or is the next message."""
     waiting: deque[str] = deque()
     typed = _TypedLines()
@@ -140,7 +140,7 @@ async def _converse(session: Playable, renderer: Renderer, text: Text, ask: Line
         else:
             try:
                 message = None if typed.closed else await ask()
-            except LeftByInterrupt:
+            except PromptInterrupted:
                 return EXIT_INTERRUPTED
         if message is None:
             return 0

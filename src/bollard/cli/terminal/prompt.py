@@ -19,7 +19,7 @@ from bollard.cli.language import Text
 _MARK: Final = "› "
 
 
-class LeftByInterrupt(Exception):
+class PromptInterrupted(Exception):
     """The person pressed Ctrl-C at the prompt, and once more."""
 
 
@@ -53,7 +53,7 @@ class Prompt:
             nonlocal interruptions
             interruptions += 1
             if interruptions > 1 and not answer.done():
-                answer.set_exception(LeftByInterrupt())
+                answer.set_exception(PromptInterrupted())
                 return
             typed = self._editor.get_line_buffer() if self._editor is not None else ""
             sys.stdout.write(f"\n{self._text('run.leave')}\n{_MARK}{typed}")
@@ -87,7 +87,7 @@ class Prompt:
             loop.call_soon_threadsafe(answered, line)
 
 
-class GivenLines:
+class ScriptedLines:
     """The lines that were given, one after the other."""
 
     def __init__(self, lines: Iterable[str]) -> None:

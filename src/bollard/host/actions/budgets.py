@@ -38,7 +38,7 @@ _WORDS: Final[dict[Whose, str]] = {
 }
 
 
-class Amount(msgspec.Struct, frozen=True, kw_only=True):
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What something costs."""
 
     calls: int = 0
@@ -46,16 +46,16 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     cost: float = 0.0
     time_s: float = 0.0
 
-    def __add__(self, other: "Amount") -> "Amount":
-        return Amount(
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
             cost=self.cost + other.cost,
             time_s=self.time_s + other.time_s,
         )
 
-    def __sub__(self, other: "Amount") -> "Amount":
-        return Amount(
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(
             calls=self.calls - other.calls,
             tokens=self.tokens - other.tokens,
             cost=self.cost - other.cost,
@@ -64,19 +64,19 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NAME_BYTES: Final = 256
-_NOTHING: Final = Amount()
+_NOTHING: Final = Cost()
 _FIELDS: Final[tuple[Literal["calls", "tokens", "cost", "time_s"], ...]] = ("calls", "tokens", "cost", "time_s")
 
 
 class Reservation:
     """Set aside until it is settled, once."""
 
-    def __init__(self, add: Callable[[_Key, Amount], None], keys: tuple[_Key, ...], amount: Amount) -> None:
+    def __init__(self, add: Callable[[_Key, Cost], None], keys: tuple[_Key, ...], amount: Cost) -> None:
         self._add = add
         self._keys = keys
         self._amount = amount
 
-    def settle(self, spent: Amount) -> None:
+    def settle(self, spent: Cost) -> None:
         """What it did cost. A second time changes nothing."""
         for key in self._keys:
             self._add(key, spent - self._amount)
@@ -104,7 +104,7 @@ class Budgets:
     ) -> None:
         self._clock = clock
         self._of_workspace = of_workspace
-        self._accounts: OrderedDict[_Key, Amount] = OrderedDict()
+        self._accounts: OrderedDict[_Key, Cost] = OrderedDict()
         self._of_run: dict[str, set[_Key]] = {}
         self._changed: set[_Key] = set()
         """Accounts of a day that are not saved as they are."""
@@ -113,7 +113,7 @@ class Budgets:
     def call(self, context: CallContext, policy: BudgetPolicy, capability: Capability, timeout_s: float) -> Reservation:
         """Set aside what one call may cost. Raises `BudgetExceeded`, or `Overloaded` when the source is called too
         often."""
-        amount = Amount(calls=1, cost=capability.limits.cost or 0.0, time_s=timeout_s)
+        amount = Cost(calls=1, cost=capability.limits.cost or 0.0, time_s=timeout_s)
         self._count_of(context, capability)
         reserved = self.reserve(context, policy, amount, capability)
         if capability.source in _IN_THIS_PROCESS:
@@ -127,7 +127,7 @@ class Budgets:
         )
 
     def reserve(
-        self, context: CallContext, policy: BudgetPolicy, amount: Amount, capability: Capability | None = None
+        self, context: CallContext, policy: BudgetPolicy, amount: Cost, capability: Capability | None = None
     ) -> Reservation:
         """Set aside what something may cost, of everybody's budget or of nobody's."""
         day = str(self._clock.now_ms() // DAY_MS)
@@ -161,11 +161,11 @@ class Budgets:
         if most is not None and self._accounts.get(_own(context, capability), _NOTHING).calls >= most:
             raise BudgetExceeded(f"a run calls {capability.name} {most} times at most", hint="do with what it returned")
 
-    def restore(self, key: _Key, spent: Amount) -> None:
+    def restore(self, key: _Key, spent: Cost) -> None:
         """What an account had when it was saved."""
         self._accounts[key] = self._accounts.get(key, _NOTHING) + spent
 
-    def changed(self, most: int) -> dict[_Key, Amount]:
+    def changed(self, most: int) -> dict[_Key, Cost]:
         """Accounts of a day with what they have now, so many at most: whoever asks saves them."""
         found = {key: self._accounts[key] for key in islice(self._changed, most) if key in self._accounts}
         self._changed.difference_update(found)
@@ -175,7 +175,7 @@ class Budgets:
         """Those could not be saved."""
         self._changed.update(keys)
 
-    def _settle(self, key: _Key, more: Amount) -> None:
+    def _settle(self, key: _Key, more: Cost) -> None:
         if key in self._accounts:  # one that was forgotten has nothing set aside
             self._accounts[key] += more
             self._note(key)
@@ -184,7 +184,7 @@ class Budgets:
         if key[0] != "run":
             self._changed.add(key)
 
-    def _add(self, key: _Key, amount: Amount) -> None:
+    def _add(self, key: _Key, amount: Cost) -> None:
         self._accounts[key] = self._accounts.get(key, _NOTHING) + amount
         self._accounts.move_to_end(key)
         self._note(key)
@@ -213,7 +213,7 @@ def _own(context: CallContext, capability: Capability) -> _Key:
     return ("run", context.run_id, capability.id)
 
 
-def _check(whose: Whose, would_be: Amount, limit: Spending) -> None:
+def _check(whose: Whose, would_be: Cost, limit: Spending) -> None:
     for name in _FIELDS:
         most = getattr(limit, name)
         if most is not None and getattr(would_be, name) > most:
@@ -238,7 +238,7 @@ _ROW_BYTES: Final = 256
 """About what one of them takes."""
 
 
-class KeptBudgets:
+class SavedBudgets:
     """One per host."""
 
     def __init__(self, budgets: Budgets, journal: Journal, clock: Clock) -> None:
@@ -250,7 +250,7 @@ class KeptBudgets:
         """What earlier processes spent, of the days that count."""
         for row in await asyncio.to_thread(store.all_kept, _KIND, None, self._clock.now_ms()):
             key = msgspec.json.decode(row.id, type=tuple[str, ...])
-            self.budgets.restore(key, msgspec.json.decode(row.body, type=Amount))
+            self.budgets.restore(key, msgspec.json.decode(row.body, type=Cost))
 
     def save(self) -> None:
         """What changed since. Nobody waits for it; where the journal takes nothing now, it is tried again."""
@@ -263,7 +263,7 @@ class KeptBudgets:
         except HostError:
             self.budgets.unsaved(changed)
 
-    def _row(self, key: tuple[str, ...], amount: Amount) -> KeptRow:
+    def _row(self, key: tuple[str, ...], amount: Cost) -> KeptRow:
         now_ms = self._clock.now_ms()
         return KeptRow(
             kind=_KIND,

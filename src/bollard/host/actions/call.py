@@ -10,7 +10,7 @@ import msgspec
 from bollard.host.actions.ports import Ledger
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.graph import CALL, CapabilityGraph
-from bollard.host.capabilities.sources import Returned
+from bollard.host.capabilities.sources import CallResult
 from bollard.host.errors import BudgetExceeded, HostError, InvalidRequest
 from bollard.host.limits import ACTION_OUTCOMES_KEPT, ACTIONS_PER_RUN
 from bollard.host.store.action_rows import ToolCallRow
@@ -103,7 +103,7 @@ def refused_outcome(call_id: str, capability: str, status: Status, error: HostEr
     )
 
 
-def returned_outcome(call_id: str, capability: str, returned: Returned, **more: Any) -> Outcome:
+def returned_outcome(call_id: str, capability: str, returned: CallResult, **more: Any) -> Outcome:
     return Outcome(
         call_id=call_id,
         capability=capability,
@@ -177,7 +177,7 @@ class CallsOfRun:
         self._open.pop(call_id).set_result(outcome)
 
 
-class Book:
+class CallRegistry:
     """One per host."""
 
     def __init__(self, store: Store) -> None:

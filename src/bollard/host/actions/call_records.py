@@ -13,7 +13,7 @@ import structlog
 from bollard.host.actions.call import Outcome, asked_as, refused_outcome, returned_outcome
 from bollard.host.actions.ports import Ledger, Redactor
 from bollard.host.capabilities.capability import Capability, Flow
-from bollard.host.capabilities.sources import Adapter, Order, Returned
+from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import (
     AuditUnavailable,
@@ -28,7 +28,7 @@ from bollard.host.errors import (
 )
 from bollard.host.grants.check import Denied, check
 from bollard.host.limits import ACTION_ARGUMENTS_BYTES, AUDIT_S
-from bollard.host.log.entries import CommitResult, Entry, Judgement
+from bollard.host.log.entries import CommitResult, Entry, ExpectationResult
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import DeliverTo, NewRecord, encode_data
 from bollard.host.runs.batches import into
@@ -60,7 +60,7 @@ class Recorder:
         self._redactor = redactor
         self._clock = clock
 
-    async def carry_out(self, adapter: Adapter, order: Order, entry: CallEntry, ledger: Ledger) -> Outcome:
+    async def carry_out(self, adapter: Adapter, order: CallOrder, entry: CallEntry, ledger: Ledger) -> Outcome:
         """The outcome, once its record is on its way. Raises only what came before the beginning."""
         started = self.started(order, entry, ledger)
         if has_effect(order.capability):
@@ -78,7 +78,7 @@ class Recorder:
         self._end(ledger, outcome)
         return outcome
 
-    async def _on_disk(self, order: Order, entry: CallEntry, ledger: Ledger, started: JsonObject) -> None:
+    async def _on_disk(self, order: CallOrder, entry: CallEntry, ledger: Ledger, started: JsonObject) -> None:
         try:
             await ledger.write("action.started", started)
         except AuditUnavailable as error:
@@ -92,7 +92,7 @@ class Recorder:
             raise
         ledger.check(order.capability)  # what was taken away or stopped while it was written
 
-    async def _invoked(self, adapter: Adapter, order: Order, ledger: Ledger, begun: float) -> Outcome:
+    async def _invoked(self, adapter: Adapter, order: CallOrder, ledger: Ledger, begun: float) -> Outcome:
         try:
             return self._returned(order, await adapter.invoke(order), ledger, begun)
         except HostError as error:
@@ -105,7 +105,7 @@ class Recorder:
             broken.__cause__ = error
             return self._failed(order, broken, ledger, begun)
 
-    def _returned(self, order: Order, returned: Returned, ledger: Ledger, begun: float) -> Outcome:
+    def _returned(self, order: CallOrder, returned: CallResult, ledger: Ledger, begun: float) -> Outcome:
         ledger.touch(returned.flow)
         body = _encode([returned.content, returned.structured, returned.is_error])
         return returned_outcome(
@@ -118,7 +118,7 @@ class Recorder:
             flow=ledger.flow.bits,
         )
 
-    def _failed(self, order: Order, error: HostError, ledger: Ledger, begun: float) -> Outcome:
+    def _failed(self, order: CallOrder, error: HostError, ledger: Ledger, begun: float) -> Outcome:
         """Only an adapter that says so surely had no effect. What has none cannot have left one."""
         sure = isinstance(error, ToolFailed) or error.code in _BEFORE_ANY_EFFECT or order.capability.effects == "none"
         if error.__cause__ is not None and not isinstance(error.__cause__, HostError):
@@ -138,7 +138,7 @@ class Recorder:
             flow=ledger.flow.bits,
         )
 
-    def started(self, order: Order, entry: CallEntry, ledger: Ledger) -> JsonObject:
+    def started(self, order: CallOrder, entry: CallEntry, ledger: Ledger) -> JsonObject:
         capability, workspace = order.capability, order.context.workspace
         data: JsonObject = {
             "call_id": order.call_id,
@@ -249,7 +249,7 @@ class LiveLedger:
     async def write(self, kind: str, data: JsonObject) -> None:
         if self._run.disk_full:
             raise _no_room()
-        landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+        landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
         if not self._run.note(kind, data, into(landed)):
             raise NotFound("there is no such run", hint="it has ended")
         try:

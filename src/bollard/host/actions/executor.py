@@ -7,16 +7,16 @@ Resolve, validate, gate, record, route, bound, record. It knows no transport (`a
 from dataclasses import dataclass
 
 from bollard.host.actions.argument_validation import Validators
-from bollard.host.actions.budgets import Amount, Budgets, Reservation
-from bollard.host.actions.call import Book, Call, Outcome, operation_of, refused_outcome
+from bollard.host.actions.budgets import Budgets, Cost, Reservation
+from bollard.host.actions.call import Call, CallRegistry, Outcome, operation_of, refused_outcome
 from bollard.host.actions.call_policy import flow_of_call, judge_flow, reasons_to_ask, refused_words
 from bollard.host.actions.call_records import CallEntry, DetachedLedger, Recorder
-from bollard.host.actions.ports import Adapters, Approver, Artifacts, Ledger, NobodyToAsk, NoSecrets, Redactor
-from bollard.host.actions.wrappers import Again, Bounded, Keeping, Redacting, clean_error
+from bollard.host.actions.ports import Adapters, Approver, Artifacts, Ledger, NoApprover, NoSecrets, Redactor
+from bollard.host.actions.wrappers import OutputLimit, Redaction, Retry, TimeLimit, clean_error
 from bollard.host.approvals.approval import Approval, Permission, Proposal, Why
-from bollard.host.approvals.detached_calls import Carried
+from bollard.host.approvals.detached_calls import DetachedOutcome
 from bollard.host.capabilities.capability import Capability, Flow
-from bollard.host.capabilities.sources import Adapter, Order, Progress
+from bollard.host.capabilities.sources import Adapter, CallOrder, Progress
 from bollard.host.clock import Clock
 from bollard.host.errors import CapabilityDenied, HostError, ToolFailed
 from bollard.host.grants.session import RunSession
@@ -27,7 +27,7 @@ from bollard.trust import canonical_sha256
 
 
 @dataclass(slots=True, kw_only=True)
-class _Asked:
+class _PendingCall:
     """One call with everything around it."""
 
     session: RunSession
@@ -58,11 +58,11 @@ class Executor:
         self._adapters = adapters
         self._artifacts = artifacts
         self._clock = clock
-        self._approver = approver or NobodyToAsk()
+        self._approver = approver or NoApprover()
         self._redactor = redactor or NoSecrets()
         self._budgets = budgets or Budgets(clock)
         self._counts = counts or RunCounts()
-        self._book = Book(store)
+        self._book = CallRegistry(store)
         self._validators = Validators()
         self._recorder = Recorder(self._redactor, clock)
 
@@ -83,7 +83,7 @@ class Executor:
         known = await calls.entered(call_id, call.name[:256] if named is None else named.id, digest)
         if known is not None:
             return known
-        asked = _Asked(
+        asked = _PendingCall(
             session=session,
             call=call,
             call_id=call_id,
@@ -107,7 +107,7 @@ class Executor:
 
     # --- the seven steps ---
 
-    async def _act(self, asked: _Asked) -> Outcome:
+    async def _act(self, asked: _PendingCall) -> Outcome:
         entry = CallEntry(
             name=asked.call.name,
             arguments_sha256=asked.arguments_sha256,
@@ -124,7 +124,7 @@ class Executor:
             permission = await self._gate(asked, capability)
             entry = _with_permission(entry, permission)
             adapter = self._adapter(asked, capability)
-            order = Order(
+            order = CallOrder(
                 call_id=asked.call_id,
                 capability=capability,
                 arguments=asked.call.arguments,
@@ -155,7 +155,7 @@ class Executor:
         _settle(reserved, outcome, capability)
         return outcome
 
-    async def _gate(self, asked: _Asked, capability: Capability) -> Permission | None:
+    async def _gate(self, asked: _PendingCall, capability: Capability) -> Permission | None:
         """Whether it may be done: by what would flow together, by its risk, and by who was asked. What the run touches
         by it counts from here on, before anything else can be judged."""
         session, ledger = asked.session, asked.ledger
@@ -178,7 +178,7 @@ class Executor:
             permission = await self._approver.ask(session, self._proposal(asked, capability, whys))
             told_of_flow = "flow" in whys
 
-    def _proposal(self, asked: _Asked, capability: Capability, whys: tuple[Why, ...]) -> Proposal:
+    def _proposal(self, asked: _PendingCall, capability: Capability, whys: tuple[Why, ...]) -> Proposal:
         session, call = asked.session, asked.call
         return Proposal(
             call_id=asked.call_id,
@@ -194,7 +194,7 @@ class Executor:
             explanation=call.explanation,
         )
 
-    def _adapter(self, asked: _Asked, capability: Capability) -> Adapter:
+    def _adapter(self, asked: _PendingCall, capability: Capability) -> Adapter:
         """Who carries it out, with what every call gets around it."""
         workspace = asked.session.context.workspace
         adapter = self._adapters.adapter(workspace, capability.id)
@@ -203,8 +203,8 @@ class Executor:
                 f"{capability.name} is not there any more as it was granted",
                 hint="look at `bollard capabilities explain`, and begin a new run",
             )
-        bounded = Again(Bounded(adapter), self._clock)
-        return Keeping(Redacting(bounded, self._redactor), self._artifacts, asked.session, asked.ledger)
+        bounded = Retry(TimeLimit(adapter), self._clock)
+        return OutputLimit(Redaction(bounded, self._redactor), self._artifacts, asked.session, asked.ledger)
 
 
 def _time_for(capability: Capability, ledger: Ledger) -> float:
@@ -233,10 +233,10 @@ def _release(reserved: Reservation | None) -> None:
 def _settle(reserved: Reservation | None, outcome: Outcome, capability: Capability) -> None:
     if reserved is not None:
         cost = 0.0 if outcome.status == "failed" else capability.limits.cost or 0.0
-        reserved.settle(Amount(calls=1, cost=cost, time_s=outcome.duration_ms / 1000))
+        reserved.settle(Cost(calls=1, cost=cost, time_s=outcome.duration_ms / 1000))
 
 
-def _given_up(asked: _Asked) -> Outcome:
+def _given_up(asked: _PendingCall) -> Outcome:
     """What is left of a call whose caller went away in the middle."""
     return Outcome(
         call_id=asked.call_id,
@@ -259,7 +259,7 @@ class DetachedCalls:
         self._journal = journal
         self._clock = clock
 
-    async def carry(self, session: RunSession, approval: Approval) -> Carried:
+    async def carry(self, session: RunSession, approval: Approval) -> DetachedOutcome:
         """Exactly what was shown, once: its id is the one that it had in its run."""
         call = Call(
             name=approval.capability,
@@ -283,6 +283,8 @@ class DetachedCalls:
             self._executor.forget(approval.run_id)
 
 
-def _carried(outcome: Outcome) -> Carried:
+def _carried(outcome: Outcome) -> DetachedOutcome:
     result = outcome.result() if outcome.status == "completed" else None
-    return Carried(status=outcome.status, code=outcome.code, error=outcome.message, result=result, flow=outcome.flow)
+    return DetachedOutcome(
+        status=outcome.status, code=outcome.code, error=outcome.message, result=result, flow=outcome.flow
+    )

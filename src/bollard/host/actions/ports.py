@@ -93,7 +93,7 @@ class Artifacts(Protocol):
         ...
 
 
-class NobodyToAsk:
+class NoApprover:
     """Where nobody can be asked, the answer is no."""
 
     async def ask(self, session: RunSession, proposal: Proposal) -> Permission:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bollard.host.actions.ports import Artifacts, Ledger, Redactor
-from bollard.host.capabilities.sources import Adapter, Order, Returned
+from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, OutcomeUnknown, ToolFailed
 from bollard.host.grants.session import RunSession
@@ -28,13 +28,13 @@ def clean_error(redactor: Redactor, workspace: str, error: HostError) -> HostErr
     return error if message == error.message else type(error)(message, hint=error.hint)
 
 
-class Bounded:
+class TimeLimit:
     """Ends in time, and with an error that says whether there can have been an effect."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         # An agent that is called may wait for a person. Its own clock ends it, and stands still meanwhile.
         within_s = None if order.capability.kind == "agent" else order.timeout_s
         try:
@@ -54,14 +54,14 @@ class Bounded:
             ) from error
 
 
-class Again:
+class Retry:
     """Tries once more what can be done twice, when nobody knows whether it was done. Nothing else is."""
 
     def __init__(self, adapter: Adapter, clock: Clock) -> None:
         self._adapter = adapter
         self._clock = clock
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         begun = self._clock.monotonic()
         try:
             return await self._adapter.invoke(order)
@@ -72,14 +72,14 @@ class Again:
             return await self._adapter.invoke(replace(order, timeout_s=left_s))
 
 
-class Redacting:
+class Redaction:
     """Takes secrets out of what comes back."""
 
     def __init__(self, adapter: Adapter, redactor: Redactor) -> None:
         self._adapter = adapter
         self._redactor = redactor
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         try:
             returned = await self._adapter.invoke(order)
         except HostError as error:
@@ -95,11 +95,11 @@ class Redacting:
             artifact_refs=tuple(cast("list[JsonObject]", clean(order, [*returned.artifact_refs]))),
         )
 
-    def _clean(self, order: Order, value: JsonValue) -> JsonValue:
+    def _clean(self, order: CallOrder, value: JsonValue) -> JsonValue:
         return self._redactor.value(order.context.workspace, value)
 
 
-class Keeping:
+class OutputLimit:
     """Makes an artifact of an output that is too large to be an answer, and answers with its beginning."""
 
     def __init__(self, adapter: Adapter, artifacts: Artifacts, session: RunSession, ledger: Ledger) -> None:
@@ -108,7 +108,7 @@ class Keeping:
         self._session = session
         self._ledger = ledger
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         returned = await self._adapter.invoke(order)
         body: JsonObject = {"content": [*returned.content], "structured": returned.structured}
         encoded = _encode(body)
@@ -121,7 +121,7 @@ class Keeping:
             )
         return await self._kept(order, returned, encoded)
 
-    async def _kept(self, order: Order, returned: Returned, encoded: bytes) -> Returned:
+    async def _kept(self, order: CallOrder, returned: CallResult, encoded: bytes) -> CallResult:
         text = _only_text(returned)
         content, mime_type = (encoded, "application/json") if text is None else (text.encode(), "text/plain")
         shown = (text if text is not None else encoded.decode())[:ACTION_PREVIEW_CHARACTERS]
@@ -139,7 +139,7 @@ class Keeping:
         return replace(returned, content=(preview,), structured=None, artifact_refs=tuple(refs))
 
 
-def _only_text(returned: Returned) -> str | None:
+def _only_text(returned: CallResult) -> str | None:
     """The text, where an output is nothing else."""
     if returned.structured is not None or any(part.get("type") != "text" for part in returned.content):
         return None

@@ -99,7 +99,7 @@ def agent_on(agent: Agent, own: Agent) -> Agent:
     )
 
 
-class AgentBook:
+class AgentRegistry:
     """The agents this host knows, and who waits for one that is not there yet.
 
     A runner brings an agent of its own; people save others. A saved agent stands over a runner's own of the same id,

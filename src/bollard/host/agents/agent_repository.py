@@ -10,16 +10,16 @@ from typing import Final, cast
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.agents.agent import Agent, AgentBook, RunnerKey
+from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.agent_document import agent_from_store, agent_from_wire, agent_to_wire, runner_named
 from bollard.host.agents.binding import Binding, binding_from_wire, binding_to_wire
 from bollard.host.agents.config_form import refuse_unknown_files, secret_fields
 from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
-from bollard.host.agents.routing import BindingBook
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_resources import Along, SavedChange, SavedChanges, check_revision, unreadable
+from bollard.host.log.saved_resources import JointChange, SavedChange, SavedChanges, check_revision, unreadable
 from bollard.host.secrets.references import is_chosen, is_reference, own_name, reference_to, referred
 from bollard.host.secrets.vault import Vault
 from bollard.host.store.store import Store
@@ -34,9 +34,9 @@ from bollard.protocol import AgentRunnerDiscovery, JsonObject
 _KIND = "agent"
 
 
-def agent_with_secrets(vault: Vault, agent: Agent, before: Agent | None, by: str) -> tuple[Agent, Along]:
+def agent_with_secrets(vault: Vault, agent: Agent, before: Agent | None, by: str) -> tuple[Agent, JointChange]:
     """The agent as it is saved, and what is written with it. Raises `InvalidRequest` for a name that leads nowhere."""
-    workspace, along, config = agent.workspace, Along(), {**agent.config}
+    workspace, along, config = agent.workspace, JointChange(), {**agent.config}
     kept: set[str] = set()
     for field in sorted(secret_fields(agent.form)):
         value = config.get(field)
@@ -79,7 +79,7 @@ _DEFAULT: Final = "default"
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class Keeper:
+class AgentRepository:
     """One per host. Changes are made one after the other, so that each is held against all before it."""
 
     def __init__(
@@ -87,8 +87,8 @@ class Keeper:
         *,
         journal: Journal,
         store: Store,
-        agents: AgentBook,
-        bindings: BindingBook,
+        agents: AgentRegistry,
+        bindings: BindingRegistry,
         clock: Clock,
         gates: FrontGates,
         runners: Mapping[RunnerKey, AgentRunnerDiscovery],
@@ -143,7 +143,7 @@ class Keeper:
             known = [runner_id for there, runner_id in self._runners if there == workspace]
             agent = agent_from_wire(body, runner, workspace, revision, known=known, before=before)
             self._refuse_unknown_files(agent)
-            along = Along()
+            along = JointChange()
             if self._vault is not None:
                 agent, along = agent_with_secrets(self._vault, agent, before, by)
             await self._seed(agent)
@@ -177,13 +177,13 @@ class Keeper:
                     bindings=", ".join(named),
                 )
             change = SavedChange(kind="agent", workspace=workspace, thing=agent_id, revision=before.revision + 1, by=by)
-            along = Along()
+            along = JointChange()
             if self._vault is not None:
                 going = secrets_of_agent(self._vault, workspace, agent_id)
                 along = self._vault.leaving(workspace, going, by)
             await self._write(change, along, lambda: self._forget_agent(agent_id, workspace))
 
-    async def _write(self, change: SavedChange, along: Along, settled: Callable[[], None]) -> None:
+    async def _write(self, change: SavedChange, along: JointChange, settled: Callable[[], None]) -> None:
         def told() -> None:
             for other in along.settled:
                 other()

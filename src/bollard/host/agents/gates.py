@@ -20,7 +20,7 @@ DAYS_KEPT: Final = 2
 """Days whose runs are remembered for an agent: a clock that is set back over midnight finds the old count."""
 
 
-class Spoken(Protocol):
+class EventActor(Protocol):
     """An event, as far as it says who speaks."""
 
     @property
@@ -29,7 +29,7 @@ class Spoken(Protocol):
     def actor_id(self) -> str | None: ...
 
 
-class Passed(msgspec.Struct, frozen=True):
+class GatesPassed(msgspec.Struct, frozen=True):
     """All gates are open; if the agent limits rates, a token was taken."""
 
 
@@ -81,7 +81,7 @@ class FrontGates:
     def judge(
         self,
         agent: Agent,
-        event: Spoken,
+        event: EventActor,
         now_mono: float,
         now_ms: int,
         live_runs_of_agent: int,
@@ -89,7 +89,7 @@ class FrontGates:
         new_run: bool = True,
         uncounted: int = 0,
         takes: bool = True,
-    ) -> Passed | Refused:
+    ) -> GatesPassed | Refused:
         """Judge one event. The rate is last, because passing it takes a token; unless `takes` is false, for who only
         asks.
 
@@ -100,12 +100,12 @@ class FrontGates:
         refusal = self.look(agent, event, now_ms, live_runs_of_agent, new_run=new_run, uncounted=uncounted)
         if refusal is None:
             refusal = self._rate(agent, event, now_mono, takes=takes)
-        return Passed() if refusal is None else refusal
+        return GatesPassed() if refusal is None else refusal
 
     def look(
         self,
         agent: Agent,
-        event: Spoken,
+        event: EventActor,
         now_ms: int,
         live_runs_of_agent: int,
         *,
@@ -121,12 +121,12 @@ class FrontGates:
             refusal = _budget(agent.policy.budget, agent.agent_id, of_day, live_runs_of_agent, until_midnight_s)
         return refusal
 
-    def may_steer(self, agent: Agent, event: Spoken) -> bool:
+    def may_steer(self, agent: Agent, event: EventActor) -> bool:
         """Whether this sender's message may go into a run that is active. Who speaks in its conversation takes part."""
         rule = agent.policy.audience.steer
         return rule.who != "listed" or self._listed(agent, rule.actors, event)
 
-    def _who(self, agent: Agent, event: Spoken) -> Refused | None:
+    def _who(self, agent: Agent, event: EventActor) -> Refused | None:
         gate = agent.policy.gate
         if gate.talk == "everyone" or self._listed(agent, gate.actors, event):
             return None
@@ -136,10 +136,10 @@ class FrontGates:
             hint="ask whoever keeps the agent to add the sender",
         )
 
-    def _listed(self, agent: Agent, actors: tuple[str, ...], event: Spoken) -> bool:
+    def _listed(self, agent: Agent, actors: tuple[str, ...], event: EventActor) -> bool:
         return not self._names(agent.workspace, event.actor_type, event.actor_id).isdisjoint(actors)
 
-    def _rate(self, agent: Agent, event: Spoken, now_mono: float, *, takes: bool) -> Refused | None:
+    def _rate(self, agent: Agent, event: EventActor, now_mono: float, *, takes: bool) -> Refused | None:
         rates = self._rates_of(agent)
         if rates is None:
             return None
@@ -187,7 +187,7 @@ def _budget(
     return None
 
 
-def _rate_key(event: Spoken) -> tuple[str, ...]:
+def _rate_key(event: EventActor) -> tuple[str, ...]:
     """Who a bucket belongs to: the actor, or everybody who does not say who they are together.
 
     An id is the sender's to choose, so a long one is kept as its digest: memory is bounded by the number of keys.

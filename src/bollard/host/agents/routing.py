@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from bollard.host.agents.agent import Agent, AgentBook, RunnerKey
+from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.binding import (
     LEVELS,
     Binding,
@@ -96,12 +96,12 @@ _Key = tuple[str | None, ...]
 
 
 class AgentFinder(Protocol):
-    """An `AgentBook`, or a dictionary."""
+    """An `AgentRegistry`, or a dictionary."""
 
     def get(self, agent_id: str, /) -> Agent | None: ...
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class RoutingStep(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was found out; `words.sentence` says it in a language."""
 
     key: RoutingKey
@@ -115,7 +115,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """`direct:<agent>` for an event that names its agent."""
     binding: Binding | None = None
     agent: Agent | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RoutingStep, ...] = ()
 
 
 class RoutingTable:
@@ -156,7 +156,7 @@ def resolve(
     """Where the event goes, with a step for every binding of its workspace."""
     if agent is not None:
         return _direct(agent, agents)
-    steps: list[Step] = []
+    steps: list[RoutingStep] = []
     matching: list[Binding] = []
     for binding in _ranked(bindings):
         step = _mismatch(binding, event)
@@ -165,7 +165,7 @@ def resolve(
             matching.append(binding)
         steps.append(step)
     if not matching:
-        return Resolution(steps=(*steps, Step(key="no_binding", fields={})))
+        return Resolution(steps=(*steps, RoutingStep(key="no_binding", fields={})))
     found = _to(matching[0], agents)
     return Resolution(
         binding_id=found.binding_id, binding=found.binding, agent=found.agent, steps=(*steps, *found.steps)
@@ -183,19 +183,19 @@ def _passes(binding: Binding, event: RoutedEvent) -> bool:
 
 def _to(binding: Binding, agents: AgentFinder) -> Resolution:
     agent = agents.get(binding.agent_id)
-    missing = () if agent is not None else (Step(key="no_agent", fields={"agent": binding.agent_id}),)
+    missing = () if agent is not None else (RoutingStep(key="no_agent", fields={"agent": binding.agent_id}),)
     return Resolution(binding_id=binding.binding_id, binding=binding, agent=agent, steps=missing)
 
 
 def _direct(agent_id: str, agents: AgentFinder) -> Resolution:
     agent = agents.get(agent_id)
-    steps = [Step(key="direct", fields={"agent": agent_id})]
+    steps = [RoutingStep(key="direct", fields={"agent": agent_id})]
     if agent is None:
-        steps.append(Step(key="no_agent", fields={"agent": agent_id}))
+        steps.append(RoutingStep(key="no_agent", fields={"agent": agent_id}))
     return Resolution(binding_id=f"{DIRECT}{agent_id}", agent=agent, steps=tuple(steps))
 
 
-def _mismatch(binding: Binding, event: RoutedEvent) -> Step | None:
+def _mismatch(binding: Binding, event: RoutedEvent) -> RoutingStep | None:
     if not binding.enabled:
         return _step("disabled", binding)
     for level in LEVELS:
@@ -208,7 +208,7 @@ def _mismatch(binding: Binding, event: RoutedEvent) -> Step | None:
     return _unmet_filter(binding, event)
 
 
-def _unmet_filter(binding: Binding, event: RoutedEvent) -> Step | None:
+def _unmet_filter(binding: Binding, event: RoutedEvent) -> RoutingStep | None:
     for item in binding.filters:
         actual = filter_value(event, item.field)
         wanted = ", ".join(sorted(item.values))
@@ -219,7 +219,7 @@ def _unmet_filter(binding: Binding, event: RoutedEvent) -> Step | None:
     return None
 
 
-def _outranked(binding: Binding, winner: Binding) -> Step:
+def _outranked(binding: Binding, winner: Binding) -> RoutingStep:
     ours, theirs = rank_of(binding), rank_of(winner)
     keys: tuple[RoutingKey, ...] = ("outranked_by_scope", "outranked_by_filters", "outranked_by_priority")
     for key, mine, other in zip(keys, ours, theirs, strict=True):
@@ -228,14 +228,14 @@ def _outranked(binding: Binding, winner: Binding) -> Step:
     return _step("outranked_by_name", binding, by=winner.binding_id)
 
 
-def _step(key: RoutingKey, binding: Binding, **fields: str) -> Step:
-    return Step(key=key, fields={"binding": binding.binding_id, **fields})
+def _step(key: RoutingKey, binding: Binding, **fields: str) -> RoutingStep:
+    return RoutingStep(key=key, fields={"binding": binding.binding_id, **fields})
 
 
 # The bindings this host knows, of every workspace, and the table that each workspace routes with.
 
 
-class BindingBook:
+class BindingRegistry:
     """Filled by the store at start, changed when people save. Never holds two bindings that match equally."""
 
     def __init__(self) -> None:
@@ -290,8 +290,8 @@ Runners = dict[RunnerKey, AgentRunnerDiscovery]
 class AgentDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """The agents of a host, the bindings that lead to them, and the runners that execute them."""
 
-    agents: AgentBook
-    bindings: BindingBook
+    agents: AgentRegistry
+    bindings: BindingRegistry
     runners: Runners = msgspec.field(default_factory=Runners)
     starting: Callable[[], bool] = lambda: False
     """Whether plugins are still starting, so that agents may be missing."""

@@ -163,7 +163,7 @@ def approval_of(row: ApprovalRow) -> Approval:
         ) from error
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a question, as the data of its last record has it."""
 
     by: str | None = None
@@ -172,11 +172,11 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     inspected: bool | None = None
 
 
-_read_said: Final = msgspec.json.Decoder(Said).decode
+_read_said: Final = msgspec.json.Decoder(ApprovalOutcome).decode
 
 
-def said_of(row: ApprovalRow) -> Said:
-    return Said() if row.decision is None else _read_said(row.decision)
+def said_of(row: ApprovalRow) -> ApprovalOutcome:
+    return ApprovalOutcome() if row.decision is None else _read_said(row.decision)
 
 
 # What is said to whoever waits for an answer, and to whoever answers what is not open any more.

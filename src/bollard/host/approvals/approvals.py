@@ -5,19 +5,19 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import AudienceRule
 from bollard.host.approvals.approval import Approval, Permission, Proposal, Why, asked, gone
-from bollard.host.approvals.decisions import Deciding, Lasting, Verdict
-from bollard.host.approvals.detached_calls import Carry, Detached, Offered, Raise
-from bollard.host.approvals.registry import Answer, ApprovalLog, Book, Open
+from bollard.host.approvals.decisions import ApprovalDecisions, OpenApprovals, Verdict
+from bollard.host.approvals.detached_calls import DetachedApprovals, DetachedExecutor, Offered, Raise
+from bollard.host.approvals.registry import Answer, ApprovalLog, ApprovalRegistry, OpenApproval
 from bollard.host.clock import Clock
 from bollard.host.errors import ApprovalDenied, ApprovalRequired, HostError, InvalidRequest, Overloaded
 from bollard.host.grants.session import RunSession
 from bollard.host.limits import APPROVAL_BYTES_OF_WORKSPACE, APPROVALS_OF_RUN, APPROVALS_OF_WORKSPACE
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import encode_data
-from bollard.host.runs.control import Parked, RunControl
+from bollard.host.runs.control import RunControl, WaitingRuns
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.store import Store
@@ -31,7 +31,7 @@ HoldsSecret = Callable[[str, JsonValue], bool]
 """Whether a value holds what is registered as a secret in a workspace."""
 
 
-class Parking:
+class ApprovalRequests:
     """The one who asks. One per host."""
 
     def __init__(
@@ -40,11 +40,11 @@ class Parking:
         journal: Journal,
         clock: Clock,
         live: Mapping[str, LiveRun],
-        parked: Parked,
-        agents: AgentBook,
+        parked: WaitingRuns,
+        agents: AgentRegistry,
         holds_secret: HoldsSecret,
     ) -> None:
-        self.book = Book()
+        self.book = ApprovalRegistry()
         self.log = ApprovalLog(journal, clock)
         self._clock = clock
         self._live = live
@@ -71,7 +71,7 @@ class Parking:
         size = len(encode_data(proposal.arguments)) + len(proposal.explanation or "")
         self._check(session, proposal, size)
         approval = asked(proposal, f"apr_{self._ids.next(self._clock.now_ms())}", self._clock.now_ms())
-        open_one = Open(approval=approval, size=size)
+        open_one = OpenApproval(approval=approval, size=size)
         found = await self._park(run, open_one)
         if isinstance(found, HostError):
             raise found
@@ -148,7 +148,7 @@ class Parking:
 
     # --- parking ---
 
-    async def _park(self, run: LiveRun, open_one: Open) -> Answer:
+    async def _park(self, run: LiveRun, open_one: OpenApproval) -> Answer:
         approval = open_one.approval
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         open_one.waiter = waiter
@@ -164,14 +164,14 @@ class Parking:
             finally:
                 open_one.waiter = None
 
-    def _asked(self, run: LiveRun, open_one: Open) -> None:
+    def _asked(self, run: LiveRun, open_one: OpenApproval) -> None:
         """The question is on disk: from now on it can be answered."""
         if open_one.waiter is None and not _ends(run):
             self._withdraw(run, open_one.approval)  # it took too long, and nobody waits for it any more
         else:
             self.book.add(open_one)
 
-    def _given_up(self, run: LiveRun, open_one: Open) -> None:
+    def _given_up(self, run: LiveRun, open_one: OpenApproval) -> None:
         """The runner does not wait any more. Where it lives on, it does not want the call any more; where it has gone,
         its end decides what becomes of the question."""
         approval = open_one.approval
@@ -213,11 +213,11 @@ def _use(run: LiveRun, approval_id: str, call_id: str, digest: str) -> None:
 class Approvals(msgspec.Struct, frozen=True, kw_only=True):
     """What the executor asks, and what people answer through."""
 
-    book: Book
-    parking: Parking
-    deciding: Deciding
-    lasting: Lasting
-    detached: Detached
+    book: ApprovalRegistry
+    parking: ApprovalRequests
+    deciding: ApprovalDecisions
+    lasting: OpenApprovals
+    detached: DetachedApprovals
 
     async def ask(self, session: RunSession, proposal: Proposal) -> Permission:
         """A yes to exactly this call, or an error that says why there is none."""
@@ -240,19 +240,19 @@ class Approvals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_approvals(
-    parking: Parking,
+    parking: ApprovalRequests,
     *,
     store: Store,
     clock: Clock,
     live: Mapping[str, LiveRun],
-    agents: AgentBook,
-    carry: Carry,
+    agents: AgentRegistry,
+    carry: DetachedExecutor,
     raises: Raise,
     offered: Offered,
 ) -> Approvals:
     """Approvals over the one who asks. `carry` executes a call whose run has ended."""
     book, log = parking.book, parking.log
-    detached = Detached(
+    detached = DetachedApprovals(
         book=book,
         log=log,
         clock=clock,
@@ -263,9 +263,9 @@ def open_approvals(
         raises=raises,
         offered=offered,
     )
-    lasting = Lasting(book=book, log=log, clock=clock, store=store, live=live, detach=detached.begin)
+    lasting = OpenApprovals(book=book, log=log, clock=clock, store=store, live=live, detach=detached.begin)
     parking.watch(lasting.run_over)
-    deciding = Deciding(
+    deciding = ApprovalDecisions(
         book=book,
         log=log,
         clock=clock,

@@ -26,7 +26,7 @@ from bollard.host.approvals.approval import (
     stale,
 )
 from bollard.host.approvals.display import display
-from bollard.host.approvals.registry import ApprovalLog, Book, Open
+from bollard.host.approvals.registry import ApprovalLog, ApprovalRegistry, OpenApproval
 from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, InvalidRequest
@@ -43,7 +43,7 @@ from bollard.protocol import JsonObject
 
 
 _log = structlog.get_logger("bollard.approvals")
-Detach = Callable[[Open], None]
+Detach = Callable[[OpenApproval], None]
 """Carries out a yes for a run that has ended."""
 OUTLIVED: Final = frozenset({"host.lost", "runner.crashed"})
 """Why a run may have ended whose questions stay open: it did not want to."""
@@ -51,13 +51,13 @@ _AGAIN_MS: Final = 5_000
 """Time until the end of a question is tried again that could not be written."""
 
 
-class Lasting:
+class OpenApprovals:
     """One per host."""
 
     def __init__(
         self,
         *,
-        book: Book,
+        book: ApprovalRegistry,
         log: ApprovalLog,
         clock: Clock,
         store: Store,
@@ -78,14 +78,14 @@ class Lasting:
             if not open_one.carried:  # or its yes came in time, and it is being done
                 self._background.begin(self._expire(open_one))
 
-    async def _expire(self, open_one: Open) -> None:
+    async def _expire(self, open_one: OpenApproval) -> None:
         approval = open_one.approval
         if open_one.deciding or open_one.status == "granted":
             self._book.look_again(approval, self._clock.now_ms() + _AGAIN_MS)
         else:
             await self._end(open_one, "expired")
 
-    async def withdraw(self, open_one: Open, reason: str) -> None:
+    async def withdraw(self, open_one: OpenApproval, reason: str) -> None:
         """It is over without an answer, and whoever waits is told."""
         approval = open_one.approval
         data: JsonObject = {"approval_id": approval.approval_id, "call_id": approval.call_id, "reason": reason}
@@ -116,7 +116,7 @@ class Lasting:
             elif open_one.status == "granted":
                 self._detach(open_one)
 
-    async def _end(self, open_one: Open, reason: str) -> None:
+    async def _end(self, open_one: OpenApproval, reason: str) -> None:
         try:
             await self.withdraw(open_one, reason)
         except HostError as error:
@@ -140,7 +140,7 @@ class Lasting:
                 by = said_of(row).by
                 granted = row.status == "granted" and by is not None
                 self._book.add(
-                    Open(
+                    OpenApproval(
                         approval=approval,
                         status="granted" if granted else "requested",
                         size=len(row.body),
@@ -198,18 +198,18 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return self.decision in ("allow_once", "allow_run")
 
 
-class Deciding:
+class ApprovalDecisions:
     """One per host."""
 
     def __init__(
         self,
         *,
-        book: Book,
+        book: ApprovalRegistry,
         log: ApprovalLog,
         clock: Clock,
         store: Store,
         live: Mapping[str, LiveRun],
-        lasting: Lasting,
+        lasting: OpenApprovals,
         cover: Callable[[Approval, Permission], None],
         detach: Detach,
         refused: Callable[[Approval], None],
@@ -238,7 +238,7 @@ class Deciding:
             raise
         await self._write(open_one, verdict, run)
 
-    async def _found(self, workspace: str, approval_id: str) -> Open:
+    async def _found(self, workspace: str, approval_id: str) -> OpenApproval:
         if (open_one := self._book.get(workspace, approval_id)) is not None:
             return open_one
         row = await asyncio.to_thread(self._store.approval, workspace, approval_id)
@@ -253,7 +253,7 @@ class Deciding:
                 return open_one
         raise stale(row.status)
 
-    def _check(self, open_one: Open, verdict: Verdict, attached: Sequence[int]) -> None:
+    def _check(self, open_one: OpenApproval, verdict: Verdict, attached: Sequence[int]) -> None:
         approval = open_one.approval
         if open_one.deciding or open_one.status != "requested":
             raise stale(open_one.status)
@@ -268,7 +268,7 @@ class Deciding:
         if attached:
             _check_inspected(open_one, verdict, attached)
 
-    async def _still_waits(self, open_one: Open) -> LiveRun | None:
+    async def _still_waits(self, open_one: OpenApproval) -> LiveRun | None:
         """The run that waits for it; nothing where it has ended and its question outlives it."""
         approval = open_one.approval
         run = self._live.get(approval.run_id)
@@ -279,12 +279,12 @@ class Deciding:
         row = None if run is not None else await asyncio.to_thread(self._store.run, approval.run_id)
         if row is None or row.status not in ENDED:
             raise Conflict("this decides nothing yet: its run is just ending", hint="try again in a moment")
-        if not Lasting.outlives(row):
+        if not OpenApprovals.outlives(row):
             await self._lasting.withdraw(open_one, "run_ended")
             raise stale("expired")
         return None
 
-    async def _write(self, open_one: Open, verdict: Verdict, run: LiveRun | None) -> None:
+    async def _write(self, open_one: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
         """Raises when it takes too long; then it may be on disk yet, and until that is known nobody else decides."""
         approval = open_one.approval
         data: JsonObject = {
@@ -311,7 +311,7 @@ class Deciding:
             data["detached"] = True
             await self._log.beside(approval, kind, data, settled, lost)
 
-    def _settled(self, open_one: Open, verdict: Verdict, run: LiveRun | None) -> None:
+    def _settled(self, open_one: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
         """A decision is on disk."""
         approval = open_one.approval
         if verdict.allows:
@@ -324,7 +324,7 @@ class Deciding:
         elif run is None and verdict.decision == "deny":
             self._refused(approval)
 
-    def _allow(self, open_one: Open, verdict: Verdict, run: LiveRun | None) -> None:
+    def _allow(self, open_one: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
         approval = open_one.approval
         lasts = verdict.decision == "allow_run" and run is not None
         permission = Permission(
@@ -349,7 +349,7 @@ async def _attached(approval: Approval) -> Sequence[int]:
     return [each.number for each in shown.attached]
 
 
-def _check_inspected(open_one: Open, verdict: Verdict, attached: Sequence[int]) -> None:
+def _check_inspected(open_one: OpenApproval, verdict: Verdict, attached: Sequence[int]) -> None:
     """A yes to what is attached says whether it was read: all of it."""
     if verdict.inspected is None:
         raise InvalidRequest(

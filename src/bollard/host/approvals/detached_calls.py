@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 import structlog
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.approvals.approval import Approval
-from bollard.host.approvals.registry import ApprovalLog, Book, Open
+from bollard.host.approvals.registry import ApprovalLog, ApprovalRegistry, OpenApproval
 from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.errors import CapabilityDenied, HostError
@@ -56,7 +56,7 @@ _LOOK_S: Final = 0.2
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True):
+class DetachedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it."""
 
     status: str
@@ -76,10 +76,10 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class Carry(Protocol):
+class DetachedExecutor(Protocol):
     """Makes the call through the one executor, which asks for the yes like for any other."""
 
-    def __call__(self, session: RunSession, approval: Approval) -> Awaitable[Carried]: ...
+    def __call__(self, session: RunSession, approval: Approval) -> Awaitable[DetachedOutcome]: ...
 
 
 Raise = Callable[[NewEvent, str, str], Awaitable[object]]
@@ -90,19 +90,19 @@ Offered = Callable[[str, str], bool]
 """Whether a capability can be called in a workspace now."""
 
 
-class Detached:
+class DetachedApprovals:
     """One per host."""
 
     def __init__(
         self,
         *,
-        book: Book,
+        book: ApprovalRegistry,
         log: ApprovalLog,
         clock: Clock,
         store: Store,
-        agents: AgentBook,
+        agents: AgentRegistry,
         control: RunControl,
-        carry: Carry,
+        carry: DetachedExecutor,
         raises: Raise,
         offered: Offered,
     ) -> None:
@@ -118,7 +118,7 @@ class Detached:
         self._room = asyncio.Semaphore(DETACHED_AT_ONCE)
         self._background = Background()
 
-    def begin(self, open_one: Open) -> None:
+    def begin(self, open_one: OpenApproval) -> None:
         """Somebody said yes, and it is on disk."""
         if not open_one.carried:
             open_one.carried = True
@@ -126,10 +126,10 @@ class Detached:
 
     def refused(self, approval: Approval) -> None:
         """Somebody said no: the conversation hears of it, nothing else happens."""
-        denied = Carried(status="denied", code="approval_denied", error="somebody said no")
+        denied = DetachedOutcome(status="denied", code="approval_denied", error="somebody said no")
         self._background.begin(self._tell(approval, denied))
 
-    async def _carry_out(self, open_one: Open) -> None:
+    async def _carry_out(self, open_one: OpenApproval) -> None:
         approval = open_one.approval
         async with self._room:
             kill_point("approval.before_detached")
@@ -149,27 +149,29 @@ class Detached:
 
     # --- the call ---
 
-    async def _outcome(self, open_one: Open) -> Carried:
+    async def _outcome(self, open_one: OpenApproval) -> DetachedOutcome:
         approval = open_one.approval
         try:
             session = await self._session(open_one)
-            return session if isinstance(session, Carried) else await self._carry(session, approval)
+            return session if isinstance(session, DetachedOutcome) else await self._carry(session, approval)
         except HostError as error:
-            return Carried(status="rejected", code=error.code, error=error.message)
+            return DetachedOutcome(status="rejected", code=error.code, error=error.message)
         except Exception:  # noqa: BLE001 -- the boundary to the executor: whatever went wrong, the conversation is told
             _log.exception("an approved call failed", approval=approval.approval_id, run=approval.run_id)
-            return Carried(status="unknown", code="outcome_unknown", error="the host failed while it did this")
+            return DetachedOutcome(status="unknown", code="outcome_unknown", error="the host failed while it did this")
 
-    async def _session(self, open_one: Open) -> RunSession | Carried:
+    async def _session(self, open_one: OpenApproval) -> RunSession | DetachedOutcome:
         """What the call is made under; or what is known of it without making it."""
         approval = open_one.approval
         before = await asyncio.to_thread(self._store.tool_call, approval.run_id, approval.call_id)
         if before is not None:  # it was begun before the host went away: once is enough
             if before.status == "started":
-                return Carried(status="unknown", code="outcome_unknown", error="the host went away while it did this")
+                return DetachedOutcome(
+                    status="unknown", code="outcome_unknown", error="the host went away while it did this"
+                )
             return _recorded(before)
         if self._clock.now_ms() >= approval.expires_ms:
-            return Carried(status="expired", code="approval_expired", error="it was not done before it expired")
+            return DetachedOutcome(status="expired", code="approval_expired", error="it was not done before it expired")
         agents, place = self._agents, (approval.agent_id, approval.workspace)
         await self._wait_for(lambda: agents.get(*place) is not None)
         agent = agents.get(*place)
@@ -196,7 +198,7 @@ class Detached:
 
     # --- the conversation ---
 
-    async def _tell(self, approval: Approval, carried: Carried) -> None:
+    async def _tell(self, approval: Approval, carried: DetachedOutcome) -> None:
         row = await self._insist(lambda: asyncio.to_thread(self._root, approval.run_id))
         if row is None:
             return
@@ -214,7 +216,7 @@ class Detached:
             row = self._store.run(row.parent_run_id)
         return row
 
-    def _event(self, approval: Approval, carried: Carried, row: RunRow) -> NewEvent:
+    def _event(self, approval: Approval, carried: DetachedOutcome, row: RunRow) -> NewEvent:
         facts = _facts(row.facts)
         data: JsonObject = {
             "approval_id": approval.approval_id,
@@ -283,10 +285,10 @@ def _refused(why: str) -> CapabilityDenied:
     return CapabilityDenied(f"somebody said yes, and it was not done: {why}", hint="let the agent ask again")
 
 
-def _recorded(row: ToolCallRow) -> Carried:
+def _recorded(row: ToolCallRow) -> DetachedOutcome:
     """What came of a call that has ended before."""
     end = _End() if row.result is None else _end(row.result)
     result: JsonObject = {"content": end.content, "is_error": end.is_error, "artifact_refs": end.artifact_refs}
     if end.structured is not None:
         result["structured"] = end.structured
-    return Carried(status=row.status, code=end.code, error=end.message, result=result, flow=row.flow)
+    return DetachedOutcome(status=row.status, code=end.code, error=end.message, result=result, flow=row.flow)

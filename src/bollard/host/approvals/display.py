@@ -123,7 +123,7 @@ Note = Literal["hidden", "right_to_left"]
 _BREAK: Final = re.compile(f"({MARK_START}U\\+000A(?: ×[0-9]+)?{MARK_END})")
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class DisplayLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line. Its label is the host's own, its text is not."""
 
     part: Part
@@ -169,7 +169,7 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
 class Display(msgspec.Struct, frozen=True, kw_only=True):
     """A question as it is shown."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[DisplayLine, ...]
     attached: tuple[Attached, ...]
 
     def to_wire(self) -> JsonObject:
@@ -204,7 +204,7 @@ def lines_of(content: str) -> list[str]:
     return found
 
 
-def _about(approval: Approval, locale: Locale) -> Iterator[Line]:
+def _about(approval: Approval, locale: Locale) -> Iterator[DisplayLine]:
     requester = approval.requester
     who = word(locale, "nobody") if requester is None else f"{requester.type}:{requester.id or ''}"
     source = approval.source if not approval.version else f"{approval.source} @ {approval.version}"
@@ -226,20 +226,20 @@ def _about(approval: Approval, locale: Locale) -> Iterator[Line]:
     for place, text in facts:
         if text is not None:
             label = word(locale, f"label.{place}")
-            yield Line(part="about", place=place, label=label, text=visible(text), notes=_notes(text))
+            yield DisplayLine(part="about", place=place, label=label, text=visible(text), notes=_notes(text))
 
 
 def _bits(flow: Flow) -> list[str]:
     return [bit for bit in ("reads_private", "brings_untrusted", "sends_out") if getattr(flow, bit)]
 
 
-def _arguments(approval: Approval, locale: Locale, attached: list[Attached]) -> list[Line]:
+def _arguments(approval: Approval, locale: Locale, attached: list[Attached]) -> list[DisplayLine]:
     label = word(locale, "label.arguments")
     if not approval.arguments:
         text = word(locale, "no_arguments")
-        return [Line(part="arguments", place="arguments", label=label, text=text)]
+        return [DisplayLine(part="arguments", place="arguments", label=label, text=text)]
     own: list[Attached] = []
-    lines: list[Line] = []
+    lines: list[DisplayLine] = []
     characters = 0
     for place, value in _leaves(approval.sent_arguments, "arguments"):
         more = _value_lines("arguments", place, value, locale, own)
@@ -269,21 +269,23 @@ def _key(key: str) -> str:
     return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else quoted(key)
 
 
-def _value_lines(part: Part, place: str, value: JsonValue, locale: Locale, attached: list[Attached]) -> list[Line]:
+def _value_lines(
+    part: Part, place: str, value: JsonValue, locale: Locale, attached: list[Attached]
+) -> list[DisplayLine]:
     label = word(locale, f"label.{part}")
     if not isinstance(value, str):
         text = canonical_json(value).decode()
-        return [Line(part=part, place=place, label=label, text=text)]
+        return [DisplayLine(part=part, place=place, label=label, text=text)]
     if len(value) > VALUE_CHARACTERS:
         return _attach(part, place, value, locale, attached)
     broken = _broken(quoted(value))
     if len(broken) > VALUE_LINES:
         return _attach(part, place, value, locale, attached)
     notes = _notes(value)
-    return [Line(part=part, place=place, label=label, text=text, notes=notes) for text in broken]
+    return [DisplayLine(part=part, place=place, label=label, text=text, notes=notes) for text in broken]
 
 
-def _attach(part: Part, place: str, content: str, locale: Locale, attached: list[Attached]) -> list[Line]:
+def _attach(part: Part, place: str, content: str, locale: Locale, attached: list[Attached]) -> list[DisplayLine]:
     found = Attached(number=len(attached) + 1, place=place, content=content)
     attached.append(found)
     label, notes = word(locale, f"label.{part}"), _notes(content)
@@ -293,7 +295,7 @@ def _attach(part: Part, place: str, content: str, locale: Locale, attached: list
         f"{mark(word(locale, 'begins'))} {quoted(content[:GLANCE_CHARACTERS])}",
         f"{mark(word(locale, 'ends'))} {quoted(content[-GLANCE_CHARACTERS:])}",
     )
-    return [Line(part=part, place=place, label=label, text=text, notes=notes) for text in texts]
+    return [DisplayLine(part=part, place=place, label=label, text=text, notes=notes) for text in texts]
 
 
 def _broken(text: str) -> list[str]:

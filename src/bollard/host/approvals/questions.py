@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from bollard.host.background import Background
-from bollard.host.capabilities.sources import Order
+from bollard.host.capabilities.sources import CallOrder
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, ToolFailed
 from bollard.host.limits import ANSWER_CHARACTERS, QUESTIONS_OF_RUN
-from bollard.host.log.entries import Judgement
+from bollard.host.log.entries import ExpectationResult
 from bollard.host.runs.batches import into
-from bollard.host.runs.control import Parked
+from bollard.host.runs.control import WaitingRuns
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live_run import LiveRun
 from bollard.protocol import JsonObject
@@ -53,10 +53,10 @@ class Question:
         return told
 
 
-class QuestionDesk:
+class QuestionRegistry:
     """Implements `Questions` of the built-in tools. One per host."""
 
-    def __init__(self, *, live: Mapping[str, LiveRun], parked: Parked, clock: Clock) -> None:
+    def __init__(self, *, live: Mapping[str, LiveRun], parked: WaitingRuns, clock: Clock) -> None:
         self._live = live
         self._parked = parked
         self._clock = clock
@@ -68,7 +68,7 @@ class QuestionDesk:
         """Those that are open, the oldest first."""
         return [*self._open.get(run_id, {}).values()]
 
-    async def ask(self, order: Order, question: str, choices: tuple[str, ...]) -> str:
+    async def ask(self, order: CallOrder, question: str, choices: tuple[str, ...]) -> str:
         """What was answered. Raises `ToolFailed` when the run is over, `Overloaded` when it asks too much."""
         run = self._live.get(order.context.run_id)
         if run is None or run.ending or run.state.cancel is not None:
@@ -136,7 +136,7 @@ class QuestionDesk:
             run.note("steering.queued", {"event_id": event_id})  # it is no answer: it waits for the runner again
 
     async def _written(self, run: LiveRun, kind: str, data: JsonObject) -> None:
-        landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+        landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
         if not run.note(kind, data, into(landed)) or await landed is None:
             raise ToolFailed(_ENDED, hint="start another run")
 

@@ -12,7 +12,7 @@ from bollard.host.approvals.approval import Approval, Permission
 from bollard.host.clock import Clock
 from bollard.host.errors import AuditUnavailable, Conflict, HostError
 from bollard.host.limits import AUDIT_S
-from bollard.host.log.entries import CommitResult, Committed, Entry, Judgement
+from bollard.host.log.entries import CommitResult, Committed, Entry, ExpectationResult
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.live_run import LiveRun
@@ -23,7 +23,7 @@ Answer = Permission | HostError
 
 
 @dataclass(slots=True, kw_only=True)
-class Open:
+class OpenApproval:
     """One question."""
 
     approval: Approval
@@ -52,12 +52,12 @@ class Open:
         return self.waiter is not None and not self.waiter.done()
 
 
-class Book:
+class ApprovalRegistry:
     """One per host."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Open] = {}
-        self._of_run: dict[str, dict[str, Open]] = {}
+        self._open: dict[str, OpenApproval] = {}
+        self._of_run: dict[str, dict[str, OpenApproval]] = {}
         self._in_workspace: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
         self._due: list[tuple[int, str]] = []
@@ -65,10 +65,10 @@ class Book:
     def __len__(self) -> int:
         return len(self._open)
 
-    def __iter__(self) -> Iterator[Open]:
+    def __iter__(self) -> Iterator[OpenApproval]:
         return iter([*self._open.values()])
 
-    def add(self, open_one: Open) -> None:
+    def add(self, open_one: OpenApproval) -> None:
         approval = open_one.approval
         self._open[approval.approval_id] = open_one
         self._of_run.setdefault(approval.run_id, {})[approval.approval_id] = open_one
@@ -86,15 +86,15 @@ class Book:
         self._in_workspace[approval.workspace] -= 1
         self._bytes[approval.workspace] -= open_one.size
 
-    def get(self, workspace: str, approval_id: str) -> Open | None:
+    def get(self, workspace: str, approval_id: str) -> OpenApproval | None:
         """What belongs to another workspace is not there."""
         found = self._open.get(approval_id)
         return found if found is not None and found.approval.workspace == workspace else None
 
-    def of_run(self, run_id: str) -> list[Open]:
+    def of_run(self, run_id: str) -> list[OpenApproval]:
         return [*self._of_run.get(run_id, {}).values()]
 
-    def of_call(self, run_id: str, call_id: str) -> Open | None:
+    def of_call(self, run_id: str, call_id: str) -> OpenApproval | None:
         return next((one for one in self.of_run(run_id) if one.approval.call_id == call_id), None)
 
     def in_workspace(self, workspace: str) -> int:
@@ -104,9 +104,9 @@ class Book:
         """What the open questions of a workspace hold together."""
         return self._bytes[workspace]
 
-    def due(self, now_ms: int) -> list[Open]:
+    def due(self, now_ms: int) -> list[OpenApproval]:
         """Those whose time is over; each is told of once."""
-        found: list[Open] = []
+        found: list[OpenApproval] = []
         while self._due and self._due[0][0] <= now_ms:
             _, approval_id = heapq.heappop(self._due)
             if (one := self._open.get(approval_id)) is not None:
@@ -147,7 +147,7 @@ class ApprovalLog:
         it."""
         landed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
-        def told(found: Judgement | None) -> None:
+        def told(found: ExpectationResult | None) -> None:
             (lost if found is None else settled)()
             if not landed.done():
                 landed.set_result(found is not None)

@@ -56,7 +56,7 @@ class FileNote(msgspec.Struct, frozen=True, kw_only=True):
     executable: bool = False
 
 
-class SavedThing(msgspec.Struct, frozen=True, kw_only=True):
+class ArchivedResource(msgspec.Struct, frozen=True, kw_only=True):
     """Something that people saved, without what may be a secret: its own record is withheld."""
 
     kind: Literal["agent"]
@@ -88,7 +88,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     workspace: str | None = None
     withheld: int = 0
     """Records whose data is left out because it is nobody else's business."""
-    saved: tuple[SavedThing, ...] = ()
+    saved: tuple[ArchivedResource, ...] = ()
 
     def table(self, name: str) -> Table | None:
         return next((table for table in self.tables if table.name == name), None)

@@ -89,7 +89,7 @@ def own_witness(settings: Settings) -> str:
     return settings.witness or str(settings.data / "witness" / "heads.jsonl")
 
 
-class Trail:
+class AuditTrail:
     """One per host."""
 
     def __init__(

@@ -39,7 +39,7 @@ _TOLD_EVERY: Final = 1000
 """Rows between two words about how far it is."""
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class BackupSource(msgspec.Struct, frozen=True, kw_only=True):
     """The store that is copied."""
 
     database: str
@@ -60,7 +60,7 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def back_up(
-    source: Source,
+    source: BackupSource,
     file: Path,
     *,
     with_keys: bool,
@@ -121,7 +121,7 @@ def back_up(
     )
 
 
-def readable_snapshot(source: Source) -> Snapshot:
+def readable_snapshot(source: BackupSource) -> Snapshot:
     """This moment of a store that has a schema."""
     snapshot = open_snapshot(source.database, source.data)
     if snapshot.revision is None:
@@ -175,7 +175,7 @@ Missing = dict[str, str]
 """Contents that are not there, by digest, each with what names it."""
 
 
-def copy_blobs(writer: ArchiveWriter, source: Source, named: Mapping[str, str], progress: Progress) -> Missing:
+def copy_blobs(writer: ArchiveWriter, source: BackupSource, named: Mapping[str, str], progress: Progress) -> Missing:
     """Those of these contents that are there; returns the others."""
     blobs, missing = BlobStore(source.data / "blobs"), Missing()
     for count, sha256 in enumerate(sorted(named), start=1):
@@ -189,7 +189,7 @@ def copy_blobs(writer: ArchiveWriter, source: Source, named: Mapping[str, str], 
     return missing
 
 
-def lost_contents(source: Source, missing: Missing, now_ms: int, *, incomplete: bool) -> tuple[str, ...]:
+def lost_contents(source: BackupSource, missing: Missing, now_ms: int, *, incomplete: bool) -> tuple[str, ...]:
     """Those of the missing contents that the log still names: what was deleted or expired since the copy began is no
     loss. Raises `StorageUnavailable` unless the copy may be `incomplete`."""
     lost = sorted(missing.keys() & named_contents(source, now_ms)) if missing else []
@@ -204,7 +204,7 @@ def lost_contents(source: Source, missing: Missing, now_ms: int, *, incomplete: 
     return tuple(lost)
 
 
-def named_contents(source: Source, now_ms: int) -> set[str]:
+def named_contents(source: BackupSource, now_ms: int) -> set[str]:
     """The digests of the contents that the log names at this moment."""
     snapshot, references = readable_snapshot(source), ContentReferences()
     try:

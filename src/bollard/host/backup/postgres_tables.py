@@ -100,7 +100,7 @@ class PostgresSnapshot:
         self._connection.close()
 
 
-class PostgresFilling:
+class PostgresLoader:
     """A database without tables, or with empty ones."""
 
     def __init__(self, url: str) -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from bollard.host.archive.manifest import Table
 from bollard.host.backup.archive_verification import Progress, untold
-from bollard.host.backup.backup import Source, named_contents
+from bollard.host.backup.backup import BackupSource, named_contents
 from bollard.host.backup.content_references import ContentReferences
 from bollard.host.backup.sqlite_tables import SqliteSnapshot
 from bollard.host.backup.tables import Row, Snapshot
@@ -72,7 +72,9 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     mismatches: tuple[Mismatch, ...]
 
 
-def check_projections(snapshot: Snapshot, source: Source, *, now_ms: int, progress: Progress = untold) -> StoreReport:
+def check_projections(
+    snapshot: Snapshot, source: BackupSource, *, now_ms: int, progress: Progress = untold
+) -> StoreReport:
     """The log must have been verified: what is made of a broken one says nothing. Needs room for the projections in the
     temporary folder. Raises `StorageUnavailable`, `StorageFull`."""
     check = _Check(snapshot, now_ms, progress)
@@ -153,7 +155,7 @@ class _Check:
 
     # --- what is outside of the log ---
 
-    def contents(self, source: Source) -> int:
+    def contents(self, source: BackupSource) -> int:
         """Hash every content that the log names."""
         blobs, lost = BlobStore(source.data / "blobs"), set[str]()
         named = [(sha256, partial(blobs.stream, sha256)) for sha256 in sorted(self._references.blobs(self._now_ms))]

@@ -18,10 +18,10 @@ from bollard.host.archive.reader import ArchiveReader
 from bollard.host.archive.writer import remove_leftovers, unfinished_name
 from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, read_rows, untold, verify
 from bollard.host.backup.archived_files import head_key, place_of, write_file, write_public_keys
-from bollard.host.backup.backup import Source
-from bollard.host.backup.settlement import Settled, Settler
+from bollard.host.backup.backup import BackupSource
+from bollard.host.backup.settlement import Settlement, SettlementWriter
 from bollard.host.backup.table_source import open_filling
-from bollard.host.backup.tables import Filling, Row
+from bollard.host.backup.tables import Row, TableLoader
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, SchemaTooNew, StorageUnavailable
 from bollard.host.log.rebuild import UNSETTLED, rebuild
@@ -46,7 +46,7 @@ class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     version: str
     verified: Verified
-    settled: Settled
+    settled: Settlement
     keys: tuple[str, ...]
     """The key files that came back; without them the next start makes new ones."""
     missing: tuple[str, ...]
@@ -77,7 +77,7 @@ def restore(
         workshop = unfinished_name(place, "restoring")
         filling = open_filling(database, workshop)
         try:
-            target = Source(database=database, data=workshop)
+            target = BackupSource(database=database, data=workshop)
             blobs = _build(reader, filling, workshop, progress)
             settled = _settle(reader.manifest, verified, target, blobs, clock, progress)
             _move(workshop, data)
@@ -125,7 +125,7 @@ def _check_revision(manifest: Manifest) -> None:
         raise SchemaTooNew(message, hint=f"restore it with version {manifest.version}", stored=manifest.revision)
 
 
-def _build(reader: ArchiveReader, filling: Filling, workshop: Path, progress: Progress) -> BlobStore:
+def _build(reader: ArchiveReader, filling: TableLoader, workshop: Path, progress: Progress) -> BlobStore:
     """Every file, content and row, as the archive has them. Returns the contents."""
     try:
         make_folder(workshop, 0o700)
@@ -186,15 +186,15 @@ def _write_files(reader: ArchiveReader, workshop: Path) -> None:
 
 
 def _settle(
-    manifest: Manifest, verified: Verified, target: Source, blobs: BlobStore, clock: Clock, progress: Progress
-) -> Settled:
+    manifest: Manifest, verified: Verified, target: BackupSource, blobs: BlobStore, clock: Clock, progress: Progress
+) -> Settlement:
     """Open it as a host would, which also brings it to the newest schema; make the projections from the log, and settle
     what was unfinished."""
     store = choose_store(target.database, target.data, clock)
     store.open()
     try:
         rebuild(store, lambda done: progress("projections", done, verified.records))
-        settler = Settler(store, blobs, clock, incarnation=new_incarnation(clock), key=head_key(target.data))
+        settler = SettlementWriter(store, blobs, clock, incarnation=new_incarnation(clock), key=head_key(target.data))
         told: JsonObject = {
             "backup_ms": manifest.created_ms,
             "version": manifest.version,

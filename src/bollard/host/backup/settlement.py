@@ -12,7 +12,7 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.identity.sessions import SESSION
@@ -38,7 +38,7 @@ def epoch_after(epoch: int, now_ms: int) -> int:
     return max(epoch + 1, (now_ms - _EPOCHS_FROM_MS) // _MINUTE_MS)
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """What became of what was unfinished."""
 
     runs: int
@@ -67,7 +67,7 @@ class ExpiredQuestion(msgspec.Struct, frozen=True, kw_only=True):
     question: str
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+class _RequestData(msgspec.Struct, frozen=True, kw_only=True):
     """The data of the records of a question, and of `approval.requested`, as far as a report has it."""
 
     name: str = ""
@@ -76,19 +76,19 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     question: str = ""
 
 
-_read_asked: Final = msgspec.json.Decoder(_Asked).decode
+_read_asked: Final = msgspec.json.Decoder(_RequestData).decode
 
 
-class Settler:
+class SettlementWriter:
     """Writes to a store that nobody else uses."""
 
     def __init__(self, store: Store, blobs: BlobSink, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
         self._store = store
         self._clock = clock
-        self._recovery = Recovery(store, clock, AgentBook(), incarnation)
+        self._recovery = Recovery(store, clock, AgentRegistry(), incarnation)
         self._writer = Writer(store, blobs, clock, incarnation=incarnation, key=key)
 
-    def settle(self, workspaces: list[str], kind: str, told: JsonObject, only: str | None = None) -> Settled:
+    def settle(self, workspaces: list[str], kind: str, told: JsonObject, only: str | None = None) -> Settlement:
         """End what is unfinished, in all workspaces or in `only` one, then say in each why; signed at the end."""
         runs = [row for row in self._recovery.unfinished() if only in (None, row.workspace)]
         questions = [question for row in runs for question in self._end(row, kind)]
@@ -104,7 +104,7 @@ class Settler:
         for row in deliveries:
             body = {"delivery_id": row.delivery_id, "run_id": row.run_id, "reason": kind}
             self._write(Entry(records=[self._record(row.workspace, "delivery.unknown", body)]))
-        settled = Settled(
+        settled = Settlement(
             runs=len(runs),
             events=len(events),
             deliveries=tuple(row.delivery_id for row in deliveries),
@@ -150,9 +150,9 @@ class Settler:
             ExpiredQuestion(question_id=each.question_id, run_id=row.run_id, question=each.question) for each in asked
         ]
 
-    def _open_questions(self, run_id: str) -> list[_Asked]:
+    def _open_questions(self, run_id: str) -> list[_RequestData]:
         """A question has no row of its own: the records of its run say whether it is open."""
-        asked: dict[str, _Asked] = {}
+        asked: dict[str, _RequestData] = {}
         after = 0
         while records := self._store.records_of_run(run_id, after, REPLAY_PAGE):
             after = records[-1].seq or 0
@@ -200,12 +200,12 @@ class Settler:
             raise fate
 
 
-def _asked_in(data: bytes) -> _Asked:
+def _asked_in(data: bytes) -> _RequestData:
     """A record that cannot be read must not keep the rest from being settled."""
     try:
         return _read_asked(data)
     except msgspec.MsgspecError:
-        return _Asked()
+        return _RequestData()
 
 
 def _expired(row: ApprovalRow) -> ExpiredApproval:

@@ -90,7 +90,7 @@ class SqliteSnapshot:
         self._connection.close()
 
 
-class SqliteFilling:
+class SqliteLoader:
     """A new file."""
 
     def __init__(self, path: Path) -> None:

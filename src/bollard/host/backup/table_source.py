@@ -3,8 +3,8 @@
 from pathlib import Path
 from types import ModuleType
 
-from bollard.host.backup.sqlite_tables import SqliteFilling, SqliteSnapshot
-from bollard.host.backup.tables import Filling, Snapshot
+from bollard.host.backup.sqlite_tables import SqliteLoader, SqliteSnapshot
+from bollard.host.backup.tables import Snapshot, TableLoader
 from bollard.host.errors import NotFound, SettingsError
 
 
@@ -18,9 +18,9 @@ def open_snapshot(database: str, data: Path) -> Snapshot:
     return SqliteSnapshot(path)
 
 
-def open_filling(database: str, data: Path) -> Filling:
+def open_filling(database: str, data: Path) -> TableLoader:
     """An empty database to fill. Nothing is opened yet."""
-    return _postgres().PostgresFilling(database) if database else SqliteFilling(data / "bollard.db")
+    return _postgres().PostgresFilling(database) if database else SqliteLoader(data / "bollard.db")
 
 
 def _postgres() -> ModuleType:

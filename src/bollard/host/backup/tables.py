@@ -49,7 +49,7 @@ class Snapshot(Protocol):
     def close(self) -> None: ...
 
 
-class Filling(Protocol):
+class TableLoader(Protocol):
     """An empty database that gets rows: all of them or none."""
 
     def create(self, revision: str) -> None:

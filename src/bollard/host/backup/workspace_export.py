@@ -14,14 +14,14 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from bollard.host.archive.manifest import FileNote, Manifest, SavedThing, Table
+from bollard.host.archive.manifest import ArchivedResource, FileNote, Manifest, Table
 from bollard.host.archive.reader import FORMAT, ArchiveReader
 from bollard.host.archive.writer import ArchiveWriter
 from bollard.host.backup.archive_verification import Progress, Verified, untold, verify
 from bollard.host.backup.archived_files import copy_documents, head_key, place_of, public_keys
 from bollard.host.backup.backup import (
+    BackupSource,
     Missing,
-    Source,
     copy_blobs,
     copy_table,
     lost_contents,
@@ -73,12 +73,12 @@ def _nothing_known(runner_id: str) -> frozenset[str]:
 class _Found:
     open_fields: OpenFields
     references: ContentReferences = field(default_factory=ContentReferences)
-    agents: dict[str, SavedThing] = field(default_factory=dict[str, SavedThing])
+    agents: dict[str, ArchivedResource] = field(default_factory=dict[str, ArchivedResource])
     withheld: int = 0
 
 
 def export_workspace(
-    source: Source,
+    source: BackupSource,
     workspace: str,
     file: Path,
     *,
@@ -202,7 +202,7 @@ def _is_withheld(said: dict[str, Any], found: _Found) -> bool:
     if body is None or not unsafe:
         return False
     shown = {**body, "config": {name: value for name, value in config.items() if name not in unsafe}}
-    thing = SavedThing(kind="agent", id=str(said["id"]), revision=int(said["revision"]), body=shown)
+    thing = ArchivedResource(kind="agent", id=str(said["id"]), revision=int(said["revision"]), body=shown)
     found.agents[thing.id] = thing
     return True
 

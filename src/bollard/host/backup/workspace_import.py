@@ -16,10 +16,10 @@ from bollard.host.archive.manifest import FileNote, Manifest
 from bollard.host.archive.reader import ArchiveReader
 from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, read_rows, untold, verify
 from bollard.host.backup.archived_files import check_documents, head_key, place_of, replace_file, write_public_keys
-from bollard.host.backup.backup import Source, readable_snapshot
+from bollard.host.backup.backup import BackupSource, readable_snapshot
 from bollard.host.backup.content_references import SkillFile
 from bollard.host.backup.restore import new_incarnation, put_blob
-from bollard.host.backup.settlement import Settled, Settler
+from bollard.host.backup.settlement import Settlement, SettlementWriter
 from bollard.host.backup.tables import Row
 from bollard.host.backup.workspace_export import LOG_TABLES
 from bollard.host.clock import Clock
@@ -52,7 +52,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str
     created_ms: int
     verified: Verified
-    settled: Settled
+    settled: Settlement
     withheld: int
     agents: tuple[str, ...]
     """Agents that came without fields of their configuration that may be secrets."""
@@ -62,7 +62,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def import_workspace(
     file: Path,
-    source: Source,
+    source: BackupSource,
     *,
     trust: ArchiveTrust,
     clock: Clock,
@@ -102,7 +102,7 @@ def import_workspace(
 
 def _write(
     reader: ArchiveReader, store: Store, data: Path, workspace: str, clock: Clock, progress: Progress
-) -> Settled:
+) -> Settlement:
     manifest, blobs = reader.manifest, BlobStore(data / "blobs")
     for count, sha256 in enumerate(reader.blobs, start=1):
         put_blob(blobs, reader, sha256)
@@ -114,7 +114,7 @@ def _write(
         with store.write() as transaction:
             _write_log(reader, transaction, _Border(store, workspace), progress)
             transaction.put_meta(UNSETTLED, _name_of(manifest))
-    settler = Settler(store, blobs, clock, incarnation=new_incarnation(clock), key=key)
+    settler = SettlementWriter(store, blobs, clock, incarnation=new_incarnation(clock), key=key)
     for thing in manifest.saved:
         change = SavedChange(
             kind="agent", workspace=workspace, thing=thing.id, revision=thing.revision, by=_BY, body=thing.body
@@ -173,7 +173,7 @@ def _is_skill_file(note: FileNote) -> bool:
     return note.path.startswith("skills/")
 
 
-def _check_empty(source: Source, workspace: str) -> None:
+def _check_empty(source: BackupSource, workspace: str) -> None:
     """Every trace of a workspace begins with a record."""
     snapshot = readable_snapshot(source)
     try:

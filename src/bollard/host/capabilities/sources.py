@@ -30,7 +30,7 @@ Progress = Callable[[float, float | None, str | None], None]
 """How far a call is: done, of how much, in words."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class CallOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One call that was resolved, checked, allowed and written down."""
 
     call_id: str
@@ -41,7 +41,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     progress: Progress | None = None
 
 
-class Returned(msgspec.Struct, frozen=True, kw_only=True):
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it. Content elements are those of the protocol (§4)."""
 
     content: tuple[JsonObject, ...] = ()
@@ -55,13 +55,13 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
 class Adapter(Protocol):
     """Carries out calls of one kind. A task that is cancelled stops what it does, for real."""
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         """Raises `HostError` when it could not be done at all: `ToolFailed` when it surely had no effect,
         `OutcomeUnknown` when nobody can say."""
         ...
 
 
-class Source(Protocol):
+class CapabilitySource(Protocol):
     """Offers capabilities to workspaces."""
 
     @property
@@ -89,18 +89,18 @@ class _Found(msgspec.Struct, frozen=True):
     """What all sources said of one workspace at one time."""
 
     revision: int
-    offered: Mapping[str, tuple[Capability, Source]]
+    offered: Mapping[str, tuple[Capability, CapabilitySource]]
     absent: Mapping[str, str]
 
 
 class Sources:
     """Built by the composition root. Asked again only when something changed."""
 
-    def __init__(self, sources: Iterable[Source] = ()) -> None:
-        self._sources: list[Source] = [*sources]
+    def __init__(self, sources: Iterable[CapabilitySource] = ()) -> None:
+        self._sources: list[CapabilitySource] = [*sources]
         self._found: dict[str, _Found] = {}
 
-    def add(self, source: Source) -> None:
+    def add(self, source: CapabilitySource) -> None:
         """A source that could only be made later."""
         self._sources.append(source)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bollard.host.capabilities.capability import Capability, CapabilityLimits, Flow
-from bollard.host.capabilities.sources import Order, Returned
-from bollard.host.channels.channel import Abilities, Delivered, Failed, Outgoing, SendOutcome
-from bollard.host.channels.registry import ChannelBook
+from bollard.host.capabilities.sources import CallOrder, CallResult
+from bollard.host.channels.channel import ChannelAbilities, Delivered, NotDelivered, Outgoing, SendOutcome
+from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import OutcomeUnknown, ToolFailed
 from bollard.host.limits import CHANNEL_ANSWER_S
 from bollard.protocol import JsonObject
@@ -24,9 +24,9 @@ _FLOW: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=True)
 
 
 class ChannelActions:
-    """Implements `Source` and `Adapter`. One per host."""
+    """Implements `CapabilitySource` and `Adapter`."""
 
-    def __init__(self, book: ChannelBook) -> None:
+    def __init__(self, book: ChannelRepository) -> None:
         self._book = book
 
     @property
@@ -52,7 +52,7 @@ class ChannelActions:
             if self._book.find(workspace, channel_id) is None
         }
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         said = order.arguments
         channel_id = order.capability.id.removeprefix("channel:").partition("/")[0]
         channel = self._book.find(order.context.workspace, channel_id)
@@ -69,11 +69,11 @@ class ChannelActions:
         return _returned(channel_id, await channel.send(outgoing))
 
 
-def _returned(channel_id: str, outcome: SendOutcome) -> Returned:
+def _returned(channel_id: str, outcome: SendOutcome) -> CallResult:
     if isinstance(outcome, Delivered):
         told: JsonObject = {"channel": channel_id, "message": outcome.message}
-        return Returned(content=({"type": "text", "text": f"sent to {channel_id}"},), structured=told)
-    if isinstance(outcome, Failed):
+        return CallResult(content=({"type": "text", "text": f"sent to {channel_id}"},), structured=told)
+    if isinstance(outcome, NotDelivered):
         raise ToolFailed(f"the channel {channel_id} did not take it: {outcome.reason}", hint="look at the channel")
     raise OutcomeUnknown(
         f"the channel {channel_id} did not say whether it took it: {outcome.reason}",
@@ -81,7 +81,7 @@ def _returned(channel_id: str, outcome: SendOutcome) -> Returned:
     )
 
 
-def _actions(channel_id: str, abilities: Abilities) -> list[Capability]:
+def _actions(channel_id: str, abilities: ChannelAbilities) -> list[Capability]:
     most = min(abilities.max_message_size or _TEXT_CHARACTERS, _TEXT_CHARACTERS)
     target: JsonObject = {"type": "string", "minLength": 1, "maxLength": _ID_CHARACTERS}
     text: JsonObject = {"type": "string", "minLength": 1, "maxLength": most}
@@ -94,7 +94,7 @@ def _actions(channel_id: str, abilities: Abilities) -> list[Capability]:
     return found
 
 
-def _action(channel_id: str, name: str, what: str, abilities: Abilities, **fields: JsonObject) -> Capability:
+def _action(channel_id: str, name: str, what: str, abilities: ChannelAbilities, **fields: JsonObject) -> Capability:
     return Capability(
         id=f"channel:{channel_id}/{name}",
         name=name,

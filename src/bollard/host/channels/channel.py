@@ -19,7 +19,7 @@ from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
 from bollard.wire.addresses import is_loopback
 
 
-class Abilities(msgspec.Struct, frozen=True, kw_only=True):
+class ChannelAbilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a channel promises of itself. The least, unless it says more."""
 
     dedupe: Literal["native", "none"] = "none"
@@ -62,7 +62,7 @@ class Delivered(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
-class Failed(msgspec.Struct, frozen=True):
+class NotDelivered(msgspec.Struct, frozen=True):
     """It is not there, and the channel knows."""
 
     reason: str
@@ -70,20 +70,20 @@ class Failed(msgspec.Struct, frozen=True):
     retry_after_s: float | None = None
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class DeliveryUnknown(msgspec.Struct, frozen=True):
     """It left, and no answer came: it may be there or not."""
 
     reason: str
 
 
-SendOutcome = Delivered | Failed | Unknown
+SendOutcome = Delivered | NotDelivered | DeliveryUnknown
 
 
 class Channel(Protocol):
     """One place to send to."""
 
     @property
-    def abilities(self) -> Abilities: ...
+    def abilities(self) -> ChannelAbilities: ...
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
         """Try once. What goes wrong is an outcome, never an exception."""
@@ -114,7 +114,7 @@ class ChannelConfig:
     """Signs what goes out, and checks what comes in. Without one nothing can do either."""
     bot: str | None = None
     """The bot that its events are for, where they do not say."""
-    abilities: Abilities
+    abilities: ChannelAbilities
 
 
 class _Abilities(Strict):
@@ -208,7 +208,7 @@ def _config(saved: SavedChannel, secret: str) -> ChannelConfig:
         url=saved.url,
         secret=secret,
         bot=saved.bot,
-        abilities=Abilities(
+        abilities=ChannelAbilities(
             dedupe=able.dedupe,
             supports_streaming=able.supports_streaming,
             supports_edit=able.supports_edit,

@@ -9,7 +9,15 @@ from typing import Final
 
 import msgspec
 
-from bollard.host.channels.channel import Abilities, ChannelConfig, Delivered, Failed, Outgoing, SendOutcome, Unknown
+from bollard.host.channels.channel import (
+    ChannelAbilities,
+    ChannelConfig,
+    Delivered,
+    DeliveryUnknown,
+    NotDelivered,
+    Outgoing,
+    SendOutcome,
+)
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
@@ -34,7 +42,7 @@ class HttpChannel:
         self._key = secret_bytes(config.secret)
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> ChannelAbilities:
         return self._config.abilities
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
@@ -53,11 +61,11 @@ class HttpChannel:
         try:
             reply = await self._egress.fetch(request)
         except EgressDenied as error:
-            return Failed(f"{error.message}; {error.hint}", retryable=isinstance(error, UnknownName))
+            return NotDelivered(f"{error.message}; {error.hint}", retryable=isinstance(error, UnknownName))
         except ToolFailed as error:
-            return Failed(error.message, retryable=True)
+            return NotDelivered(error.message, retryable=True)
         except OutcomeUnknown as error:
-            return Unknown(error.message)
+            return DeliveryUnknown(error.message)
         return _outcome(reply)
 
     def _body(self, outgoing: Outgoing) -> JsonObject:
@@ -97,8 +105,8 @@ def _outcome(reply: EgressResponse) -> SendOutcome:
         return Delivered(_message_of(reply))
     reason = f"the program answered {status}"
     if status in _RETRYABLE or status >= 500:
-        return Failed(reason, retryable=True, retry_after_s=_wait_of(reply))
-    return Failed(reason, retryable=False)
+        return NotDelivered(reason, retryable=True, retry_after_s=_wait_of(reply))
+    return NotDelivered(reason, retryable=False)
 
 
 def _message_of(reply: EgressResponse) -> str | None:

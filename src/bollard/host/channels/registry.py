@@ -13,7 +13,7 @@ from bollard.host.egress.client import EgressClient
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, NotFound
 from bollard.host.limits import CHANNELS_OF_WORKSPACE
-from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import Sealer, Unsealable, is_sealed
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
@@ -35,7 +35,7 @@ class Channels(Protocol):
         ...
 
 
-class ChannelBook:
+class ChannelRepository:
     """One per host. Changes are made one after the other."""
 
     def __init__(
@@ -62,7 +62,7 @@ class ChannelBook:
         self.changes = 0
         """Grows whenever a channel comes, changes or goes."""
         self._changing = asyncio.Lock()
-        self._shelf: Shelf[ChannelConfig] = Shelf(
+        self._shelf: SavedResources[ChannelConfig] = SavedResources(
             "channel", changes=changes, read=self._read, write=_written, watch=self._changed
         )
 

@@ -55,7 +55,7 @@ def sign(key: bytes, message_id: str, seconds: int, body: bytes) -> dict[str, st
     return {ID_HEADER: message_id, _TIME_HEADER: str(seconds), _SIGNATURE_HEADER: signature}
 
 
-class Seal(msgspec.Struct, frozen=True, kw_only=True):
+class SignatureClaim(msgspec.Struct, frozen=True, kw_only=True):
     """What the headers of a request claim. `checker` judges it by the body."""
 
     message_id: str
@@ -74,7 +74,7 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def read_seal(headers: Mapping[str, str], now_s: float) -> Seal | Fault:
+def read_seal(headers: Mapping[str, str], now_s: float) -> SignatureClaim | Fault:
     """The seal of a request, or what is wrong with it before its body is looked at."""
     message_id, text = headers.get(ID_HEADER), headers.get(_TIME_HEADER)
     listed = headers.get(_SIGNATURE_HEADER)
@@ -94,4 +94,8 @@ def read_seal(headers: Mapping[str, str], now_s: float) -> Seal | Fault:
                 signatures.append(base64.b64decode(encoded, validate=True))
             except ValueError:  # no base64, or no ASCII
                 return "malformed"
-    return Seal(message_id=message_id, seconds=int(text), signatures=tuple(signatures)) if signatures else "malformed"
+    return (
+        SignatureClaim(message_id=message_id, seconds=int(text), signatures=tuple(signatures))
+        if signatures
+        else "malformed"
+    )

@@ -16,7 +16,7 @@ from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
 from bollard.host.delivery.delivery_log import DeliveryLog
 from bollard.host.delivery.previews import Previews
-from bollard.host.delivery.sender import Counts, Sender, Waiting
+from bollard.host.delivery.sender import Counts, PendingDelivery, Sender
 from bollard.host.errors import HostError
 from bollard.host.limits import (
     DELIVERIES_AT_ONCE,
@@ -43,7 +43,7 @@ Place = tuple[str, str]
 """Workspace and channel."""
 
 
-class Window:
+class OutboxWindow:
     """The outbox is read in pages: `turn`, then each row of the page is asked for with `admits`."""
 
     def __init__(self, most: int) -> None:
@@ -140,12 +140,12 @@ class Delivery:
         log = DeliveryLog(journal, clock)
         self._previews = Previews(channels, log, self._is_busy)
         self._sender = Sender(channels, log, self._previews, store, clock)
-        self._lanes: dict[_Lane, deque[Waiting]] = {}
+        self._lanes: dict[_Lane, deque[PendingDelivery]] = {}
         self._of_run: Counter[str] = Counter()
         """Messages of each run that are held."""
         self._followed: dict[str, str] = {}
         """Runs that are not over, with their workspace."""
-        self._window = Window(DELIVERIES_OF_CHANNEL)
+        self._window = OutboxWindow(DELIVERIES_OF_CHANNEL)
         self._begun = asyncio.Event()
         self._woken = asyncio.Event()
         self._reading = asyncio.Lock()
@@ -241,9 +241,9 @@ class Delivery:
         lane = (row.workspace, row.channel, row.target)
         waiting = self._lanes.get(lane)
         if waiting is not None:
-            waiting.append(Waiting.of(row))
+            waiting.append(PendingDelivery.of(row))
             return
-        self._lanes[lane] = deque([Waiting.of(row)])
+        self._lanes[lane] = deque([PendingDelivery.of(row)])
         self._background.begin(self._drain(lane))
 
     def _is_busy(self, workspace: str, channel: str, target: str) -> bool:
@@ -264,7 +264,7 @@ class Delivery:
             await self._done(waiting.row)
         del self._lanes[lane]
 
-    async def _try(self, waiting: Waiting) -> float | None:
+    async def _try(self, waiting: PendingDelivery) -> float | None:
         place = (waiting.row.workspace, waiting.row.channel)
         door = self._doors.setdefault(place, asyncio.Semaphore(DELIVERIES_OF_CHANNEL_AT_ONCE))
         async with door, self._sending:

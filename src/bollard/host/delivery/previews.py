@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from bollard.host.channels.channel import Channel, Delivered, Failed, Outgoing, Unknown
+from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, NotDelivered, Outgoing
 from bollard.host.channels.registry import Channels
 from bollard.host.delivery.delivery_log import DeliveryLog
 from bollard.host.errors import HostError
@@ -168,11 +168,11 @@ class Previews:
                 await self._log.failed(facts.workspace, preview.delivery_id, facts.run_id, reason)
                 preview.left = False
                 return
-            case Failed(reason):
+            case NotDelivered(reason):
                 await self._log.failed(facts.workspace, preview.delivery_id, facts.run_id, reason)
                 preview.left = False
                 return
-            case Unknown():
+            case DeliveryUnknown():
                 return  # who sends the whole message asks again where that is possible
         await self._edit(preview, facts, goes_to, channel, shown, pause_s)
 
@@ -189,7 +189,7 @@ class Previews:
                 continue
             shown = text
             outcome = await channel.send(_outgoing(preview, facts, goes_to, text, edit_of=preview.message))
-            if isinstance(outcome, Failed):
+            if isinstance(outcome, NotDelivered):
                 if not outcome.retryable:
                     return
                 await preview.pause(outcome.retry_after_s or pause_s)

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from bollard.host.channels.channel import Channel, Delivered, Failed, Outgoing, Unknown
+from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, NotDelivered, Outgoing
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
 from bollard.host.delivery.delivery_log import DeliveryLog
@@ -30,7 +30,7 @@ _OFF_S: Final = 10.0
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingDelivery:
     """One message on its way, as this host knows it."""
 
     row: OutboxRow
@@ -43,7 +43,7 @@ class Waiting:
     preview_asked: bool = False
 
     @classmethod
-    def of(cls, row: OutboxRow) -> "Waiting":
+    def of(cls, row: OutboxRow) -> "PendingDelivery":
         return cls(row, row.attempts, _decode(row.messages), left_before=row.status == "started")
 
 
@@ -104,7 +104,7 @@ class Sender:
         self._clock = clock
         self.counts = Counts()
 
-    async def deliver(self, waiting: Waiting) -> float | None:
+    async def deliver(self, waiting: PendingDelivery) -> float | None:
         """Try it; how long to wait before the next try, or `None` when it is over."""
         row = waiting.row
         if self._clock.now_ms() - row.created_ms > DELIVERY_AGE_S * 1000:
@@ -135,15 +135,15 @@ class Sender:
             return DELIVERY_WAIT_S
 
     async def _send_parts(
-        self, waiting: Waiting, channel: Channel, parts: list[str], content: "_Content"
+        self, waiting: PendingDelivery, channel: Channel, parts: list[str], content: "_Content"
     ) -> float | None:
         row, native = waiting.row, channel.abilities.dedupe == "native"
         edit_of: str | None = None
         if not waiting.messages:
             found = await self._previewed(waiting, channel, parts[0])
-            if isinstance(found, Failed | Unknown):
+            if isinstance(found, NotDelivered | DeliveryUnknown):
                 return await self._defer(
-                    waiting, found.reason, found.retry_after_s if isinstance(found, Failed) else None
+                    waiting, found.reason, found.retry_after_s if isinstance(found, NotDelivered) else None
                 )
             edit_of = found
         while (part := len(waiting.messages)) < len(parts):
@@ -171,11 +171,11 @@ class Sender:
                     waiting.messages.append(message or "")
                     if not last:
                         await self._log.shown(row, waiting.messages)
-                case Unknown(reason) if not native and edits is None:
+                case DeliveryUnknown(reason) if not native and edits is None:
                     return await self._doubt(waiting, reason)
-                case Unknown(reason):  # the same key again, or the same text again: that changes nothing
+                case DeliveryUnknown(reason):  # the same key again, or the same text again: that changes nothing
                     return await self._defer(waiting, reason, None)
-                case Failed(reason, retryable, retry_after_s):
+                case NotDelivered(reason, retryable, retry_after_s):
                     if edits is not None and not retryable:  # what was shown is gone: the message stands on its own
                         edit_of = None
                         continue
@@ -188,12 +188,14 @@ class Sender:
 
     # --- what was shown of it before ---
 
-    async def _ask_for_preview(self, waiting: Waiting) -> None:
+    async def _ask_for_preview(self, waiting: PendingDelivery) -> None:
         if not waiting.preview_asked:
             waiting.preview_asked = True
             waiting.preview = await self._previews.take(waiting.row.run_id, waiting.row.message_key)
 
-    async def _previewed(self, waiting: Waiting, channel: Channel, text: str) -> str | Failed | Unknown | None:
+    async def _previewed(
+        self, waiting: PendingDelivery, channel: Channel, text: str
+    ) -> str | NotDelivered | DeliveryUnknown | None:
         """The message that stands there already and gets its text by an edit; or what keeps us from knowing it."""
         preview, row = waiting.preview, waiting.row
         if preview is None or preview.message is not None:
@@ -211,7 +213,7 @@ class Sender:
             if isinstance(outcome, Delivered):
                 preview.message = outcome.message
                 return outcome.message
-            return None if isinstance(outcome, Failed) and not outcome.retryable else outcome
+            return None if isinstance(outcome, NotDelivered) and not outcome.retryable else outcome
         reason = "no answer came when it was first shown"
         await self._log.unknown(row.workspace, preview.delivery_id, row.run_id, reason)
         waiting.preview = None
@@ -219,7 +221,7 @@ class Sender:
 
     # --- how it ends ---
 
-    async def _defer(self, waiting: Waiting, reason: str, retry_after_s: float | None) -> float | None:
+    async def _defer(self, waiting: PendingDelivery, reason: str, retry_after_s: float | None) -> float | None:
         waiting.attempts += 1
         if waiting.attempts >= DELIVERY_ATTEMPTS:
             return await self._fail(waiting, f"{reason}; it was tried {waiting.attempts} times")
@@ -229,21 +231,21 @@ class Sender:
         await self._log.deferred(waiting.row, waiting.attempts, due_ms, reason)
         return wait_s
 
-    async def _fail(self, waiting: Waiting, reason: str) -> None:
+    async def _fail(self, waiting: PendingDelivery, reason: str) -> None:
         row = waiting.row
         _log.warning("a message was not delivered", delivery=row.delivery_id, channel=row.channel, problem=reason)
         await self._log.failed(row.workspace, row.delivery_id, row.run_id, reason)
         await self._forget_preview(waiting, reason)
         self.counts.failed += 1
 
-    async def _doubt(self, waiting: Waiting, reason: str) -> None:
+    async def _doubt(self, waiting: PendingDelivery, reason: str) -> None:
         row = waiting.row
         _log.warning("whether a message arrived is unknown", delivery=row.delivery_id, channel=row.channel)
         await self._log.unknown(row.workspace, row.delivery_id, row.run_id, reason)
         await self._forget_preview(waiting, reason)
         self.counts.unknown += 1
 
-    async def _forget_preview(self, waiting: Waiting, reason: str) -> None:
+    async def _forget_preview(self, waiting: PendingDelivery, reason: str) -> None:
         await self._ask_for_preview(waiting)
         if waiting.preview is not None:
             await self._log.failed(waiting.row.workspace, waiting.preview.delivery_id, waiting.row.run_id, reason)

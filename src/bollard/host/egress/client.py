@@ -29,7 +29,7 @@ from bollard.host.egress.destination import (
     Destination,
     EgressRequest,
     EgressResponse,
-    SentOn,
+    Redirect,
     check_request,
     sent_on,
 )
@@ -104,7 +104,7 @@ class EgressClient:
     async def fetch(self, request: EgressRequest) -> EgressResponse:
         """Raises `EgressDenied`, `ToolFailed` where nothing arrived, and `OutcomeUnknown` where something may have."""
         place = check_request(request)
-        hop = SentOn(place=place, method=request.method, headers=request.headers, body=request.body)
+        hop = Redirect(place=place, method=request.method, headers=request.headers, body=request.body)
         most = min(request.max_bytes, EGRESS_BODY_BYTES)
         loop = asyncio.get_running_loop()
         ends = loop.time() + min(request.timeout_s, EGRESS_ANSWER_S)
@@ -166,7 +166,7 @@ class EgressClient:
     def _problem(self, place: Destination, address: Address) -> str | None:
         return None if self._allow.has(address, place.port) else address_problem(address)
 
-    async def _hop(self, hop: SentOn, most: int, left_s: float) -> EgressResponse:
+    async def _hop(self, hop: Redirect, most: int, left_s: float) -> EgressResponse:
         loop = asyncio.get_running_loop()
         ends = loop.time() + left_s
         try:

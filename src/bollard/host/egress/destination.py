@@ -149,7 +149,7 @@ def _check_header(name: str, value: str) -> None:
         )
 
 
-class SentOn(msgspec.Struct, frozen=True, kw_only=True):
+class Redirect(msgspec.Struct, frozen=True, kw_only=True):
     """Where an answer sends a request, and what of it goes there."""
 
     place: Destination
@@ -158,7 +158,7 @@ class SentOn(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-def sent_on(place: Destination, request: SentOn, response: EgressResponse) -> SentOn | None:
+def sent_on(place: Destination, request: Redirect, response: EgressResponse) -> Redirect | None:
     """The next hop; `None` where the answer is one. Raises `EgressDenied`."""
     location = response.header("location")
     if response.status not in _REDIRECTS or location is None:
@@ -176,4 +176,4 @@ def sent_on(place: Destination, request: SentOn, response: EgressResponse) -> Se
             raise EgressDenied(
                 f"{place.origin} sends a {method} on to {there.origin}", hint="ask for the other address yourself"
             )
-    return SentOn(place=there, method=method, headers=headers, body=body)
+    return Redirect(place=there, method=method, headers=headers, body=body)

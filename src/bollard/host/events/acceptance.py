@@ -31,7 +31,7 @@ from bollard.host.store.store import Store
 from bollard.protocol import JsonObject, JsonValue
 
 
-class NotTaken(msgspec.Struct, frozen=True, kw_only=True):
+class EventRejection(msgspec.Struct, frozen=True, kw_only=True):
     """Why an event led to no run, for good. It is on disk with its event: whoever sends it again is told the same."""
 
     code: str
@@ -55,17 +55,17 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """Where in that run it stands, as epoch and number."""
     subscription: Subscription | None = None
     """A reader that misses nothing, where one was asked for and the run is new."""
-    reason: NotTaken | None = None
+    reason: EventRejection | None = None
     """Why there is no run and will be none."""
 
 
-def first_outcome(row: EventRow, reason: NotTaken | None = None) -> Accepted:
+def first_outcome(row: EventRow, reason: EventRejection | None = None) -> Accepted:
     """The same event again gets the answer it got first."""
     steered = row.dispatch == "steering"
     return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=steered, reason=reason)
 
 
-def not_taken(store: Store, row: EventRow) -> NotTaken | None:
+def not_taken(store: Store, row: EventRow) -> EventRejection | None:
     """Why an event has no run and will have none; nothing where it has one, or may get one. Blocks."""
     if row.dispatch != "dropped" or row.run_id is not None:
         return None
@@ -73,15 +73,15 @@ def not_taken(store: Store, row: EventRow) -> NotTaken | None:
     reason = None if record is None else data_of(record).get("reason")
     if not isinstance(reason, dict):
         return _later(None if record is None else data_of(record).get("agent_id"))
-    return NotTaken(**{name: str(reason.get(name, "")) for name in ("code", "message", "hint")})
+    return EventRejection(**{name: str(reason.get(name, "")) for name in ("code", "message", "hint")})
 
 
-def _later(agent_id: JsonValue) -> NotTaken:
+def _later(agent_id: JsonValue) -> EventRejection:
     """Of an event that waited for a run of this agent and got none, or whose record retention dropped."""
     if not isinstance(agent_id, str):
-        return NotTaken(code="not_taken", message="nobody took this event; why is not kept any more")
+        return EventRejection(code="not_taken", message="nobody took this event; why is not kept any more")
     message = f"it waited for a run of agent {agent_id!r} and got none"
-    return NotTaken(code="not_taken", message=message, hint="`bollard audit show --type event.dropped` says why")
+    return EventRejection(code="not_taken", message=message, hint="`bollard audit show --type event.dropped` says why")
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ def error_of(refused: Refused) -> HostError:
 # Events that are on disk: what their senders are told when they send them again, and those that nobody takes.
 
 
-class KnownEvents:
+class EventDeduplication:
     """One per host."""
 
     def __init__(self, journal: Journal, store: Store, clock: Clock, maker: RunMaker) -> None:
@@ -142,7 +142,7 @@ class KnownEvents:
             return first_outcome(row)
         return first_outcome(row, await asyncio.to_thread(not_taken, self._store, row))
 
-    async def drop(self, event: NewEvent, workspace: str, reason: NotTaken) -> Accepted:
+    async def drop(self, event: NewEvent, workspace: str, reason: EventRejection) -> Accepted:
         """Keep an event that leads to no run, with the reason. The same again is told the same."""
         if self._journal.full:
             if (known := await self.find(event, workspace)) is not None:
@@ -168,29 +168,29 @@ class KnownEvents:
 # nobody gets it, for now or for good.
 
 
-class Nowhere(msgspec.Struct, frozen=True):
+class NoRoute(msgspec.Struct, frozen=True):
     """Nobody gets the event: why, for programs, and what its sender is told."""
 
     code: str
     error: NotFound
 
 
-class AgentFinding:
+class AgentResolver:
     """One per host."""
 
-    def __init__(self, directory: AgentDirectory, known: KnownEvents) -> None:
+    def __init__(self, directory: AgentDirectory, known: EventDeduplication) -> None:
         self._agents = directory.agents
         self._bindings = directory.bindings
         self._starting = directory.starting
         self._known = known
 
-    async def find(self, event: NewEvent, workspace: str, agent_id: str | None) -> tuple[Agent, str] | Nowhere:
+    async def find(self, event: NewEvent, workspace: str, agent_id: str | None) -> tuple[Agent, str] | NoRoute:
         """The agent, and the id of the binding."""
         if agent_id is None:
             binding = self._bindings.table(workspace).find(event)
             if binding is None:
                 hint = "`bollard resolve` says why, binding by binding"
-                return Nowhere("no_binding", NotFound("no binding takes this event", hint=hint))
+                return NoRoute("no_binding", NotFound("no binding takes this event", hint=hint))
             binding_id, wanted = binding.binding_id, binding.agent_id
         else:
             binding_id, wanted = f"direct:{agent_id}", agent_id
@@ -200,7 +200,7 @@ class AgentFinding:
         if agent is None:
             name = wanted[:64]
             error = NotFound(f"there is no agent {name!r}", hint="`bollard agents` lists them", agent=name)
-            return Nowhere("no_agent", error)
+            return NoRoute("no_agent", error)
         return agent, binding_id
 
     async def turn_away(self, event: NewEvent, workspace: str, error: HostError, code: str, *, keep: bool) -> Accepted:
@@ -214,7 +214,7 @@ class AgentFinding:
                 keep, hint = False, "start its plugin, and send the event again"
                 error = WorkerUnavailable(f"the runner of agent {name!r} is not there", hint=hint, agent=name)
         if keep:
-            reason = NotTaken(code=code, message=error.message, hint=error.hint)
+            reason = EventRejection(code=code, message=error.message, hint=error.hint)
             return await self._known.drop(event, workspace, reason)
         if (known := await self._known.find(event, workspace)) is not None:
             return known

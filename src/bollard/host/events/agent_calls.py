@@ -8,9 +8,9 @@ from typing import Final
 from pydantic import ValidationError
 
 from bollard.host.actions.call import Call
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.errors import InvalidRequest, ToolFailed
 from bollard.host.events.acceptance import Accepted
 from bollard.host.events.intake import Intake
@@ -31,7 +31,7 @@ from bollard.protocol import AgentInput, AgentsCall, ChildRunResult, JsonObject,
 class ChildCalls:
     """Starts child runs and waits for them."""
 
-    def __init__(self, intake: Intake, dispatcher: Dispatcher, agents: AgentBook, store: Store) -> None:
+    def __init__(self, intake: Intake, dispatcher: Dispatcher, agents: AgentRegistry, store: Store) -> None:
         self._intake = intake
         self._dispatcher = dispatcher
         self._agents = agents
@@ -182,9 +182,9 @@ _INPUT: Final[JsonObject] = {
 
 
 class AgentTools:
-    """Implements `Source` and `Adapter`. One per host."""
+    """Implements `CapabilitySource` and `Adapter`."""
 
-    def __init__(self, agents: AgentBook, calls: ChildCalls, find: Callable[[str], LiveRun | None]) -> None:
+    def __init__(self, agents: AgentRegistry, calls: ChildCalls, find: Callable[[str], LiveRun | None]) -> None:
         """`find` gives a run of this host that is going on."""
         self._agents = agents
         self._calls = calls
@@ -210,7 +210,7 @@ class AgentTools:
             if agent.agent_id not in there
         }
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         run = self._find(order.context.run_id)
         if run is None:
             raise ToolFailed("the run that calls has ended", hint="an agent is called by a run that waits for it")
@@ -251,7 +251,7 @@ def _described(agent_id: str, description: str, deadline_s: float, runner_id: st
     )
 
 
-def _returned(agent_id: str, result: ChildRunResult) -> Returned:
+def _returned(agent_id: str, result: ChildRunResult) -> CallResult:
     """What the child said last, in order; and how it ended, where that was not well."""
     content = [element for message in result.messages[-_MESSAGES:] for element in _elements(message.to_wire())]
     failed = result.status != "completed"
@@ -260,7 +260,7 @@ def _returned(agent_id: str, result: ChildRunResult) -> Returned:
         text: JsonObject = {"type": "text", "text": f"The run of {agent_id} ended as {result.status}{why}."}
         content.append(text)
     told: JsonObject = {"run_id": result.run_id, "status": result.status}
-    return Returned(content=tuple(content), structured=told, is_error=failed)
+    return CallResult(content=tuple(content), structured=told, is_error=failed)
 
 
 def _elements(message: JsonObject) -> list[JsonObject]:

@@ -13,7 +13,7 @@ from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live_run import LiveRun
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """Where an event goes: decided, and its place not taken yet."""
 
     agent: Agent
@@ -55,7 +55,7 @@ class ConversationQueue:
         """Runs of the agent that passed the gates and are not on disk yet."""
         return self._uncounted[agent.workspace, agent.agent_id]
 
-    def enter(self, way: Way, run: QueuedRun) -> bool:
+    def enter(self, way: Placement, run: QueuedRun) -> bool:
         """Take the run's place; whether its turn is now."""
         facts = run.facts
         key = (facts.workspace, facts.agent_id)

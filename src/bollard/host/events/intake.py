@@ -18,11 +18,11 @@ from bollard.host.agents.routing import AgentDirectory, resolve
 from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Forbidden, HostError, Overloaded
-from bollard.host.events.acceptance import Accepted, AgentFinding, KnownEvents, Nowhere, Preview
-from bollard.host.events.conversation_queue import ConversationQueue, Way
-from bollard.host.events.placement import Deciding
-from bollard.host.events.redispatch_queue import GivenBack, Returning
-from bollard.host.events.steering import Claims, Giving, MessageListener, SteeringItem
+from bollard.host.events.acceptance import Accepted, AgentResolver, EventDeduplication, NoRoute, Preview
+from bollard.host.events.conversation_queue import ConversationQueue, Placement
+from bollard.host.events.placement import EventPlacement
+from bollard.host.events.redispatch_queue import RedispatchQueue, ReturnGate
+from bollard.host.events.steering import Claims, MessageListener, SteeringDelivery, SteeringItem
 from bollard.host.log.entries import CommitResult, Committed, Duplicate
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
@@ -81,10 +81,10 @@ class Intake:
         self._gates = gates
         self._replies = listeners.replies
         self._claims = Claims()
-        self.known = KnownEvents(journal, store, clock, maker)
-        self._finding = AgentFinding(directory, self.known)
+        self.known = EventDeduplication(journal, store, clock, maker)
+        self._finding = AgentResolver(directory, self.known)
         self._places = ConversationQueue()
-        self._deciding = Deciding(
+        self._deciding = EventPlacement(
             journal=journal,
             clock=clock,
             dispatcher=dispatcher,
@@ -93,8 +93,8 @@ class Intake:
             maker=maker,
             limits=limits,
         )
-        self._returning = Returning()
-        self._giving = Giving(
+        self._returning = ReturnGate()
+        self._giving = SteeringDelivery(
             journal=journal,
             clock=clock,
             maker=maker,
@@ -105,7 +105,7 @@ class Intake:
             known_before=self.known.told,
             questions=listeners.questions,
         )
-        self.given_back = GivenBack(
+        self.given_back = RedispatchQueue(
             agents=directory.agents,
             dispatch=self.redispatch,
             drop=self.known.give_up,
@@ -136,7 +136,7 @@ class Intake:
         An event is `fresh` when its id was made here, so that nobody can have sent it before.
         """
         route = await self._finding.find(event, workspace, agent_id)
-        if isinstance(route, Nowhere):
+        if isinstance(route, NoRoute):
             return await self._finding.turn_away(event, workspace, route.error, route.code, keep=keep)
         agent, binding_id = route
         lane = lane_of(workspace, agent.agent_id, event)
@@ -150,7 +150,7 @@ class Intake:
         if isinstance(decision, Steer) and lane is not None:
             return await self._giving.give(event, agent, decision.run_id, lane)
         chosen = Queue() if isinstance(decision, Steer) else decision
-        way = Way(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external, fresh=fresh)
+        way = Placement(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external, fresh=fresh)
         return await self._create(event, way, watch=watch)
 
     async def _decided(self, agent: Agent, event: NewEvent, lane: LaneKey | None, *, external: bool) -> Admission:
@@ -184,12 +184,12 @@ class Intake:
             raise refusal
         if self._dispatcher.closing or self._dispatcher.room.crowded:
             raise Overloaded("the host takes no runs now", hint="try again in a moment")
-        way = Way(
+        way = Placement(
             agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent, fresh=True
         )
         return await self._create(event, way, watch=False)
 
-    async def _create(self, event: NewEvent, way: Way, *, watch: bool, event_id: str | None = None) -> Accepted:
+    async def _create(self, event: NewEvent, way: Placement, *, watch: bool, event_id: str | None = None) -> Accepted:
         run = self._maker.make(
             event, way.agent, way.binding_id, event_id=event_id, parent=way.parent, external=way.external
         )
@@ -279,7 +279,7 @@ class Intake:
         """A message that waits on disk gets a run of its own, in its turn. Its gates were passed when it came."""
         lane = lane_of(agent.workspace, agent.agent_id, event)
         busy = self._places.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
-        way = Way(
+        way = Placement(
             agent=agent,
             binding_id=binding_id or f"steering:{agent.agent_id}",
             lane=lane,
@@ -306,7 +306,7 @@ class Intake:
     def enter_again(self, run: QueuedRun) -> None:
         """A run of an earlier incarnation that still waits."""
         self._journal.remember(run.facts)
-        way = Way(
+        way = Placement(
             agent=run.agent,
             binding_id=run.facts.binding_id,
             lane=lane_of(run.facts.workspace, run.facts.agent_id, run.event),
@@ -362,12 +362,12 @@ class Intake:
             self._places.not_yet(following)
 
     @property
-    def returning(self) -> Returning:
+    def returning(self) -> ReturnGate:
         """Whose runs of an earlier incarnation have not taken their places yet."""
         return self._returning
 
     @property
-    def giving(self) -> Giving:
+    def giving(self) -> SteeringDelivery:
         """Messages on their way into runs, and runners that pull them."""
         return self._giving
 

@@ -23,7 +23,7 @@ from bollard.host.runs.event import NewEvent
 _PLURAL: Final[Mapping[ShareKind, str]] = {"conversation": "conversations", "caller": "callers", "agent": "agents"}
 
 
-class Deciding:
+class EventPlacement:
     """One per host."""
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.lanes import LaneKey
 from bollard.host.background import Background
 from bollard.host.errors import HostError, Overloaded
@@ -36,13 +36,13 @@ class _Lane:
     """Set when they have their runs, or are known to wait for an agent."""
 
 
-class GivenBack:
+class RedispatchQueue:
     """One per host."""
 
     def __init__(
         self,
         *,
-        agents: AgentBook,
+        agents: AgentRegistry,
         dispatch: Callable[[NewEvent, str, Agent], Awaitable[object]],
         drop: Callable[[str, str, str], Awaitable[object]],
         expected: Callable[[str, str], bool],
@@ -138,7 +138,7 @@ class GivenBack:
 # messages of an earlier incarnation have taken their places again.
 
 
-class Returning:
+class ReturnGate:
     """Open, unless somebody says that something returns."""
 
     def __init__(self) -> None:

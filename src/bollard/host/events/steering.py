@@ -17,11 +17,11 @@ from bollard.host.agents.lanes import LaneKey
 from bollard.host.clock import Clock
 from bollard.host.events.acceptance import Accepted
 from bollard.host.events.conversation_queue import ConversationQueue
-from bollard.host.log.entries import Duplicate, Entry, Judgement
+from bollard.host.log.entries import Duplicate, Entry, ExpectationResult
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.runs.api_call import Lent
+from bollard.host.runs.api_call import ConditionalAnswer
 from bollard.host.runs.batches import into
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
@@ -92,7 +92,7 @@ class Claims:
         if run.state.terminal is not None:
             return []  # it has said its last word: nobody would answer them there
         items = _that_fit(self.waiting(run)[:limit], run)
-        landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+        landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
         last = len(items) - 1
         for index, item in enumerate(items):
             run.take_in(item.event.flow)
@@ -146,7 +146,7 @@ async def claim(run: LiveRun, event_id: str) -> tuple[int, int] | None:
     or may not read it any more: then it is not."""
     if run.state.cancel is not None or run.state.terminal is not None or not can_pull(run):
         return None
-    landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+    landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
     if not run.note("steering.queued", {"event_id": event_id}, into(landed)):
         return None
     place = run.place  # now: by the time it is on disk, others have numbers that no reader knows yet
@@ -166,7 +166,7 @@ Redispatch = Callable[[SteeringItem, Agent], Awaitable[Accepted]]
 
 
 @dataclass(slots=True)
-class _Underway:
+class _PendingMessages:
     """Messages of one conversation that are on their way."""
 
     count: int = 0
@@ -176,10 +176,10 @@ class _Underway:
 class MessageListener(Protocol):
     """Hears of every message that a live run was given. Open questions are answered this way."""
 
-    def message_came(self, run: LiveRun, messages: "Giving") -> None: ...
+    def message_came(self, run: LiveRun, messages: "SteeringDelivery") -> None: ...
 
 
-class Giving:
+class SteeringDelivery:
     """Gives messages to runs that are active."""
 
     def __init__(
@@ -203,7 +203,7 @@ class Giving:
         self._places = places
         self._redispatch = redispatch
         self._known_before = known_before
-        self._underway: dict[LaneKey, _Underway] = {}
+        self._underway: dict[LaneKey, _PendingMessages] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._questions = questions
 
@@ -220,7 +220,7 @@ class Giving:
         item = SteeringItem(event_id=f"evt_{self._maker.new_id()}", event=event, claimed_ms=self._clock.now_ms())
         self._claims.put(run_id, item)
         self.count_unread(run_id)
-        self._underway.setdefault(lane, _Underway()).count += 1
+        self._underway.setdefault(lane, _PendingMessages()).count += 1
         task = asyncio.create_task(self._write(item, agent, run_id, lane))
         self._tasks.add(task)
         task.add_done_callback(self._written)
@@ -295,11 +295,11 @@ class Giving:
 class SteeringCalls:
     """Gives what waits to the runner: leased to it until its run completes."""
 
-    def __init__(self, giving: Giving) -> None:
+    def __init__(self, giving: SteeringDelivery) -> None:
         self._giving = giving
 
-    async def pull(self, run: LiveRun, params: SteeringPull) -> SteeringPullResult | Lent:
+    async def pull(self, run: LiveRun, params: SteeringPull) -> SteeringPullResult | ConditionalAnswer:
         limit = 1 if params.mode == "one-at-a-time" else params.limit or limits.STEERING_QUEUE
         items = await self._giving.pull(run, limit)
         answer = SteeringPullResult.from_wire({"items": [item.to_wire(run) for item in items]})
-        return Lent(answer, partial(self._giving.give_back, run, items)) if items else answer
+        return ConditionalAnswer(answer, partial(self._giving.give_back, run, items)) if items else answer

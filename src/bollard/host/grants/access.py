@@ -38,26 +38,26 @@ _KIND_OF: Final[dict[str, Kind]] = {
 """The selector types by what they select. `outpost-selector` selects a machine, which is no resource of a grant."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ResourceRequest(msgspec.Struct, frozen=True):
     """Who asks for one thing: fields of the configuration, the policy, or both."""
 
     fields: tuple[str, ...] = ()
     added: bool = False
 
 
-def asked_for(agent: Agent) -> dict[Kind, dict[str, Asked]]:
+def asked_for(agent: Agent) -> dict[Kind, dict[str, ResourceRequest]]:
     """By kind and id, whether or not it exists."""
-    asked: dict[Kind, dict[str, Asked]] = {kind: {} for kind in KINDS}
+    asked: dict[Kind, dict[str, ResourceRequest]] = {kind: {} for kind in KINDS}
     for item in agent.form:
         kind = _KIND_OF.get(item.type)
         if kind is None:
             continue
         for name in dict.fromkeys(_chosen(agent.config.get(item.name))):
-            before = asked[kind].get(name, Asked())
-            asked[kind][name] = Asked((*before.fields, item.name))
+            before = asked[kind].get(name, ResourceRequest())
+            asked[kind][name] = ResourceRequest((*before.fields, item.name))
     for kind, rule in agent.policy.access.resources.items():
         for name in rule.add:
-            asked[kind][name] = Asked(asked[kind].get(name, Asked()).fields, added=True)
+            asked[kind][name] = ResourceRequest(asked[kind].get(name, ResourceRequest()).fields, added=True)
     return asked
 
 
@@ -86,7 +86,7 @@ policy cuts it off, the workspace does not offer it, no granted operation fits i
 for it. For a child run: its parent does not hold it, or no deeper child is allowed."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class GrantedResource(msgspec.Struct, frozen=True, kw_only=True):
     """One granted resource."""
 
     about: Mapping[str, str | int | bool]
@@ -109,7 +109,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     operations: Mapping[str, frozenset[str]]
     """By family; a family that is absent is not granted."""
-    resources: Mapping[str, Mapping[str, Held]]
+    resources: Mapping[str, Mapping[str, GrantedResource]]
     """By kind and id."""
     conversations: frozenset[str]
     """Other conversations whose whole history may be read."""
@@ -154,16 +154,18 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
     policy = agent.policy
     operations, withheld_operations = _operations(agent)
     asked = asked_for(agent)
-    asked["platform"] = {name: Asked() for name in offer.things["platform"]}  # the family alone decides on these
-    resources: dict[str, dict[str, Held]] = {}
+    asked["platform"] = {
+        name: ResourceRequest() for name in offer.things["platform"]
+    }  # the family alone decides on these
+    resources: dict[str, dict[str, GrantedResource]] = {}
     withheld_resources: dict[str, dict[str, Withheld]] = {}
     too_much: frozenset[str] = frozenset()
     for kind in KINDS:
-        held: dict[str, Held] = {}
+        held: dict[str, GrantedResource] = {}
         withheld: dict[str, Withheld] = {}
         for name in sorted(asked[kind]):
             found = _decide(agent, offer, kind, name, asked[kind][name], operations.get(kind, frozenset()))
-            if isinstance(found, Held):
+            if isinstance(found, GrantedResource):
                 held[name] = found
             else:
                 withheld[name] = found
@@ -197,13 +199,13 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
     )
 
 
-def _named(held: Mapping[str, Held], offer: Offer) -> dict[str, Held]:
+def _named(held: Mapping[str, GrantedResource], offer: Offer) -> dict[str, GrantedResource]:
     """With their short names. A child run, which has fewer of them, keeps those that its agent would have."""
     names = short_names(offer.capabilities[each] for each in held if each in offer.capabilities)
     return {each: msgspec.structs.replace(found, name=names.get(each)) for each, found in held.items()}
 
 
-def _too_much(held: Mapping[str, Held], offer: Offer) -> frozenset[str]:
+def _too_much(held: Mapping[str, GrantedResource], offer: Offer) -> frozenset[str]:
     """Tools beyond what the definitions of a run may come to, by id: a graph goes onto the disk with its run."""
     left, found = GRAPH_BYTES, set[str]()
     for name in held:
@@ -242,8 +244,8 @@ ABLE_TO: Final[Mapping[str, str]] = {"tool:builtin/register_skill": "skill_autho
 
 
 def _decide(
-    agent: Agent, offer: Offer, kind: Kind, name: str, asked: Asked, granted: frozenset[str]
-) -> Held | Withheld:
+    agent: Agent, offer: Offer, kind: Kind, name: str, asked: ResourceRequest, granted: frozenset[str]
+) -> GrantedResource | Withheld:
     thing = offer.things[kind].get(name)
     if thing is None:
         return "workspace"
@@ -255,14 +257,14 @@ def _decide(
     operations = granted.intersection(operations_that_fit(thing))
     if not operations and kind != "skills":  # no operation reaches a skill: its name is all there is to grant
         return "unfit"
-    return Held(about=about(thing), operations=operations, fields=asked.fields, added=asked.added)
+    return GrantedResource(about=about(thing), operations=operations, fields=asked.fields, added=asked.added)
 
 
 def _add_documents(
     agent: Agent,
-    bases: Mapping[str, Held],
+    bases: Mapping[str, GrantedResource],
     operations: Mapping[str, frozenset[str]],
-    held: dict[str, Held],
+    held: dict[str, GrantedResource],
     withheld: dict[str, Withheld],
 ) -> None:
     """Who may ask a knowledge base for passages may read its documents whole, where files of this source are granted.
@@ -277,7 +279,7 @@ def _add_documents(
             withheld[name] = "policy"
             continue
         known = {"source": "knowledge", "file_name": called}
-        held[name] = Held(about=known, operations=source, fields=base.fields, added=base.added)
+        held[name] = GrantedResource(about=known, operations=source, fields=base.fields, added=base.added)
 
 
 def _resources_on_the_wire(rights: Rights) -> JsonObject:

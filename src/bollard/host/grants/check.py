@@ -52,7 +52,7 @@ _NAMED_IN_GRANT: Final = frozenset({"models", "tools", "knowledge_bases", "files
 looks them up within the run's scope, and what is outside looks absent there."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
     """One row: what an action needs."""
 
     action: str
@@ -64,15 +64,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the thing must be listed in the grant."""
 
 
-def _rule(action: str) -> Rule:
+def _rule(action: str) -> ActionRule:
     permission = ACTIONS[action].permission
     family, operation = permission if permission is not None else (action.partition(".")[0], None)
     parameter = _NAMES.get(action)
     listed = parameter is not None and family in _NAMED_IN_GRANT
-    return Rule(action=action, family=family, operation=operation, parameter=parameter, listed=listed)
+    return ActionRule(action=action, family=family, operation=operation, parameter=parameter, listed=listed)
 
 
-RULES: Final[Mapping[str, Rule]] = MappingProxyType({action: _rule(action) for action in ACTIONS})
+RULES: Final[Mapping[str, ActionRule]] = MappingProxyType({action: _rule(action) for action in ACTIONS})
 
 
 def things_named(action: str, params: Strict) -> tuple[str | None, ...]:
@@ -161,7 +161,7 @@ def whole_conversation(grant: Grant, revoked: Revocation, conversation: str) -> 
     )
 
 
-def _operation(grant: Grant, rule: Rule, thing: str | None) -> Denied | str:
+def _operation(grant: Grant, rule: ActionRule, thing: str | None) -> Denied | str:
     """The operation that was granted, by its name inside the family, or why none was."""
     if rule.family == "state":
         return _state(grant, thing)
@@ -192,7 +192,7 @@ def _state(grant: Grant, scope: str | None) -> Denied | str:
     return NOT_FOUND["state"] if scope in grant.access.rights.state_scopes else NOT_THIS_SCOPE
 
 
-def _listed(grant: Grant, rule: Rule, thing: str | None) -> Denied | str:
+def _listed(grant: Grant, rule: ActionRule, thing: str | None) -> Denied | str:
     things = grant.access.rights.resources.get(rule.family)
     held = None if things is None or thing is None else things.get(thing)
     if held is None:
@@ -209,7 +209,7 @@ def _readable(grant: Grant, conversation: str | None) -> bool:
     return conversation in grant.access.rights.conversations
 
 
-def _taken(grant: Grant, revoked: Revocation, rule: Rule, operation: str, thing: str | None) -> bool:
+def _taken(grant: Grant, revoked: Revocation, rule: ActionRule, operation: str, thing: str | None) -> bool:
     if rule.family == "history":
         own = thing is None or thing == grant.scope.conversation
         return revoked.takes(f"history.{operation}", "conversations", None if own else thing)

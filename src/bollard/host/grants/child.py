@@ -6,7 +6,7 @@ import msgspec
 
 from bollard.host.capabilities.graph import CapabilityGraph
 from bollard.host.errors import InvalidRequest
-from bollard.host.grants.access import Access, Held, Rights, Withheld, seal
+from bollard.host.grants.access import Access, GrantedResource, Rights, Withheld, seal
 from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
 from bollard.host.grants.offer import base_of
 from bollard.host.grants.revocation import AGENT_TOOL, Revocation
@@ -17,7 +17,7 @@ def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocat
     """The part of the child agent's access that its parent holds, less what was revoked from the parent."""
     child, parent = child_access.rights, parent_grant.access.rights
     operations, withheld = _operations(child, parent_grant, parent_revocation)
-    resources: dict[str, dict[str, Held]] = {}
+    resources: dict[str, dict[str, GrantedResource]] = {}
     missing: dict[str, dict[str, Withheld]] = {kind: dict(things) for kind, things in child.withheld_resources.items()}
     for kind, things in child.resources.items():
         for name, held in things.items():
@@ -88,15 +88,20 @@ def _is_deepest(parent_grant: Grant) -> bool:
     return parent_grant.depth + 1 >= limits.CHILD_RUN_DEPTH
 
 
-def _without_base(resources: dict[str, dict[str, Held]]) -> list[str]:
+def _without_base(resources: dict[str, dict[str, GrantedResource]]) -> list[str]:
     """Documents of knowledge bases that were not handed down."""
     left = {kb_id for kb_id, base in resources.get("knowledge_bases", {}).items() if "retrieve" in base.operations}
     return [name for name in resources.get("files", {}) if (kb_id := base_of(name)) is not None and kb_id not in left]
 
 
 def _held(
-    held: Held, above: Held, kind: str, name: str, operations: dict[str, frozenset[str]], revoked: Revocation
-) -> Held | None:
+    held: GrantedResource,
+    above: GrantedResource,
+    kind: str,
+    name: str,
+    operations: dict[str, frozenset[str]],
+    revoked: Revocation,
+) -> GrantedResource | None:
     """What of a thing is left for the child, or `None`."""
     if revoked.all or name in revoked.resources.get(kind, ()):
         return None

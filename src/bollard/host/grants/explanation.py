@@ -13,8 +13,8 @@ import msgspec
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.capabilities.graph import CALL, CapabilityGraph, Node
 from bollard.host.capabilities.sources import why_absent
-from bollard.host.grants.access import ABLE_TO, Held, Rights
-from bollard.host.grants.check import RULES, Denied, Rule, check
+from bollard.host.grants.access import ABLE_TO, GrantedResource, Rights
+from bollard.host.grants.check import RULES, ActionRule, Denied, check
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.offer import Kind, Offer, file_as_listed
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
@@ -158,7 +158,7 @@ def explain_all(grant: Grant, revoked: Revocation = NOTHING_REVOKED) -> tuple[Ex
     )
 
 
-def _known(grant: Grant, rule: Rule) -> tuple[str | None, ...]:
+def _known(grant: Grant, rule: ActionRule) -> tuple[str | None, ...]:
     rights = grant.access.rights
     if rule.family == "state":
         return _STATE_SCOPES
@@ -176,7 +176,7 @@ def _reason(key: str, **fields: str) -> Reason:
     return Reason(key, fields)
 
 
-def _agreed(grant: Grant, rule: Rule, thing: str | None) -> Iterator[Reason]:
+def _agreed(grant: Grant, rule: ActionRule, thing: str | None) -> Iterator[Reason]:
     """Everyone who had to agree, in the order of the intersection."""
     rights = grant.access.rights
     if rule.family == "state":
@@ -200,12 +200,12 @@ def _agreed(grant: Grant, rule: Rule, thing: str | None) -> Iterator[Reason]:
         yield _reason("scope.has", scope="conversation")
 
 
-def _own(grant: Grant, rule: Rule, conversation: str | None) -> bool:
+def _own(grant: Grant, rule: ActionRule, conversation: str | None) -> bool:
     """Whether a call is about the run's own conversation; one that cannot name another always is."""
     return rule.parameter is None or conversation is None or conversation == grant.scope.conversation
 
 
-def _held_by(held: Held, thing: str) -> Iterator[Reason]:
+def _held_by(held: GrantedResource, thing: str) -> Iterator[Reason]:
     for field in held.fields:
         yield _reason("configuration.selects", field=field, thing=thing)
     if held.added:
@@ -213,7 +213,7 @@ def _held_by(held: Held, thing: str) -> Iterator[Reason]:
     yield _reason("workspace.offers", thing=thing)
 
 
-def _operation_name(rights: Rights, rule: Rule, thing: str | None) -> str:
+def _operation_name(rights: Rights, rule: ActionRule, thing: str | None) -> str:
     """The operation's full name. Of a file its source decides; of one that nobody knows, the family stands for it."""
     if rule.operation is not None:
         return f"{rule.family}.{rule.operation}"
@@ -223,7 +223,7 @@ def _operation_name(rights: Rights, rule: Rule, thing: str | None) -> str:
     return f"{rule.family}.{thing}" if thing is not None else rule.family
 
 
-def _refused(grant: Grant, rule: Rule, thing: str | None) -> Reason:
+def _refused(grant: Grant, rule: ActionRule, thing: str | None) -> Reason:
     """Who said no first, in the order in which the answer was found."""
     rights = grant.access.rights
     if rule.family == "state":
@@ -255,7 +255,7 @@ def _operation_refused(rights: Rights, family: str, name: str) -> Reason:
     return _reason(f"{why}.lacks", operation=name)
 
 
-def _thing_refused(rights: Rights, rule: Rule, name: str, thing: str | None) -> Reason:
+def _thing_refused(rights: Rights, rule: ActionRule, name: str, thing: str | None) -> Reason:
     if thing is None:
         return _reason("names_nothing")
     granted = rights.operations[rule.family]

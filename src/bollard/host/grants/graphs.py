@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.graph import EMPTY_GRAPH, CapabilityGraph, Node, Why, build_graph
-from bollard.host.grants.access import Access, Held, Rights
+from bollard.host.grants.access import Access, GrantedResource, Rights
 from bollard.host.grants.offer import Offer
 from bollard.host.limits import GRAPH_CACHE_ENTRIES
 from bollard.host.store.rows import KeptRow, PutKept
@@ -35,7 +35,9 @@ def graph_of(rights: Rights, capabilities: Mapping[str, Capability]) -> Capabili
     return build_graph(found.values(), _missing(rights))
 
 
-def _held(rights: Rights, capabilities: Mapping[str, Capability]) -> Iterator[tuple[Capability, Held, frozenset[str]]]:
+def _held(
+    rights: Rights, capabilities: Mapping[str, Capability]
+) -> Iterator[tuple[Capability, GrantedResource, frozenset[str]]]:
     """Every capability that is held, through whichever family, and what may be done with it."""
     for name, held in rights.resources.get("tools", {}).items():
         if name in capabilities:

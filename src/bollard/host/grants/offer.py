@@ -7,11 +7,11 @@ from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Sources
-from bollard.host.files.file_book import FileBook
+from bollard.host.files.file_repository import FileRepository
 from bollard.protocol import JsonObject
 from bollard.trust import canonical_json, sha256_of
 
@@ -245,7 +245,7 @@ def _text(value: str | int | bool | None) -> str | None:
 class Offers:
     """One per host."""
 
-    def __init__(self, agents: AgentBook, sources: Sources, files: FileBook) -> None:
+    def __init__(self, agents: AgentRegistry, sources: Sources, files: FileRepository) -> None:
         self._agents = agents
         self._sources = sources
         self._files = files

@@ -15,9 +15,9 @@ from bollard.host.background import Background
 from bollard.host.errors import Forbidden, HostError, InvalidRequest, Unauthenticated
 from bollard.host.http.answers import error_answer
 from bollard.host.http.auth.callers import Authenticator, bearer_of, give_caller
-from bollard.host.http.auth.presence import Endable, Presence
-from bollard.host.http.auth.tickets import TicketBook
-from bollard.host.http.edge.rates import AtOnce
+from bollard.host.http.auth.presence import LongRead, Presence
+from bollard.host.http.auth.tickets import TicketRegistry
+from bollard.host.http.edge.rates import ConcurrencyLimit
 from bollard.host.http.errors import InFlight, StorageStalled
 from bollard.host.http.idempotency import KEY_HEADER, Repeats
 from bollard.host.http.operations import Operation
@@ -182,7 +182,7 @@ class Unlimited:
         return None
 
 
-class _Stream(Endable, Protocol):
+class _Stream(LongRead, Protocol):
     """An answer that goes on until somebody ends it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
@@ -213,7 +213,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     """Of known callers."""
     strangers: Rates = Unlimited()
     """Of addresses that have no valid token."""
-    at_once: AtOnce = msgspec.field(default_factory=lambda: AtOnce(REQUESTS_AT_ONCE))
+    at_once: ConcurrencyLimit = msgspec.field(default_factory=lambda: ConcurrencyLimit(REQUESTS_AT_ONCE))
     watch: RequestWatch | None = None
     hidden: Scrubber | None = None
     """Removes secrets from refusals."""
@@ -228,7 +228,7 @@ class Guard:
         self,
         *,
         authenticator: Authenticator,
-        tickets: TicketBook,
+        tickets: TicketRegistry,
         repeats: Repeats,
         run_tokens: RunTokens,
         traffic: Traffic,

@@ -5,19 +5,19 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from bollard.host.agents.agent_repository import Keeper
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.routing import AgentDirectory
-from bollard.host.channels.registry import ChannelBook
+from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
 from bollard.host.http.auth.callers import Authenticator
 from bollard.host.http.auth.presence import Presence
-from bollard.host.http.auth.tickets import TicketBook
+from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.events.attachments import Attachments
 from bollard.host.http.events.payloads import Payloads
-from bollard.host.http.events.reception import EventTaking
+from bollard.host.http.events.reception import EventReception
 from bollard.host.http.guard import Guard, Traffic
 from bollard.host.http.idempotency import Repeats
-from bollard.host.http.mcp.agent_tools import Talking
+from bollard.host.http.mcp.agent_tools import MessageParts
 from bollard.host.http.mcp.gateway import McpGateway
 from bollard.host.http.openapi.document import Description
 from bollard.host.http.operations import Operation, Resource
@@ -113,8 +113,8 @@ class Api:
         core: Core,
         storage: Storage,
         directory: AgentDirectory,
-        keeper: Keeper,
-        channels: ChannelBook,
+        keeper: AgentRepository,
+        channels: ChannelRepository,
         authenticator: Authenticator,
         audience: Audience,
         cursor_secret: bytes,
@@ -125,9 +125,9 @@ class Api:
         journal, store, blobs, clock = storage.journal, storage.store, storage.blobs, storage.clock
         agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
         rows, live = RunRows(store, audience, clock), core.dispatcher.live
-        pages, tickets = Pages(cursor_secret), TicketBook(clock)
+        pages, tickets = Pages(cursor_secret), TicketRegistry(clock)
         payloads = Payloads(blobs, traffic.event_bytes)
-        taking = EventTaking(core.intake, payloads, store, clock, core.terms)
+        taking = EventReception(core.intake, payloads, store, clock, core.terms)
         outside = ExternalRuns(cursor_secret, clock, live)
         external = ExternalExecution(runs=outside, live=live, store=store, rows=rows, hidden=hidden)
         run_control = RunControl(store, live)
@@ -171,7 +171,7 @@ class Api:
             StateControl(StatePurger(store, journal, clock)),
             ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),
             McpGateway(
-                Talking(core=core, agents=agents, rows=rows, clock=clock),
+                MessageParts(core=core, agents=agents, rows=rows, clock=clock),
                 run_control,
                 hide=str if hidden is None else hidden.text,
                 rates=rates,

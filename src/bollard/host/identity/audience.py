@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.policies import AudienceRule
 from bollard.host.identity.caller import Caller
-from bollard.host.identity.tokens import CallerBook
+from bollard.host.identity.tokens import CallerRegistry
 from bollard.host.identity.users import ActorLinks, Users, names_of_user
 from bollard.host.limits import PARTICIPANT_EVENTS
 from bollard.host.log.records import RunFacts
@@ -39,7 +39,7 @@ class Audience:
     """One per host. Cheap where no rule says anything."""
 
     def __init__(
-        self, *, agents: AgentBook, users: Users, links: ActorLinks, callers: CallerBook, store: Store
+        self, *, agents: AgentRegistry, users: Users, links: ActorLinks, callers: CallerRegistry, store: Store
     ) -> None:
         self._agents = agents
         self._callers = callers

@@ -16,11 +16,11 @@ from bollard.host.errors import Conflict, Forbidden, HostError, InvalidRequest, 
 from bollard.host.identity.caller import RIGHTS, Caller, Right
 from bollard.host.identity.entities import ApiKey, read
 from bollard.host.identity.sessions import digest_of
-from bollard.host.identity.tokens import CallerBook, Credential
+from bollard.host.identity.tokens import CallerRegistry, Credential
 from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S, KEY_USE_S, KEYS_OF_WORKSPACE
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_resources import Along, Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import JointChange, Saved, SavedChanges, SavedResources
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -64,7 +64,7 @@ class KeyUses:
             _log.warning("the use of a key could not be noted", key=key_id, problem=error.message)
 
 
-class WantedKey(msgspec.Struct, frozen=True, kw_only=True):
+class KeyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody asks for."""
 
     name: str
@@ -72,7 +72,7 @@ class WantedKey(msgspec.Struct, frozen=True, kw_only=True):
     expires_in_s: float = KEY_LIFE_S
 
 
-class MadeKey(msgspec.Struct, frozen=True, kw_only=True):
+class IssuedKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key that was made, and its token: the only time that it is known."""
 
     saved: Saved[ApiKey]
@@ -88,13 +88,13 @@ class Keys:
         changes: SavedChanges,
         changing: asyncio.Lock,
         clock: Clock,
-        callers: CallerBook,
+        callers: CallerRegistry,
         uses: KeyUses,
     ) -> None:
         self._clock = clock
         self._callers = callers
         self._uses = uses
-        self._shelf: Shelf[ApiKey] = Shelf(
+        self._shelf: SavedResources[ApiKey] = SavedResources(
             "key",
             changes=changes,
             read=lambda body, _: read(ApiKey, body, "key"),
@@ -124,7 +124,7 @@ class Keys:
 
     # --- making ---
 
-    async def make(self, wanted: WantedKey, caller: Caller) -> MadeKey:
+    async def make(self, wanted: KeyRequest, caller: Caller) -> IssuedKey:
         """A new key of the caller's."""
         self._check(wanted, caller)
         key_id = secrets.token_hex(8)
@@ -157,7 +157,7 @@ class Keys:
             "by": caller.name,
         }
         saved = await self._shelf.save(caller.workspace, key_id, new, by=caller.name, beside=[("token.issued", issued)])
-        return MadeKey(saved=saved, token=token)
+        return IssuedKey(saved=saved, token=token)
 
     def _own(self, caller: Caller) -> ApiKey | None:
         """The key that a caller is."""
@@ -165,7 +165,7 @@ class Keys:
         return None if found is None else found.thing
 
     @staticmethod
-    def _check(wanted: WantedKey, caller: Caller) -> None:
+    def _check(wanted: KeyRequest, caller: Caller) -> None:
         if beyond := sorted(set(wanted.rights) - caller.rights):
             raise Forbidden(
                 f"a key can do no more than its maker, who lacks {', '.join(beyond)}",
@@ -195,14 +195,14 @@ class Keys:
         use = DropKept(KEY_USE, workspace, key_id)
         await self._shelf.delete(workspace, key_id, check, by=caller.name, edited=edited, keeps=[use])
 
-    def leaving(self, workspace: str, user_id: str, by: str) -> Along:
+    def leaving(self, workspace: str, user_id: str, by: str) -> JointChange:
         """Those of a user who is deleted: who gets the id next is somebody else."""
 
         def goes(saved: Saved[ApiKey]) -> bool:
             return saved.thing.user_id == user_id
 
         uses = [DropKept(KEY_USE, workspace, saved.id) for saved in self.all(workspace) if goes(saved)]
-        return self._shelf.leaving(workspace, goes, by) + Along(keeps=uses)
+        return self._shelf.leaving(workspace, goes, by) + JointChange(keeps=uses)
 
     def _changed(self, before: Saved[ApiKey] | None, after: Saved[ApiKey] | None) -> None:
         if before is not None:

@@ -13,7 +13,7 @@ from bollard.host.agents.rates import Rates
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Overloaded, Unauthenticated
 from bollard.host.exposure import client_network
-from bollard.host.identity.tokens import CallerBook, Credential
+from bollard.host.identity.tokens import CallerRegistry, Credential
 from bollard.host.identity.users import Users
 from bollard.host.limits import (
     LOGINS_OF_ADDRESS_PER_MINUTE,
@@ -64,7 +64,7 @@ class Sessions:
         journal: Journal,
         clock: Clock,
         users: Users,
-        callers: CallerBook,
+        callers: CallerRegistry,
         is_open: Callable[[str], bool],
         changing: asyncio.Lock,
         fingerprint: Fingerprint | None = None,

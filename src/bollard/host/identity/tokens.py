@@ -31,7 +31,7 @@ class _Opened(msgspec.Struct, frozen=True):
     key_id: str | None
 
 
-class CallerBook:
+class CallerRegistry:
     """One per host."""
 
     def __init__(

@@ -14,7 +14,7 @@ from bollard.host.identity.caller import ROLES, Caller, rights_of
 from bollard.host.identity.entities import ActorLink, User, link_id, read
 from bollard.host.identity.passwords import Passwords, check_new_password
 from bollard.host.limits import ACTORS_OF_WORKSPACE, USERS_OF_WORKSPACE
-from bollard.host.log.saved_resources import Along, Keeps, Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import JointChange, Keeps, Saved, SavedChanges, SavedResources
 from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -32,7 +32,7 @@ class Users:
         self._clock = clock
         self._watchers: list[Changed] = []
         self._hashes: dict[tuple[str, str], str] = {}
-        self._shelf: Shelf[User] = Shelf(
+        self._shelf: SavedResources[User] = SavedResources(
             "user",
             changes=changes,
             read=lambda body, _: read(User, body, "user"),
@@ -150,7 +150,7 @@ class Users:
         return await self._passwords.verify(stored, password)
 
     async def delete(
-        self, user_id: str, caller: Caller, *, edited: int | None = None, along: Callable[[], Along] = Along
+        self, user_id: str, caller: Caller, *, edited: int | None = None, along: Callable[[], JointChange] = JointChange
     ) -> None:
         """With the password, and with what goes `along`."""
         workspace = caller.workspace
@@ -217,7 +217,7 @@ class ActorLinks:
 
     def __init__(self, changes: SavedChanges, changing: asyncio.Lock, users: Users) -> None:
         self._users = users
-        self._shelf: Shelf[ActorLink] = Shelf(
+        self._shelf: SavedResources[ActorLink] = SavedResources(
             "actor",
             changes=changes,
             read=lambda body, _: read(ActorLink, body, "actor"),
@@ -282,7 +282,7 @@ class ActorLinks:
 
         return await self._shelf.save(workspace, link_id(wanted.actor), make, by=caller.name)
 
-    def leaving(self, workspace: str, user_id: str, by: str) -> Along:
+    def leaving(self, workspace: str, user_id: str, by: str) -> JointChange:
         """Those of a user who is deleted: who gets the id next is somebody else."""
         return self._shelf.leaving(workspace, lambda saved: saved.thing.user_id == user_id, by)
 

@@ -11,7 +11,7 @@ from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.entities import Workspace, read
 from bollard.host.limits import WORKSPACES
-from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
@@ -28,7 +28,7 @@ class Workspaces:
 
     def __init__(self, changes: SavedChanges, changing: asyncio.Lock) -> None:
         self._watchers: list[tuple[Told, Told]] = []
-        self._shelf: Shelf[Workspace] = Shelf(
+        self._shelf: SavedResources[Workspace] = SavedResources(
             "workspace",
             changes=changes,
             read=lambda body, _: read(Workspace, body, "workspace"),

@@ -21,7 +21,7 @@ from bollard.host.knowledge.limits import (
 )
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import Int, JsonObject, Strict, limits
@@ -135,13 +135,13 @@ _ERASING: Final = "kb_erasing"
 """The kind of the rows that say which bases are gone and may have left something on disk."""
 
 
-class BaseBook:
+class KnowledgeBaseRepository:
     """One per host."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
-        self._shelf: Shelf[KnowledgeBase] = Shelf(
+        self._shelf: SavedResources[KnowledgeBase] = SavedResources(
             "kb", changes=SavedChanges(journal, clock), read=_read, write=base_to_wire, watch=self._changed
         )
         self.revision = 0

@@ -38,7 +38,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brought:
+class UploadedDocument:
     """A document, and where it belongs."""
 
     workspace: str
@@ -65,7 +65,7 @@ def head_of(
     return msgspec.json.encode(head) + b"\n"
 
 
-def read_head(line: bytes) -> Brought:
+def read_head(line: bytes) -> UploadedDocument:
     """What the first line says, without a content. Raises `InvalidRequest`: whoever made the file could write
     anything."""
     try:
@@ -80,7 +80,7 @@ def read_head(line: bytes) -> Brought:
     )
     if any(len(text) > most for text, most in checked) or not head.document_id:
         raise _unfit("a field is too long, or empty")
-    return Brought(
+    return UploadedDocument(
         workspace=head.workspace,
         kb_id=head.kb_id,
         document=NewDocument(
@@ -94,7 +94,7 @@ def read_head(line: bytes) -> Brought:
     )
 
 
-class Incoming:
+class UploadFolder:
     """The folder of such files. All methods block."""
 
     def __init__(self, data: Path) -> None:
@@ -108,7 +108,7 @@ class Incoming:
         """In the order in which they were written."""
         return sorted(self._folder.glob(f"*{SUFFIX}"))
 
-    def read(self, file: Path) -> Brought | None:
+    def read(self, file: Path) -> UploadedDocument | None:
         """The document of a file; nothing where it holds none."""
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -10,12 +10,12 @@ import structlog
 from msgspec.structs import replace
 
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, KnowledgeUnavailable, ToolFailed
-from bollard.host.knowledge.bases import BaseBook, KnowledgeBase
+from bollard.host.knowledge.bases import KnowledgeBase, KnowledgeBaseRepository
 from bollard.host.knowledge.boundary import Document, KnowledgeEngine, NewDocument, Question, fitted, reordered
-from bollard.host.knowledge.incoming import Incoming
+from bollard.host.knowledge.incoming import UploadFolder
 from bollard.host.knowledge.limits import DOCUMENTS_AT_ONCE, RERANK_CANDIDATES, RERANK_S
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
@@ -38,13 +38,13 @@ class Library:
 
     def __init__(
         self,
-        book: BaseBook,
+        book: KnowledgeBaseRepository,
         journal: Journal,
         clock: Clock,
         open_engine: OpenEngine,
         *,
         undone: Callable[[], bool] = lambda: False,
-        incoming: Incoming | None = None,
+        incoming: UploadFolder | None = None,
         rerank: Rerank | None = None,
     ) -> None:
         """`undone` says, without the engine, whether an earlier one left something to do; `incoming` are documents that
@@ -203,7 +203,7 @@ class Library:
         except HostError as error:
             _log.warning("what was left to do of knowledge bases waits for the next start", problem=error.message)
 
-    async def _take_in(self, incoming: Incoming) -> None:
+    async def _take_in(self, incoming: UploadFolder) -> None:
         """Each document that was brought back, into its base; what has no base any more is not wanted."""
         for file in await asyncio.to_thread(incoming.files):
             brought = await asyncio.to_thread(incoming.read, file)
@@ -263,12 +263,12 @@ def open_library(settings: Settings, journal: Journal, clock: Clock, rerank: Rer
         return cast("KnowledgeEngine", module.ProcessEngine(data=settings.data, database=settings.database))
 
     return Library(
-        BaseBook(journal, clock),
+        KnowledgeBaseRepository(journal, clock),
         journal,
         clock,
         engine,
         undone=(settings.data / UNFINISHED).exists,
-        incoming=Incoming(settings.data),
+        incoming=UploadFolder(settings.data),
         rerank=rerank,
     )
 
@@ -283,7 +283,7 @@ KB_TYPE: Final = "documents"
 class KnowledgeSource:
     """Implements `Source` and `Adapter`. One per host."""
 
-    def __init__(self, book: BaseBook, is_open: Callable[[str], bool] = lambda _: True) -> None:
+    def __init__(self, book: KnowledgeBaseRepository, is_open: Callable[[str], bool] = lambda _: True) -> None:
         """`is_open` says whether a workspace is there."""
         self._book = book
         self._is_open = is_open
@@ -305,7 +305,7 @@ class KnowledgeSource:
         del workspace
         return {}
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         """Nothing leads here: a base is no tool."""
         raise ToolFailed(f"{order.capability.id} is no tool", hint="ask it with knowledge.retrieve")
 

@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from bollard.host.log.entries import (
     Chore,
+    ChoreDone,
     CommitResult,
     Committed,
-    Counted,
     Duplicate,
     Entry,
+    EventMissed,
+    ExpectationResult,
     FencedOff,
-    Judgement,
-    Missed,
     Renewed,
     StateExpectation,
 )
@@ -44,20 +44,20 @@ class Admission:
         if entry.dedupe is not None and (first := self._known.get(entry.dedupe)) is not None:
             return Duplicate(first)
         if entry.adopt is not None and transaction.event_dispatch(*entry.adopt) != "pending":
-            return Missed()
+            return EventMissed()
         if entry.lease is not None and not transaction.take_lease(*entry.lease):
             return FencedOff()
         if entry.renew is not None:
             return Renewed(frozenset(transaction.renew_leases(*entry.renew)))
         if entry.chore is not None:
-            return Counted(self._do(entry.chore))
+            return ChoreDone(self._do(entry.chore))
         if entry.expects:
             foreseen = _Foreseen(transaction, first_id)
             return Committed(tuple(foreseen.judge(wanted) for wanted in entry.expects))
         return _COMMITTED
 
     @staticmethod
-    def settled(entry: Entry, judged: Sequence[Judgement]) -> Entry:
+    def settled(entry: Entry, judged: Sequence[ExpectationResult]) -> Entry:
         """The entry with other records in the place of those whose expectation was not met, and with versions in those
         that write a value."""
         records = list(entry.records)
@@ -127,19 +127,19 @@ class _Foreseen:
         self._sizes: dict[tuple[str, int], int] = {}
         """Bytes of a scope on disk at a time."""
 
-    def judge(self, wanted: StateExpectation) -> Judgement:
+    def judge(self, wanted: StateExpectation) -> ExpectationResult:
         seen = self._value(wanted.scope_key, wanted.key).at(wanted.now_ms)
         existed = seen.version > 0
         if wanted.version is not None and wanted.version != seen.version:
-            return Judgement(seen.version, "version", existed)
+            return ExpectationResult(seen.version, "version", existed)
         if not wanted.size:
             self._values[wanted.scope_key, wanted.key] = _NO_VALUE
-            return Judgement(0, existed=existed)
+            return ExpectationResult(0, existed=existed)
         if self._size(wanted.scope_key, wanted.now_ms) - seen.size + wanted.size > wanted.quota:
-            return Judgement(seen.version, "quota", existed)
+            return ExpectationResult(seen.version, "quota", existed)
         version = self._first_id + wanted.record
         self._values[wanted.scope_key, wanted.key] = _Value(version, wanted.size, wanted.expires_ms)
-        return Judgement(version, existed=existed)
+        return ExpectationResult(version, existed=existed)
 
     def _value(self, scope_key: str, key: str) -> _Value:
         known = self._values.get((scope_key, key))

@@ -37,7 +37,7 @@ class _Tip(msgspec.Struct, frozen=True):
     signed_at: float
 
 
-class Grown(NamedTuple):
+class ChainGrowth(NamedTuple):
     """A chain that is longer than it was, and where it ends now."""
 
     workspace: str
@@ -78,10 +78,10 @@ class Chains:
         self._tips[workspace] = _Tip(position, hash_, signed_position, before.signed_at)
         return (before.position, before.signed_position) != (position, signed_position)
 
-    def grown_since(self, before: "Chains") -> list[Grown]:
+    def grown_since(self, before: "Chains") -> list[ChainGrowth]:
         """Each chain that is longer than in `before`."""
         return [
-            Grown(workspace, self._incarnation, tip.position, tip.hash)
+            ChainGrowth(workspace, self._incarnation, tip.position, tip.hash)
             for workspace, tip in self._tips.items()
             if tip.position > (before._tips[workspace].position if workspace in before._tips else 0)
         ]

@@ -13,7 +13,7 @@ from bollard.host.store.queries import Lease
 from bollard.host.store.rows import DeltaRow, EventRow, KeptChange
 
 
-class Judgement(msgspec.Struct, frozen=True, array_like=True):
+class ExpectationResult(msgspec.Struct, frozen=True, array_like=True):
     """What became of an expectation."""
 
     version: int
@@ -26,7 +26,7 @@ class Judgement(msgspec.Struct, frozen=True, array_like=True):
 class Committed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """On disk; and what became of each expectation, in order."""
 
-    judged: tuple[Judgement, ...] = ()
+    judged: tuple[ExpectationResult, ...] = ()
 
 
 class Duplicate(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -45,17 +45,17 @@ class Renewed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     run_ids: frozenset[str]
 
 
-class Missed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class EventMissed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The event does not wait for a run any more; nothing was written."""
 
 
-class Counted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class ChoreDone(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A chore is done: so many rows."""
 
     rows: int
 
 
-CommitResult = Committed | Duplicate | FencedOff | Renewed | Missed | Counted
+CommitResult = Committed | Duplicate | FencedOff | Renewed | EventMissed | ChoreDone
 Told = Callable[[CommitResult | HostError], None]
 
 

@@ -1,7 +1,7 @@
 """The journal, as the loop sees it: entries go in, each is told its fate once, in order. Nothing is told before its
 commit.
 
-Who writes is a `Desk`: a thread of this process, a process of its own, or the simulator's.
+Who writes is a `EntryWriter`: a thread of this process, a process of its own, or the simulator's.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ import msgspec
 
 from bollard.host.errors import HostError, Overloaded, StorageUnavailable
 from bollard.host.limits import JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES, REFUSED_TRIES
-from bollard.host.log.entries import Chore, CommitResult, Counted, Entry, Told
+from bollard.host.log.entries import Chore, ChoreDone, CommitResult, Entry, Told
 from bollard.host.log.records import NewRecord, RunFacts
 from bollard.host.store.rows import HeadRow
 
 # What the journal did, for metrics and for deciding whether anything new may be taken.
 
 
-class Numbers(msgspec.Struct, array_like=True):
+class WriterNumbers(msgspec.Struct, array_like=True):
     commits: int = 0
     records: int = 0
     entries: int = 0
@@ -31,18 +31,18 @@ class Numbers(msgspec.Struct, array_like=True):
     """Whether the disk was found full: what runs may end, nothing new is taken until there is space again."""
 
 
-class Tell(Protocol):
+class WriterListener(Protocol):
     """How a desk reports, on the loop: the fates of the oldest entries it holds, its numbers, and signed heads."""
 
     def __call__(
-        self, fates: Sequence[CommitResult | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()
+        self, fates: Sequence[CommitResult | HostError], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()
     ) -> None: ...
 
 
-class Desk(Protocol):
+class EntryWriter(Protocol):
     """Where a journal's entries are written: in the order they were put, as few commits as there can be."""
 
-    async def open(self, tell: Tell) -> None:
+    async def open(self, tell: WriterListener) -> None:
         """Ready to write. Raises `HostError` when it cannot be."""
         ...
 
@@ -72,14 +72,14 @@ def passes(error: HostError, tries: int) -> bool:
 class Journal:
     """Takes entries, bounded in number and bytes."""
 
-    def __init__(self, desk: Desk, committed: Callable[[int, float], None] | None = None) -> None:
+    def __init__(self, desk: EntryWriter, committed: Callable[[int, float], None] | None = None) -> None:
         """`committed` is called with each commit: how many entries shared it, and how long it took in seconds."""
         self._desk = desk
         self._loop = asyncio.get_running_loop()
         self._open: deque[tuple[Told | None, int]] = deque()
         self._bytes = 0
         self._closing = False
-        self.numbers = Numbers()
+        self.numbers = WriterNumbers()
         self._committed = committed
         self.signed: Callable[[Sequence[HeadRow]], None] | None = None
         """Told of heads that were signed, once they are on disk."""
@@ -159,14 +159,16 @@ class Journal:
     async def housekeep(self, chore: Chore, record: NewRecord | None = None) -> int:
         """A chore; returns how many rows it was. The record is written with it, where there were any."""
         outcome = await self.commit(Entry(chore=chore, records=[] if record is None else [record], urgent=False))
-        return outcome.rows if isinstance(outcome, Counted) else 0
+        return outcome.rows if isinstance(outcome, ChoreDone) else 0
 
     async def close(self) -> None:
         """Write what is queued, then stop."""
         self._closing = True
         await self._desk.close()
 
-    def _tell(self, fates: Sequence[CommitResult | HostError], numbers: Numbers, heads: Sequence[HeadRow] = ()) -> None:
+    def _tell(
+        self, fates: Sequence[CommitResult | HostError], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()
+    ) -> None:
         before, self.numbers = self.numbers, numbers
         if heads and self.signed is not None:
             self.signed(heads)

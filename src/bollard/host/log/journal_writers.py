@@ -16,7 +16,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.limits import JOURNAL_LINGER_S, JOURNAL_START_S, JOURNAL_STOP_S
 from bollard.host.log.entries import Entry, EntryQueue
-from bollard.host.log.journal import Numbers, Tell
+from bollard.host.log.journal import WriterListener, WriterNumbers
 from bollard.host.log.records import RunFacts
 from bollard.host.log.writer import Fate, Writer
 from bollard.host.log.writer_frames import (
@@ -49,8 +49,8 @@ _AHEAD: Final = 2
 
 
 class WriterProcess:
-    """A `Desk` in a process of its own, which does not share the host's interpreter lock. `spawn` may be called long
-    before `open`, so that the process starts beside the host.
+    """An `EntryWriter` in a process of its own, which does not share the interpreter lock of the host. Call `spawn`
+    early, so that the process starts while the host does.
 
     It fails closed. When the process is gone, every entry that waits is refused, so is every new one, and the host is
     told to stop: what was not confirmed may or may not be on disk, and the next start reads what is.
@@ -77,7 +77,7 @@ class WriterProcess:
         """Entries of each send that is not wholly answered."""
         self._open_entries = 0
         self._is_open = False
-        self._numbers = Numbers()
+        self._numbers = WriterNumbers()
 
     def spawn(self) -> HelperProcess[FromWriter]:
         """Start the process; it waits for `open`."""
@@ -97,7 +97,7 @@ class WriterProcess:
     def pid(self) -> int | None:
         return None if self._helper is None else self._helper.pid
 
-    async def open(self, tell: Tell) -> None:
+    async def open(self, tell: WriterListener) -> None:
         helper = self._helper or self.spawn()
         self._tell = tell
         try:
@@ -205,8 +205,8 @@ def _gone_error() -> StorageUnavailable:
 
 
 class WriterThread:
-    """A `Desk` in a thread of the host. It commits whenever it is idle; entries that queued up meanwhile share the next
-    commit."""
+    """An `EntryWriter` in a thread of the host. It commits whenever it is idle; entries that queued up in the meantime
+    share the next commit."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -216,7 +216,7 @@ class WriterThread:
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="bollard-journal", daemon=True)
 
-    async def open(self, tell: Tell) -> None:
+    async def open(self, tell: WriterListener) -> None:
         self._loop = asyncio.get_running_loop()
         self._tell = tell
         self._writer.open()

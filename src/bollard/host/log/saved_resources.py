@@ -136,22 +136,22 @@ def _done() -> None:
     """Nobody else hears of it."""
 
 
-class Along(msgspec.Struct, frozen=True, kw_only=True):
+class JointChange(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with a thing that is deleted, in the same commit."""
 
     records: Sequence[tuple[str, JsonObject]] = ()
     keeps: Sequence[KeptChange] = ()
     settled: Sequence[Callable[[], None]] = ()
 
-    def __add__(self, other: Along) -> Along:
-        return Along(
+    def __add__(self, other: JointChange) -> JointChange:
+        return JointChange(
             records=[*self.records, *other.records],
             keeps=[*self.keeps, *other.keeps],
             settled=[*self.settled, *other.settled],
         )
 
 
-class Shelf(Generic[T]):
+class SavedResources(Generic[T]):
     """One kind of thing. Changes of all shelves that share a lock are made one after the other."""
 
     def __init__(
@@ -246,7 +246,7 @@ class Shelf(Generic[T]):
         edited: int | None = None,
         keeps: Keeps = (),
         beside: Sequence[tuple[str, JsonObject]] = (),
-        along: Callable[[], Along] = Along,
+        along: Callable[[], JointChange] = JointChange,
         then: Callable[[], None] = _done,
     ) -> None:
         """Forget a thing. `check` gets what is there, and raises where it must stay or is not there. `along`, asked
@@ -272,7 +272,7 @@ class Shelf(Generic[T]):
             every = [*_kept(keeps), *others.keeps]
             await self._changes.write(change, settled, keeps=every, beside=[*beside, *others.records])
 
-    def joining(self, workspace: str, thing_id: str, thing: T, by: str) -> Along:
+    def joining(self, workspace: str, thing_id: str, thing: T, by: str) -> JointChange:
         """One that is saved with another thing, in its commit. For who alone changes it."""
         before = self.get(workspace, thing_id)
         revision = 1 if before is None else before.revision + 1
@@ -280,11 +280,11 @@ class Shelf(Generic[T]):
         change = SavedChange(
             kind=self._kind, workspace=workspace, thing=thing_id, revision=revision, by=by, body=self._write(thing)
         )
-        return Along(
+        return JointChange(
             records=[("policy.changed", change.data())], settled=[lambda: self._settle(workspace, thing_id, saved)]
         )
 
-    def leaving(self, workspace: str, goes: Callable[[Saved[T]], bool], by: str) -> Along:
+    def leaving(self, workspace: str, goes: Callable[[Saved[T]], bool], by: str) -> JointChange:
         """Those that go with another thing. For who holds the lock."""
         found = [saved for saved in self.all(workspace) if goes(saved)]
         changes = [
@@ -296,7 +296,7 @@ class Shelf(Generic[T]):
             for saved in found:
                 self._settle(workspace, saved.id, None)
 
-        return Along(records=[("policy.changed", change.data()) for change in changes], settled=[settled])
+        return JointChange(records=[("policy.changed", change.data()) for change in changes], settled=[settled])
 
     def _settle(self, workspace: str, thing_id: str, after: Saved[T] | None) -> None:
         things = self._things.setdefault(workspace, {})

@@ -19,9 +19,9 @@ from bollard.host.limits import (
     REPLAY_PAGE,
 )
 from bollard.host.log.admission import Admission
-from bollard.host.log.chain import Chains, Grown, sign_ends
-from bollard.host.log.entries import CommitResult, Committed, Counted, Entry
-from bollard.host.log.journal import Numbers
+from bollard.host.log.chain import ChainGrowth, Chains, sign_ends
+from bollard.host.log.entries import ChoreDone, CommitResult, Committed, Entry
+from bollard.host.log.journal import WriterNumbers
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.projection import Projector
 from bollard.host.log.records import NewRecord, RunFacts
@@ -70,7 +70,7 @@ _Filled = tuple[list[CommitResult], list[str], list[HeadRow]]
 """Fates, the runs that ended, and the heads that were signed."""
 
 
-class _Doubt(msgspec.Struct, frozen=True):
+class _UncertainCommit(msgspec.Struct, frozen=True):
     """A commit that may be on disk, although the store said that it failed, or that its place was taken: nobody else
     writes there."""
 
@@ -106,7 +106,7 @@ class Writer:
         self._chains = Chains(incarnation, key, clock, every_records=HEAD_RECORDS, every_s=HEAD_S)
         self._closing = self._failing = False
         self._signed: list[HeadRow] = []
-        self.numbers = Numbers()
+        self.numbers = WriterNumbers()
         self.taken = False
         """Somebody else wrote to the store since: nothing is written here any more."""
 
@@ -159,7 +159,7 @@ class Writer:
     def _write(self, batch: list[Entry], *, last: bool) -> list[Fate]:
         """One commit, tried again while the store is busy."""
         started = time.monotonic()
-        doubt: _Doubt | None = None
+        doubt: _UncertainCommit | None = None
         clashed = False
         while True:
             chains, filled = self._chains, None
@@ -173,7 +173,7 @@ class Writer:
                     kill_point("journal.before_commit")
             except StorageUnavailable as error:
                 if filled is not None:
-                    doubt = _Doubt(chains, filled, open=error.details.get("outcome") == "unknown")
+                    doubt = _UncertainCommit(chains, filled, open=error.details.get("outcome") == "unknown")
                 # Nobody is told anything while nobody can say: a second try would break the chain.
                 waits = doubt is not None and doubt.open and not self._closing
                 given_up = time.monotonic() - started >= JOURNAL_GIVE_UP_S
@@ -189,7 +189,7 @@ class Writer:
                 return self._fail(batch, error)
             except Exception as error:  # noqa: BLE001 -- the writer must survive: a lost writer is a lost host
                 if isinstance(error, Conflict) and not clashed:
-                    doubt, clashed = _Doubt(chains, filled, clash=error), True
+                    doubt, clashed = _UncertainCommit(chains, filled, clash=error), True
                     continue
                 if len(batch) > 1:  # one entry that cannot be written must not take the others with it
                     return [fate for entry in batch for fate in self._write([entry], last=False)]
@@ -221,7 +221,7 @@ class Writer:
             self.numbers.full = not self._reserve.hold()
         return list(outcomes)
 
-    def _landed(self, batch: list[Entry], doubt: _Doubt) -> bool:
+    def _landed(self, batch: list[Entry], doubt: _UncertainCommit) -> bool:
         """Whether such a commit is on disk. Where it is not, the next try begins behind what is there; raises the
         conflict where that has nothing to do with it."""
         grown = doubt.chains.grown_since(self._chains)
@@ -236,7 +236,7 @@ class Writer:
             raise doubt.clash
         return False
 
-    def _is_there(self, batch: list[Entry], grown: list[Grown]) -> bool:
+    def _is_there(self, batch: list[Entry], grown: list[ChainGrowth]) -> bool:
         """Whether its chain has grown on disk just so, or its deltas are there."""
         if grown:
             workspace, chain, position, hash_ = grown[0]
@@ -274,7 +274,7 @@ class Writer:
         """Everything of one commit, in as few statements as there are kinds of rows; and the runs that it ends."""
         transaction.expect_records(sum(len(entry.records) for entry in batch))
         admission = Admission(transaction, batch)
-        sheet = _Sheet(transaction, chains, self._projector)
+        sheet = _AdmittedBatch(transaction, chains, self._projector)
         outcomes: list[CommitResult] = []
         for entry in batch:
             first_id = 0
@@ -285,7 +285,7 @@ class Writer:
             outcomes.append(outcome)
             if isinstance(outcome, Committed):
                 sheet.entries.append(admission.settled(entry, outcome.judged) if outcome.judged else entry)
-            elif isinstance(outcome, Counted) and outcome.rows:
+            elif isinstance(outcome, ChoreDone) and outcome.rows:
                 sheet.entries.append(admission.accounted(entry, outcome.rows))
         sheet.write()
         heads = chains.due_heads(closing=last)
@@ -295,7 +295,7 @@ class Writer:
         return outcomes, sheet.ended, heads
 
 
-class _Sheet:
+class _AdmittedBatch:
     """Admitted entries that are not written yet."""
 
     def __init__(self, transaction: WriteTransaction, chains: Chains, projector: Projector) -> None:

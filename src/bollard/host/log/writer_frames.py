@@ -7,7 +7,7 @@ import msgspec
 from bollard.host import errors
 from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.log.entries import CommitResult, Entry
-from bollard.host.log.journal import Numbers
+from bollard.host.log.journal import WriterNumbers
 from bollard.host.log.records import RunFacts
 from bollard.host.store.rows import HeadRow
 
@@ -73,7 +73,7 @@ class Written(msgspec.Struct, tag=True, array_like=True):
     """The fates of the oldest entries, in order, and the heads that were signed with them or since."""
 
     fates: list[CommitResult | Failure]
-    numbers: Numbers
+    numbers: WriterNumbers
     heads: list[HeadRow] = []
 
 

@@ -13,13 +13,13 @@ from urllib.parse import quote
 import structlog
 from msgspec.structs import replace
 
-from bollard.host.capabilities.sources import Order
+from bollard.host.capabilities.sources import CallOrder
 from bollard.host.errors import HostError, ToolFailed
 from bollard.host.mcp.bridge import McpBridge
-from bollard.host.mcp.consent import Agreed, JudgedTool, judge
+from bollard.host.mcp.consent import ServerTool, ToolConsent, judge
 from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, START_S, STEADY_S
-from bollard.host.mcp.logins import LoginKeeper, Secrets
-from bollard.host.mcp.server_repository import KeptServer
+from bollard.host.mcp.logins import LoginRepository, Secrets
+from bollard.host.mcp.server_repository import ServerRecord
 from bollard.host.mcp.servers import McpServer
 from bollard.wire import worker_environment
 from bollard.wire.bridge_frames import Connected, Login, OpenHttp, OpenStdio, Returned, ToolSeen
@@ -89,11 +89,11 @@ class McpConnection:
     def __init__(
         self,
         workspace: str,
-        kept: KeptServer,
+        kept: ServerRecord,
         *,
         bridge: McpBridge,
         secrets: Secrets,
-        logins: LoginKeeper,
+        logins: LoginRepository,
         home: Path,
         changed: Callable[[], None],
         hide: Callable[[str, str], str],
@@ -102,7 +102,7 @@ class McpConnection:
         """`changed` is told whenever what is offered may be another; `hide` takes secrets out of what is shown."""
         self.workspace: Final = workspace
         self.server: McpServer = kept.server
-        self._agreed: Mapping[str, Agreed] = kept.agreed
+        self._agreed: Mapping[str, ToolConsent] = kept.agreed
         self._bridge = bridge
         self._secrets = secrets
         self._logins = logins
@@ -116,7 +116,7 @@ class McpConnection:
         self.said: Connected | None = None
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self._seen: Sequence[ToolSeen] | None = None
-        self._judged: list[JudgedTool] | None = None
+        self._judged: list[ServerTool] | None = None
         self._link: int | None = None
         self._ended: asyncio.Future[None] | None = None
         self._retry = asyncio.Event()
@@ -138,7 +138,7 @@ class McpConnection:
             self._bridge.close(link)
         await asyncio.gather(*self._keeping)
 
-    def keeps_to(self, kept: KeptServer) -> bool:
+    def keeps_to(self, kept: ServerRecord) -> bool:
         """Go on with what was saved, where the way to the server is the same: what is agreed to, what is allowed and
         how long a call may take are nothing that a server hears of."""
         if replace(self.server, allow=kept.server.allow, timeout_s=kept.server.timeout_s) != kept.server:
@@ -148,7 +148,7 @@ class McpConnection:
         return True
 
     @property
-    def tools(self) -> list[JudgedTool]:
+    def tools(self) -> list[ServerTool]:
         """Every tool, judged; none while nobody knows what there is."""
         if self._judged is None:
             self._judged = [] if self._seen is None else judge(self.server, self._seen, self._agreed)
@@ -168,7 +168,7 @@ class McpConnection:
         async with asyncio.timeout(limit_s):
             await self._listed.wait()
 
-    async def call(self, order: Order) -> Returned:
+    async def call(self, order: CallOrder) -> Returned:
         """Raises `ToolFailed` and `OutcomeUnknown`."""
         link = self._link
         if link is None or not self.connected:

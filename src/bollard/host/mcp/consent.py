@@ -33,7 +33,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 NO_TERMS: Final = Terms()
 
 
-class Agreed(msgspec.Struct, frozen=True, kw_only=True):
+class ToolConsent(msgspec.Struct, frozen=True, kw_only=True):
     """One yes: to which definition, on which terms, and whose."""
 
     definition_sha256: str
@@ -44,14 +44,14 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-class JudgedTool(msgspec.Struct, frozen=True, kw_only=True):
+class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool of a server as people see it."""
 
     name: str
     state: ToolState
     capability: Capability | None
     """As the server defines it now, on the terms that were agreed on or are suggested."""
-    agreed: Agreed | None = None
+    agreed: ToolConsent | None = None
     problem: str = ""
     """Why it is not offered, in a sentence."""
     diff: tuple[str, ...] = ()
@@ -101,12 +101,12 @@ def definition_of(capability: Capability) -> JsonObject:
     }
 
 
-def judge(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, Agreed]) -> list[JudgedTool]:
+def judge(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, ToolConsent]) -> list[ServerTool]:
     """Every tool that the server lists or that somebody agreed to, by name."""
     found = [_judged(server, tool, agreed.get(tool.name)) for tool in seen]
     listed = {tool.name for tool in seen}
     found += [
-        JudgedTool(
+        ServerTool(
             name=name,
             state="missing",
             capability=None,
@@ -119,18 +119,18 @@ def judge(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, Agre
     return sorted(found, key=lambda tool: tool.name)
 
 
-def _judged(server: McpServer, seen: ToolSeen, agreed: Agreed | None) -> JudgedTool:
+def _judged(server: McpServer, seen: ToolSeen, agreed: ToolConsent | None) -> ServerTool:
     if seen.problem is not None:
-        return JudgedTool(name=seen.name, state="unusable", capability=None, agreed=agreed, problem=seen.problem)
+        return ServerTool(name=seen.name, state="unusable", capability=None, agreed=agreed, problem=seen.problem)
     capability = seen_capability(server, seen, suggested(seen) if agreed is None else agreed.terms)
     if not server.allows(seen.name):
         problem = f"{seen.name} is not in the list of allowed tools of the server {server.name}"
-        return JudgedTool(name=seen.name, state="refused", capability=capability, agreed=agreed, problem=problem)
+        return ServerTool(name=seen.name, state="refused", capability=capability, agreed=agreed, problem=problem)
     if agreed is None:
         problem = f"nobody has said yes to {seen.name} of the server {server.name} yet"
-        return JudgedTool(name=seen.name, state="new", capability=capability, problem=problem)
+        return ServerTool(name=seen.name, state="new", capability=capability, problem=problem)
     if agreed.definition_sha256 != capability.definition_sha256:
-        return JudgedTool(
+        return ServerTool(
             name=seen.name,
             state="changed",
             capability=capability,
@@ -138,7 +138,7 @@ def _judged(server: McpServer, seen: ToolSeen, agreed: Agreed | None) -> JudgedT
             problem=f"the definition of {seen.name} changed since somebody said yes to it",
             diff=difference(agreed.definition, definition_of(capability)),
         )
-    return JudgedTool(name=seen.name, state="offered", capability=capability, agreed=agreed)
+    return ServerTool(name=seen.name, state="offered", capability=capability, agreed=agreed)
 
 
 def difference(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
@@ -244,7 +244,7 @@ def terms_to_wire(terms: Terms) -> JsonObject:
     }
 
 
-def agreed_to_wire(agreed: Agreed) -> JsonObject:
+def agreed_to_wire(agreed: ToolConsent) -> JsonObject:
     return {
         "definition_sha256": agreed.definition_sha256,
         "definition": agreed.definition,
@@ -254,13 +254,13 @@ def agreed_to_wire(agreed: Agreed) -> JsonObject:
     }
 
 
-def agreed_from_store(body: JsonObject) -> Agreed:
+def agreed_from_store(body: JsonObject) -> ToolConsent:
     """One that was kept before. Raises `InvalidRequest`."""
     try:
         kept = _Kept.from_wire(body)
     except ValidationError as error:
         raise refusal(error, "mcp_server.agreed") from error
-    return Agreed(
+    return ToolConsent(
         definition_sha256=kept.definition_sha256,
         definition=kept.definition,
         terms=terms_of(kept.terms, Terms(flow=ALL_FLOW)),

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, InvalidRequest
-from bollard.host.log.saved_resources import Along
+from bollard.host.log.saved_resources import JointChange
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.limits import LOGIN_CHARACTERS, LOGIN_S, LOGIN_STEP_S
 from bollard.host.mcp.servers import McpServer
@@ -42,7 +42,7 @@ class Secrets(Protocol):
 
     async def drop_own(self, workspace: str, name: str, *, by: str) -> None: ...
 
-    def leaving(self, workspace: str, names: Iterable[str], by: str) -> Along: ...
+    def leaving(self, workspace: str, names: Iterable[str], by: str) -> JointChange: ...
 
 
 class _Rest(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class _Rest(msgspec.Struct, frozen=True, kw_only=True):
     login: Login
 
 
-class LoginKeeper:
+class LoginRepository:
     """One per host."""
 
     def __init__(self, secrets: Secrets) -> None:
@@ -94,7 +94,7 @@ class LoginKeeper:
             raise Conflict(f"nobody has logged in for the MCP server {name}", hint=f"`bollard mcp login {name}` does")
         await self._secrets.drop_own(workspace, _name(name), by=by)
 
-    def leaving(self, workspace: str, name: str, by: str) -> Along:
+    def leaving(self, workspace: str, name: str, by: str) -> JointChange:
         """What goes with a server."""
         return self._secrets.leaving(workspace, [_name(name)], by)
 
@@ -149,7 +149,7 @@ class CompleteMcpLogin(Strict):
     iss: _Word | None = None
 
 
-class BegunLogin(msgspec.Struct, frozen=True, kw_only=True):
+class StartedLogin(msgspec.Struct, frozen=True, kw_only=True):
     """Where a person goes now."""
 
     url: str
@@ -169,7 +169,7 @@ class McpLogins:
     """One per host."""
 
     def __init__(
-        self, *, bridge: McpBridge, keeper: LoginKeeper, clock: Clock, hide: Callable[[str, str], str]
+        self, *, bridge: McpBridge, keeper: LoginRepository, clock: Clock, hide: Callable[[str, str], str]
     ) -> None:
         self._bridge = bridge
         self._keeper = keeper
@@ -179,7 +179,7 @@ class McpLogins:
 
     async def begin(
         self, workspace: str, server: McpServer, headers: Mapping[str, str], url: str, redirect_uri: str, by: str
-    ) -> BegunLogin:
+    ) -> StartedLogin:
         """`url` and `headers` with their secrets. One that was begun before for this server is dropped. Raises
         `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
@@ -207,7 +207,7 @@ class McpLogins:
         self._pending[workspace, server.name] = _Pending(
             number=order.login, server=server, by=by, state=asked.state, expires_ms=expires_ms
         )
-        return BegunLogin(url=asked.url, state=asked.state, expires_ms=expires_ms)
+        return StartedLogin(url=asked.url, state=asked.state, expires_ms=expires_ms)
 
     async def complete(self, workspace: str, server: McpServer, given: CompleteMcpLogin, by: str) -> Login:
         """What came of it, which is not kept yet. Raises `InvalidRequest` and `Conflict`."""

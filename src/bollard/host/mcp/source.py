@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, NotFound, ToolFailed
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.connection import McpConnection, place
-from bollard.host.mcp.consent import Agreed, ConsentMcpTools, JudgedTool, Terms, definition_of, terms_of
+from bollard.host.mcp.consent import ConsentMcpTools, ServerTool, Terms, ToolConsent, definition_of, terms_of
 from bollard.host.mcp.limits import RECONNECT_S, REFRESH_S
-from bollard.host.mcp.logins import BegunLogin, CompleteMcpLogin, LoginKeeper, McpLogins, Secrets, check_redirect
-from bollard.host.mcp.server_repository import KeptServer, McpKeeper
+from bollard.host.mcp.logins import CompleteMcpLogin, LoginRepository, McpLogins, Secrets, StartedLogin, check_redirect
+from bollard.host.mcp.server_repository import McpServerRepository, ServerRecord
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
@@ -39,8 +39,8 @@ class McpSource:
     ) -> None:
         """Commands run in folders below `home`. `is_open` says whether a workspace is there; `hide` takes the secrets
         of a workspace out of a text."""
-        self._login_keeper = LoginKeeper(secrets)
-        self.keeper: Final = McpKeeper(changes, self._changed, self._login_keeper.leaving)
+        self._login_keeper = LoginRepository(secrets)
+        self.keeper: Final = McpServerRepository(changes, self._changed, self._login_keeper.leaving)
         self.bridge: Final = McpBridge()
         self._logins = McpLogins(bridge=self.bridge, keeper=self._login_keeper, clock=clock, hide=hide)
         self._secrets = secrets
@@ -106,7 +106,7 @@ class McpSource:
                     found[f"{_PREFIX}{name}/{tool.name}"] = tool.problem
         return found
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         """Raises `ToolFailed` and `OutcomeUnknown`."""
         name = order.capability.source.removeprefix(_PREFIX)
         connection = self._connections.get((order.context.workspace, name))
@@ -120,7 +120,7 @@ class McpSource:
                 hint=f"`bollard mcp show {name}` shows what changed",
             )
         said = await connection.call(order)
-        return Returned(content=tuple(said.content), structured=said.structured, is_error=said.is_error)
+        return CallResult(content=tuple(said.content), structured=said.structured, is_error=said.is_error)
 
     # --- what people do ---
 
@@ -130,7 +130,7 @@ class McpSource:
 
     async def save(
         self, body: JsonObject, workspace: str, name: str, *, by: str, edited: int | None
-    ) -> Saved[KeptServer]:
+    ) -> Saved[ServerRecord]:
         """A server, or a new version of one. Saved again as it was, it is started anew."""
         before = self.keeper.find(workspace, name)
         saved = await self.keeper.save(body, workspace, name, by=by, edited=edited)
@@ -151,12 +151,12 @@ class McpSource:
                 hint=f"`bollard mcp show {name}` says more",
             ) from None
 
-    async def consent(self, workspace: str, name: str, given: ConsentMcpTools, by: str) -> Saved[KeptServer]:
+    async def consent(self, workspace: str, name: str, given: ConsentMcpTools, by: str) -> Saved[ServerRecord]:
         """A person says yes to definitions as they are now, and no to others. Raises `Conflict` for a definition that
         is another one by now."""
         connection = self._there(workspace, name)
         listed = {tool.name: tool for tool in connection.tools}
-        yes: dict[str, Agreed] = {}
+        yes: dict[str, ToolConsent] = {}
         for each in given.tools:
             tool = listed.get(each.name)
             if tool is None or tool.capability is None:
@@ -168,7 +168,7 @@ class McpSource:
                     hint="look at it again, and say yes to what is there",
                     definition_sha256=tool.capability.definition_sha256,
                 )
-            yes[each.name] = Agreed(
+            yes[each.name] = ToolConsent(
                 definition_sha256=each.definition_sha256,
                 definition=definition_of(tool.capability),
                 terms=terms_of(each, _terms(tool.capability)),
@@ -179,7 +179,7 @@ class McpSource:
 
     # --- logging in ---
 
-    async def begin_login(self, workspace: str, name: str, redirect_uri: str, by: str) -> BegunLogin:
+    async def begin_login(self, workspace: str, name: str, redirect_uri: str, by: str) -> StartedLogin:
         """Where a person goes now. Raises `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
         server = self.keeper.get(workspace, name).thing.server
@@ -195,7 +195,7 @@ class McpSource:
                 f"the process that speaks MCP cannot be started: {error}", hint="look at the limits of the system"
             ) from error
 
-    async def complete_login(self, workspace: str, name: str, given: CompleteMcpLogin, by: str) -> Saved[KeptServer]:
+    async def complete_login(self, workspace: str, name: str, given: CompleteMcpLogin, by: str) -> Saved[ServerRecord]:
         """A person came back, and the server is connected anew. Raises `InvalidRequest` and `Conflict`."""
         saved = self.keeper.get(workspace, name)
         made = await self._logins.complete(workspace, saved.thing.server, given, by)
@@ -204,7 +204,7 @@ class McpSource:
         self._replace(now)
         return now
 
-    async def logout(self, workspace: str, name: str, by: str) -> Saved[KeptServer]:
+    async def logout(self, workspace: str, name: str, by: str) -> Saved[ServerRecord]:
         """Forget who logged in. Raises `Conflict` where nobody did."""
         self.keeper.get(workspace, name)
         self._logins.drop(workspace, name)
@@ -232,7 +232,7 @@ class McpSource:
             raise NotFound("there is no such MCP server", hint="`bollard mcp list` lists them")
         return connection
 
-    def _changed(self, before: Saved[KeptServer] | None, after: Saved[KeptServer] | None) -> None:
+    def _changed(self, before: Saved[ServerRecord] | None, after: Saved[ServerRecord] | None) -> None:
         self._revision += 1
         either = after or before
         if either is None:
@@ -246,7 +246,7 @@ class McpSource:
         elif running is None or not running.keeps_to(after.thing):
             self._replace(after)
 
-    def _replace(self, saved: Saved[KeptServer]) -> None:
+    def _replace(self, saved: Saved[ServerRecord]) -> None:
         """A new connection, in the place of one that may be there."""
         running = self._connections.pop((saved.workspace, saved.id), None)
         if running is not None:
@@ -291,7 +291,7 @@ def _why_away(connection: McpConnection) -> str:
     return f"the MCP server {name} is not connected: {connection.problem or 'it is being connected'}"
 
 
-def _is_granted(now: JudgedTool, granted: Capability) -> bool:
+def _is_granted(now: ServerTool, granted: Capability) -> bool:
     return (
         now.state == "offered"
         and now.capability is not None

@@ -21,7 +21,7 @@ from bollard.host.models.content import (
     readable,
     text_of,
 )
-from bollard.host.models.failures import ProviderSaid, failed
+from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import argument_chunk, arguments_of, count, finish_of, parsed, summed, tool_chunk
 from bollard.host.models.limits import ANTHROPIC_MAX_TOKENS, THINKING_MIN_TOKENS, THINKING_TOKENS
 from bollard.protocol import (
@@ -91,7 +91,7 @@ def read_anthropic(answer: bytes) -> Message:
     """A whole answer."""
     body = parsed(answer, _Message, "the answer")
     if body.error:
-        raise ProviderSaid.read(body.error)
+        raise ProviderError.read(body.error)
     if body.content is None or not body.stop_reason:
         raise failed("broken_answer", "the answer has no content, or does not say why it ended")
     usage, metadata = _counted(body.usage or {})
@@ -140,7 +140,7 @@ class AnthropicReader:
             case "message_stop":
                 self.finished = True
             case "error":
-                raise ProviderSaid.read(body.error)
+                raise ProviderError.read(body.error)
             case _:
                 return  # a ping, or what later versions say
 

@@ -18,17 +18,17 @@ from bollard.host.errors import InvalidRequest, ModelFailed
 from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Style, Vectors
 from bollard.host.models.endpoint import Endpoint
 from bollard.host.models.failures import after_emitting
-from bollard.host.models.formats import TalkFormat, Unable, check_arguments, chunks_of
+from bollard.host.models.formats import ChatFormat, UnsupportedModel, check_arguments, chunks_of
 from bollard.host.models.limits import EVENT_BYTES, RETRY_MAX_S, RETRY_S, WHOLE_IDLES
 from bollard.protocol import Message, MessageChunk, RerankScore
 
 # Talking to a model in any format: one request, and its answer as it comes. The formats say what is in both.
 
 
-class Talker(Unable):
+class ChatBackend(UnsupportedModel):
     """A model that talks. A `ModelBackend`."""
 
-    def __init__(self, endpoint: Endpoint, wanted: TalkFormat) -> None:
+    def __init__(self, endpoint: Endpoint, wanted: ChatFormat) -> None:
         self._endpoint = endpoint
         self._format = wanted
 
@@ -177,7 +177,7 @@ def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
         ) from error
     endpoint = Endpoint(spec, Connections(place, spec.connect_s, judge))
     if spec.style in _FORMATS:
-        return Retrying(Talker(endpoint, _named(*_FORMATS[spec.style])(spec)), spec.tries)
+        return Retrying(ChatBackend(endpoint, _named(*_FORMATS[spec.style])(spec)), spec.tries)
     return Retrying(_named(*_OTHERS[spec.style])(endpoint, spec), spec.tries)
 
 

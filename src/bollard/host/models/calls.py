@@ -22,9 +22,9 @@ from bollard.host.errors import Conflict, EgressDenied, ModelFailed, NotFound, U
 from bollard.host.log.saved_resources import Saved
 from bollard.host.models.boundary import ModelBackend, ModelSpec
 from bollard.host.models.limits import ADDRESSES, BACKENDS_OPEN, KEYS_KEPT
-from bollard.host.models.pacing import Pace
+from bollard.host.models.pacing import ModelPace
 from bollard.host.models.pricing import WorkspaceLedger
-from bollard.host.models.registry import KnownModel, ModelBook
+from bollard.host.models.registry import ModelRegistry, RegisteredModel
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import SecretNote
 from bollard.protocol import MessageChunk
@@ -117,7 +117,7 @@ class ModelKeys(Protocol):
     async def use(self, workspace: str, name: str, *, purpose: str, by: str) -> str: ...
 
 
-class Asker(msgspec.Struct, frozen=True, kw_only=True):
+class ModelCaller(msgspec.Struct, frozen=True, kw_only=True):
     """For whom a model is asked."""
 
     workspace: str
@@ -132,10 +132,10 @@ def _nobody_counts(chunk: MessageChunk) -> None:
 class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What one call is made with."""
 
-    known: KnownModel
+    known: RegisteredModel
     backend: ModelBackend
     key: str | None
-    pace: Pace
+    pace: ModelPace
     heard: Callable[[MessageChunk], None] = _nobody_counts
     """Told of each piece of an answer by whoever streams it: what was used is in the last one."""
 
@@ -143,7 +143,9 @@ class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
 class Accounts(Protocol):
     """Keeps account of calls: sets aside what one may cost, measures it, and writes it down when it has ended."""
 
-    def asked(self, asker: Asker, model_id: str, tokens: int, most: int) -> AbstractAsyncContextManager[CallTarget]: ...
+    def asked(
+        self, asker: ModelCaller, model_id: str, tokens: int, most: int
+    ) -> AbstractAsyncContextManager[CallTarget]: ...
 
 
 class _Open:
@@ -152,17 +154,17 @@ class _Open:
     def __init__(self, spec: ModelSpec, backend: ModelBackend, clock: Clock) -> None:
         self.spec = spec
         self.backend = backend
-        self.pace = Pace(spec, clock)
+        self.pace = ModelPace(spec, clock)
         self.calls = 0
         self.stale = False
 
 
-class ModelDesk:
+class ModelGateway:
     """One per host."""
 
     def __init__(
         self,
-        book: ModelBook,
+        book: ModelRegistry,
         keys: ModelKeys,
         redactor: Redactor,
         clock: Clock,
@@ -189,7 +191,9 @@ class ModelDesk:
         """Who keeps account of the calls that are made here; budgets are there later than models."""
         self._accounts = accounts
 
-    def place(self, asker: Asker, model_id: str, tokens: int, most: int = 0) -> AbstractAsyncContextManager[CallTarget]:
+    def place(
+        self, asker: ModelCaller, model_id: str, tokens: int, most: int = 0
+    ) -> AbstractAsyncContextManager[CallTarget]:
         """Everything for one call that sends about so many tokens and gets at `most` so many back, where that is known.
         It is paid for and written down. Raises what `unpaid` raises, and `BudgetExceeded`."""
         if self._accounts is None:
@@ -197,7 +201,7 @@ class ModelDesk:
         return self._accounts.asked(asker, model_id, tokens, most)
 
     @asynccontextmanager
-    async def unpaid(self, asker: Asker, model_id: str, tokens: int) -> AsyncGenerator[CallTarget]:
+    async def unpaid(self, asker: ModelCaller, model_id: str, tokens: int) -> AsyncGenerator[CallTarget]:
         """The same for who keeps account of it, and for nobody else. Raises `NotFound`, `Overloaded`, `ModelFailed`
         where its key cannot be had, and `AuditUnavailable` where that it was handed out cannot be written down."""
         known = self.book.get(asker.workspace, model_id)
@@ -212,7 +216,7 @@ class ModelDesk:
             if entry.stale and not entry.calls:
                 self._end(entry)
 
-    def forget(self, asker: Asker) -> None:
+    def forget(self, asker: ModelCaller) -> None:
         """Who asked is gone, and so are the keys that were kept for it."""
         for each in [each for each in self._given if each[:2] == (asker.workspace, asker.by)]:
             del self._given[each]
@@ -223,7 +227,7 @@ class ModelDesk:
         self._open.clear()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def _entry(self, workspace: str, known: KnownModel) -> _Open:
+    def _entry(self, workspace: str, known: RegisteredModel) -> _Open:
         """The backend of a model as it is now. One that changed gets another; who asks the old one ends with it."""
         model_id = known.alias_of or known.model_id
         spec = replace(known.spec, model_id=model_id)
@@ -240,7 +244,7 @@ class ModelDesk:
             self._retire(self._open.popitem(last=False)[1])
         return entry
 
-    async def _key(self, asker: Asker, known: KnownModel) -> str | None:
+    async def _key(self, asker: ModelCaller, known: RegisteredModel) -> str | None:
         if known.key is not None:
             self._redactor.add(asker.workspace, known.key)
         if known.key is not None or known.spec.secret is None:

@@ -11,7 +11,7 @@ from bollard.host.egress.connections import Connections, HttpAnswer, HttpRequest
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import EgressDenied, ModelFailed
 from bollard.host.models.boundary import ModelSpec
-from bollard.host.models.failures import ProviderSaid, failed, refused, said, with_words, without_words
+from bollard.host.models.failures import ProviderError, failed, refused, said, with_words, without_words
 from bollard.host.models.limits import ANSWER_BYTES, HEAD_BYTES, REFUSAL_BYTES, REQUEST_BYTES
 from bollard.protocol import JsonObject
 from bollard.wire.strict_json import encode
@@ -59,7 +59,7 @@ class Endpoint:
                 await self._check(answer, key)
                 try:
                     yield answer
-                except ProviderSaid as error:
+                except ProviderError as error:
                     raise self._shown(said(error, key), answer) from None
         except EgressDenied as error:
             # A name that is refused is told like one that is unknown: see `EgressClient.judge`.

@@ -125,7 +125,7 @@ def _copy(error: ModelFailed, message: str, details: JsonObject) -> ModelFailed:
     return made
 
 
-class ProviderSaid(Exception):
+class ProviderError(Exception):
     """A provider's error in the middle of an answer, not yet fit to be shown: see `said`."""
 
     def __init__(self, code: str, kind: str, message: str) -> None:
@@ -135,7 +135,7 @@ class ProviderSaid(Exception):
         self.message = message
 
     @classmethod
-    def read(cls, error: object) -> "ProviderSaid":
+    def read(cls, error: object) -> "ProviderError":
         """From whatever a provider puts there."""
         if not isinstance(error, dict):
             return cls("", "", error if isinstance(error, str) else "")
@@ -145,7 +145,7 @@ class ProviderSaid(Exception):
         return cls(code, _text(body.get("type")) or _text(body.get("status")), _text(body.get("message")))
 
 
-def said(error: ProviderSaid, key: str | None) -> ModelFailed:
+def said(error: ProviderError, key: str | None) -> ModelFailed:
     """What an error inside an answer means."""
     return failed(
         reason_of(None, error.code, error.kind, error.message),
@@ -225,22 +225,22 @@ def _number(text: str | None, unit: float) -> float | None:
     return value * unit if math.isfinite(value) else None
 
 
-def _told(body: bytes) -> ProviderSaid:
+def _told(body: bytes) -> ProviderError:
     """The error in a body: `{"error": {…}}`, `{"error": "…"}`, `{"message": …}`, `{"detail": …}`, or a list of one."""
     try:
         value = decode(body)
     except FrameError:
-        return ProviderSaid("", "", "")
+        return ProviderError("", "", "")
     if isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, dict):
-        return ProviderSaid("", "", "")
+        return ProviderError("", "", "")
     if (error := value.get("error")) is not None:
-        return ProviderSaid.read(error)
-    return ProviderSaid.read({"message": value.get("detail"), **value})
+        return ProviderError.read(error)
+    return ProviderError.read({"message": value.get("detail"), **value})
 
 
-def _is_unpaid(status: int, told: ProviderSaid) -> bool:
+def _is_unpaid(status: int, told: ProviderError) -> bool:
     return status == 402 or any(mark in f"{told.code} {told.kind}".lower() for mark in _UNPAID)
 
 

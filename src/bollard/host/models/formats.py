@@ -39,7 +39,7 @@ _FINISHES: Final = {
 
 
 class AnswerReader(Protocol):
-    """One streamed answer. Every method raises `ModelFailed`, `take` also `ProviderSaid`."""
+    """One streamed answer. Every method raises `ModelFailed`, `take` also `ProviderError`."""
 
     def take(self, event: SseEvent) -> Iterable[MessageChunk]:
         """What an event adds. Nothing of it is empty: a chunk that was handed on cannot be taken back."""
@@ -55,7 +55,7 @@ class AnswerReader(Protocol):
         ...
 
 
-class TalkFormat(Protocol):
+class ChatFormat(Protocol):
     """How one style asks and answers."""
 
     @property
@@ -68,7 +68,7 @@ class TalkFormat(Protocol):
         ...
 
     def whole(self, answer: bytes) -> Message:
-        """Raises `ModelFailed` and `ProviderSaid`."""
+        """Raises `ModelFailed` and `ProviderError`."""
         ...
 
     def reader(self) -> AnswerReader: ...
@@ -214,7 +214,7 @@ def _length(arguments: JsonObject) -> int | None:
 # What a model of one kind cannot do, said in the same words by all of them.
 
 
-class Unable:
+class UnsupportedModel:
     """Refuses everything; a backend overrides what it can do."""
 
     def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:  # noqa: ARG002 -- the boundary's

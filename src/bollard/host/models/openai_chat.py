@@ -13,7 +13,7 @@ import msgspec
 from bollard.host.egress.sse import SseEvent
 from bollard.host.models.boundary import ModelCall, ModelSpec
 from bollard.host.models.content import elements_of, inline_file, inline_image, mention, readable, text_of
-from bollard.host.models.failures import ProviderSaid, failed
+from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import DONE, argument_chunk, arguments_of, count, finish_of, parsed, summed, tool_chunk
 from bollard.protocol import (
     ContentElement,
@@ -229,7 +229,7 @@ def _arguments(value: JsonValue) -> str:
 def _read(data: bytes, what: str) -> _Answer:
     body = parsed(data, _Answer, what)
     if body.error:
-        raise ProviderSaid.read(body.error)
+        raise ProviderError.read(body.error)
     return body
 
 

@@ -12,8 +12,8 @@ import msgspec
 
 from bollard.host.models.boundary import ModelSpec, Vectors
 from bollard.host.models.endpoint import Endpoint
-from bollard.host.models.failures import ProviderSaid, failed
-from bollard.host.models.formats import Unable, arguments_of
+from bollard.host.models.failures import ProviderError, failed
+from bollard.host.models.formats import UnsupportedModel, arguments_of
 from bollard.host.models.limits import EMBED_BATCH_CHARACTERS, EMBED_BATCH_TEXTS, EMBED_DIMENSIONS
 from bollard.host.models.openai_chat import bearer
 from bollard.protocol import JsonObject
@@ -35,7 +35,7 @@ _decode: Final = msgspec.json.Decoder(_Vectors).decode
 """Not the strict parser: a batch has more numbers than a frame may hold values. All of it is typed and checked here."""
 
 
-class Embedder(Unable):
+class Embedder(UnsupportedModel):
     """A model that makes vectors of texts. A `ModelBackend`."""
 
     def __init__(self, endpoint: Endpoint, spec: ModelSpec) -> None:
@@ -74,13 +74,13 @@ def batches_of(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def read_vectors(answer: bytes, texts: int) -> list[bytes]:
-    """One for each text, in their order. Raises `ModelFailed` and `ProviderSaid`."""
+    """One for each text, in their order. Raises `ModelFailed` and `ProviderError`."""
     try:
         body = _decode(answer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise failed("broken_answer", f"the answer cannot be read: {error}") from None
     if body.error:
-        raise ProviderSaid.read(body.error)
+        raise ProviderError.read(body.error)
     found = {each.index: _packed(each.embedding) for each in body.data or ()}
     if len(body.data or ()) != texts or found.keys() != set(range(texts)):
         raise failed("broken_answer", f"the answer has not one vector for each of {texts} texts")

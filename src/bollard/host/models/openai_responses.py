@@ -11,7 +11,7 @@ import msgspec
 from bollard.host.egress.sse import SseEvent
 from bollard.host.models.boundary import ModelCall, ModelSpec
 from bollard.host.models.content import elements_of, inline_file, inline_image, readable, text_of
-from bollard.host.models.failures import ProviderSaid, failed
+from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import DONE, argument_chunk, arguments_of, count, finish_of, parsed, summed, tool_chunk
 from bollard.host.models.openai_chat import bearer
 from bollard.protocol import (
@@ -132,7 +132,7 @@ class ResponsesReader:
             self._response = body.response
             self.finished = True
         elif body.type == "error" or (not body.type and body.error):
-            raise ProviderSaid.read(body.error or {"code": body.code, "message": body.message})
+            raise ProviderError.read(body.error or {"code": body.code, "message": body.message})
 
     def end(self) -> MessageChunk:
         if self._response is None:
@@ -158,9 +158,9 @@ class ResponsesReader:
 
 
 def _finish(response: _Response, *, called: bool) -> str:
-    """Raises `ProviderSaid` and `ModelFailed`."""
+    """Raises `ProviderError` and `ModelFailed`."""
     if response.error or response.status in ("failed", "cancelled"):
-        raise ProviderSaid.read(response.error or {"code": "server_error", "message": response.status})
+        raise ProviderError.read(response.error or {"code": "server_error", "message": response.status})
     if response.status == "incomplete":
         why = response.incomplete_details.reason if response.incomplete_details else None
         return finish_of(why or "length")

@@ -41,7 +41,7 @@ class Bucket:
         self._at = now
 
 
-class Pace:
+class ModelPace:
     """Of one model of one workspace."""
 
     def __init__(self, spec: ModelSpec, clock: Clock) -> None:

@@ -24,7 +24,7 @@ _WIDE: Final = "\u2e80"
 """From here on a character is about a token of its own: Chinese, Japanese, Korean."""
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
+class CallCost(msgspec.Struct, frozen=True, kw_only=True):
     """Of one call."""
 
     prompt_tokens: int
@@ -71,7 +71,7 @@ def _guess_message(message: Message) -> int:
     return found
 
 
-def spent_of(usage: Usage | None, price: Price | None, *, prompt: int, completion: int, cached: int = 0) -> Spent:
+def spent_of(usage: Usage | None, price: Price | None, *, prompt: int, completion: int, cached: int = 0) -> CallCost:
     """`prompt` and `completion` are guesses, taken for what the provider did not tell; `cached` is the part of the
     prompt that came from the provider's cache."""
     told = usage or Usage()
@@ -81,7 +81,7 @@ def spent_of(usage: Usage | None, price: Price | None, *, prompt: int, completio
     if said is None and sent is not None and told.total_tokens is not None:
         said = max(0, told.total_tokens - sent)
     sent_tokens, said_tokens = prompt if sent is None else sent, completion if said is None else said
-    return Spent(
+    return CallCost(
         prompt_tokens=sent_tokens,
         completion_tokens=said_tokens,
         cost=None if price is None else cost_of(price, sent_tokens, said_tokens, cached),
@@ -97,7 +97,7 @@ def cost_of(price: Price, prompt_tokens: int, completion_tokens: int, cached_tok
     return (sent + price.output * completion_tokens) / _MILLION
 
 
-def added(so_far: JsonValue, spent: Spent) -> JsonObject:
+def added(so_far: JsonValue, spent: CallCost) -> JsonObject:
     """What the calls of a run came to, with one more. Costs stand by their currency: nobody exchanges them here."""
     before = so_far if isinstance(so_far, dict) else {}
     costs = before.get("cost")

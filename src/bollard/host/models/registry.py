@@ -10,7 +10,7 @@ import msgspec
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, NotFound, SettingsError
-from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
 from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.limits import MODELS_OF_WORKSPACE
 from bollard.host.models.specs import check_url, model_from_wire, model_to_wire
@@ -84,7 +84,7 @@ _DEMO: Final = ModelSpec(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownModel:
+class RegisteredModel:
     """One model of a workspace, and where it comes from."""
 
     spec: ModelSpec
@@ -100,7 +100,7 @@ class KnownModel:
         return self.spec.model_id
 
 
-class ModelBook:
+class ModelRegistry:
     """One per host."""
 
     def __init__(
@@ -113,15 +113,15 @@ class ModelBook:
         changed: Callable[[str, str], None] = lambda _workspace, _model: None,
     ) -> None:
         """`egress` says where providers may be, `changed` hears which model of which workspace is another one now."""
-        self._fixed: dict[str, KnownModel] = {DEMO: KnownModel(spec=_DEMO, origin="builtin")}
+        self._fixed: dict[str, RegisteredModel] = {DEMO: RegisteredModel(spec=_DEMO, origin="builtin")}
         for each in environment:
-            self._fixed[each.spec.model_id] = KnownModel(spec=each.spec, origin="environment", key=each.key)
+            self._fixed[each.spec.model_id] = RegisteredModel(spec=each.spec, origin="environment", key=each.key)
         self._default = default_model
         self._egress = egress or EgressClient()
         self._changed = changed
         self.revision = 0
         """Grows with every change."""
-        self._shelf: Shelf[ModelSpec] = Shelf(
+        self._shelf: SavedResources[ModelSpec] = SavedResources(
             "model", changes=changes, read=_read, write=model_to_wire, watch=self._saw
         )
 
@@ -131,12 +131,12 @@ class ModelBook:
 
     # --- what there is ---
 
-    def all(self, workspace: str) -> list[KnownModel]:
+    def all(self, workspace: str) -> list[RegisteredModel]:
         """By id, without the alias."""
         found = {saved.id: _known(saved) for saved in self._shelf.all(workspace)} | self._fixed
         return [found[model_id] for model_id in sorted(found)]
 
-    def find(self, workspace: str, model_id: str) -> KnownModel | None:
+    def find(self, workspace: str, model_id: str) -> RegisteredModel | None:
         """The model of this id; `default` is the one that it stands for, under its own name."""
         if model_id == DEFAULT:
             meant = self.default(workspace)
@@ -146,14 +146,14 @@ class ModelBook:
         saved = self._shelf.get(workspace, model_id)
         return None if saved is None else _known(saved)
 
-    def get(self, workspace: str, model_id: str) -> KnownModel:
+    def get(self, workspace: str, model_id: str) -> RegisteredModel:
         """Raises `NotFound`."""
         found = self.find(workspace, model_id)
         if found is None:
             raise NotFound("there is no such model", hint="`bollard models list` lists them")
         return found
 
-    def default(self, workspace: str) -> KnownModel:
+    def default(self, workspace: str) -> RegisteredModel:
         """What `default` stands for: the one that the settings name, else the environment's, else the built-in one."""
         named = self.find(workspace, self._default) if self._default not in ("", DEFAULT) else None
         if named is not None:
@@ -161,13 +161,15 @@ class ModelBook:
         of_environment = [each for each in self._fixed.values() if each.origin == "environment"]
         return of_environment[0] if of_environment else self._fixed[DEMO]
 
-    def offered(self, workspace: str) -> Sequence[KnownModel]:
+    def offered(self, workspace: str) -> Sequence[RegisteredModel]:
         """All that an agent may name, the alias among them."""
         return [self.get(workspace, DEFAULT), *self.all(workspace)]
 
     # --- changing ---
 
-    async def save(self, body: JsonObject, workspace: str, model_id: str, *, by: str, edited: int | None) -> KnownModel:
+    async def save(
+        self, body: JsonObject, workspace: str, model_id: str, *, by: str, edited: int | None
+    ) -> RegisteredModel:
         """A model, or a new version of one."""
         self._refuse_fixed(model_id)
         spec = model_from_wire({**body, "model_id": model_id})
@@ -221,8 +223,8 @@ class ModelBook:
             self._changed(either.workspace, either.id)
 
 
-def _known(saved: Saved[ModelSpec]) -> KnownModel:
-    return KnownModel(spec=saved.thing, origin="saved", revision=saved.revision)
+def _known(saved: Saved[ModelSpec]) -> RegisteredModel:
+    return RegisteredModel(spec=saved.thing, origin="saved", revision=saved.revision)
 
 
 def _read(body: JsonObject, workspace: str) -> ModelSpec:

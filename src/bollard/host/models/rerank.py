@@ -7,8 +7,8 @@ import msgspec
 
 from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.endpoint import Endpoint
-from bollard.host.models.failures import ProviderSaid, failed
-from bollard.host.models.formats import Unable, arguments_of, parsed
+from bollard.host.models.failures import ProviderError, failed
+from bollard.host.models.formats import UnsupportedModel, arguments_of, parsed
 from bollard.host.models.openai_chat import bearer
 from bollard.protocol import JsonObject, RerankScore, limits
 
@@ -27,7 +27,7 @@ class _Scores(msgspec.Struct):
     error: Any = None
 
 
-class Reranker(Unable):
+class Reranker(UnsupportedModel):
     """A model that says how well documents fit. A `ModelBackend`."""
 
     def __init__(self, endpoint: Endpoint, spec: ModelSpec) -> None:
@@ -55,13 +55,13 @@ class Reranker(Unable):
 
 
 def read_scores(answer: bytes, documents: int) -> tuple[RerankScore, ...]:
-    """Best first. Raises `ModelFailed` and `ProviderSaid`."""
+    """Best first. Raises `ModelFailed` and `ProviderError`."""
     if answer.lstrip()[:1] == b"[":
         body = _Scores(results=parsed(answer, list[_Score], "the answer"))
     else:
         body = parsed(answer, _Scores, "the answer")
     if body.error:
-        raise ProviderSaid.read(body.error)
+        raise ProviderError.read(body.error)
     scores = body.results if body.results is not None else body.data
     if scores is None:
         raise failed("broken_answer", "the answer has no scores")

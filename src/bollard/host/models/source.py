@@ -6,15 +6,15 @@ from types import MappingProxyType
 import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Capability
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
 from bollard.host.errors import ToolFailed
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import SavedChanges
-from bollard.host.models.calls import ModelDesk
+from bollard.host.models.calls import ModelGateway
 from bollard.host.models.pricing import WorkspaceLedger
-from bollard.host.models.registry import KnownModel, ModelBook, models_of_environment
+from bollard.host.models.registry import ModelRegistry, RegisteredModel, models_of_environment
 from bollard.host.models.specs import model_to_wire, provider_of
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
@@ -22,9 +22,9 @@ from bollard.trust import canonical_sha256
 
 
 class ModelSource:
-    """Implements `Source` and `Adapter`. One per host."""
+    """Implements `CapabilitySource` and `Adapter`."""
 
-    def __init__(self, book: ModelBook) -> None:
+    def __init__(self, book: ModelRegistry) -> None:
         self._book = book
         self._made: dict[str, tuple[int, list[Capability]]] = {}
         """By workspace, at which change of the book it was made."""
@@ -48,11 +48,11 @@ class ModelSource:
         del workspace
         return MappingProxyType({})
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         raise ToolFailed(f"{order.capability.id} is a model and no tool", hint="ask it with models.invoke")
 
 
-def _capability(known: KnownModel) -> Capability:
+def _capability(known: RegisteredModel) -> Capability:
     spec = known.spec
     about: dict[str, str | int | bool] = {"model_type": spec.model_type, "provider": provider_of(spec)}
     if spec.context_window is not None:
@@ -78,11 +78,11 @@ def _capability(known: KnownModel) -> Capability:
 # The models of a host, put together: what is saved, what the environment names, and who asks them.
 
 
-class OpenedModels(msgspec.Struct, frozen=True, kw_only=True):
+class ModelParts(msgspec.Struct, frozen=True, kw_only=True):
     """What has a life of its own among them."""
 
-    book: ModelBook
-    desk: ModelDesk
+    book: ModelRegistry
+    desk: ModelGateway
     source: ModelSource
 
 
@@ -96,13 +96,13 @@ def open_models(
     environment: Mapping[str, str],
     default_model: str,
     workspace: str,
-) -> OpenedModels:
+) -> ModelParts:
     """Keys of the environment are kept out of sight, in the log of the host and in its first `workspace`, from here on;
     in others from their first use. Raises `SettingsError`."""
     named = models_of_environment(environment)
     for each in named:
         if each.key is not None:
             redactor.hold(workspace, each.key)
-    book = ModelBook(SavedChanges(journal, clock), environment=named, default_model=default_model, egress=egress)
-    desk = ModelDesk(book, vault, redactor, clock, judge=egress.judge, ledger=WorkspaceLedger(journal, clock))
-    return OpenedModels(book=book, desk=desk, source=ModelSource(book))
+    book = ModelRegistry(SavedChanges(journal, clock), environment=named, default_model=default_model, egress=egress)
+    desk = ModelGateway(book, vault, redactor, clock, judge=egress.judge, ledger=WorkspaceLedger(journal, clock))
+    return ModelParts(book=book, desk=desk, source=ModelSource(book))

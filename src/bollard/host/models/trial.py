@@ -9,7 +9,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import HostError, ModelFailed
 from bollard.host.identity.caller import Caller
 from bollard.host.models.boundary import ModelCall
-from bollard.host.models.calls import Asker, CallTarget, ModelDesk
+from bollard.host.models.calls import CallTarget, ModelCaller, ModelGateway
 from bollard.host.models.failures import with_words
 from bollard.host.models.limits import TEST_S
 from bollard.host.models.pricing import guess_messages, guess_text, guess_texts
@@ -30,11 +30,11 @@ _SENT: Final = {
 """By type of model, tokens that are sent, and those that may come back."""
 
 
-async def try_model(desk: ModelDesk, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
+async def try_model(desk: ModelGateway, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
     """`ok`, and what was heard or why nothing was. What a provider inside says is shown to those who operate the host
     alone. Raises `NotFound` where there is no such model."""
     sent, most = _SENT[desk.book.get(caller.workspace, model_id).spec.model_type]
-    asker = Asker(workspace=caller.workspace, by=caller.name)
+    asker = ModelCaller(workspace=caller.workspace, by=caller.name)
     started = clock.monotonic()
     heard: JsonObject = {}
     try:

@@ -27,7 +27,7 @@ _PIECE: Final = 1 << 16
 _AGAIN: Final = "remove the plugin and install it again"
 
 
-class Shelved(msgspec.Struct, frozen=True, kw_only=True):
+class StoredCode(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that lies on the shelf: what pins it, where it is, and what it says of itself."""
 
     digest: str
@@ -36,7 +36,7 @@ class Shelved(msgspec.Struct, frozen=True, kw_only=True):
     described: Description
 
 
-class Shelf:
+class CodeStore:
     """The folder `plugins` of the data directory."""
 
     def __init__(self, folder: Path) -> None:
@@ -58,19 +58,19 @@ class Shelf:
         finally:
             place.unlink(missing_ok=True)
 
-    def take_archive(self, file: BinaryIO) -> Shelved:
+    def take_archive(self, file: BinaryIO) -> StoredCode:
         """Unpack an archive and put the plugin in it on the shelf. Raises `InvalidRequest`, `StorageFull`."""
         with self._aside() as aside:
             unpack(file, aside)
             return self._keep(find_root(aside))
 
-    def take_folder(self, folder: Path) -> Shelved:
+    def take_folder(self, folder: Path) -> StoredCode:
         """Put a copy of a folder on the shelf. Raises `InvalidRequest`, `StorageFull`."""
         with self._aside() as aside:
             _copy(folder, aside)
             return self._keep(aside)
 
-    def find(self, digest: str) -> Shelved:
+    def find(self, digest: str) -> StoredCode:
         """A plugin that lies here, with its files as they were when it came. Raises `NotFound`, `InvalidRequest`."""
         folder = self._folder / digest
         if not digest.isalnum() or not folder.is_dir():
@@ -82,7 +82,7 @@ class Shelf:
             raise InvalidRequest(f"the code of the plugin cannot be read: {error}", hint=_AGAIN) from error
         if not whole:
             raise InvalidRequest("the code of the plugin was changed after it was installed", hint=_AGAIN)
-        return Shelved(digest=digest, path=path, described=describe(path))
+        return StoredCode(digest=digest, path=path, described=describe(path))
 
     def sweep(self, wanted: Set[str]) -> None:
         """Remove the code that nothing refers to."""
@@ -101,7 +101,7 @@ class Shelf:
         finally:
             _remove(place)
 
-    def _keep(self, root: Path) -> Shelved:
+    def _keep(self, root: Path) -> StoredCode:
         """Name what was taken in by its digest. What lies there already under that name is the same."""
         described = describe(root)
         try:
@@ -118,7 +118,7 @@ class Shelf:
             place.chmod(0o555)
             sync_folder(self._folder)
         path = _plugin_in(place)
-        return Shelved(digest=digest, path=path, described=described)
+        return StoredCode(digest=digest, path=path, described=described)
 
     def _is_whole(self, digest: str) -> bool:
         try:

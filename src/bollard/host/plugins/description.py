@@ -38,7 +38,7 @@ _FILE_VERSION: Final = "0"
 _HINT: Final = "`bollard plugin check` names everything that is wrong with a plugin"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin wants: what somebody consents to. Every list is sorted, so that equal wishes are equal."""
 
     runners: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -60,9 +60,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @staticmethod
-    def from_wire(body: Any) -> "Asked":
+    def from_wire(body: Any) -> "RequestedAccess":
         """What `to_wire` gave to the store."""
-        return Asked(
+        return RequestedAccess(
             runners=tuple(sorted((name, tuple(names)) for name, names in body["runners"].items())),
             env=tuple(body["env"]),
             tools=tuple(sorted(body["tools"].items())),
@@ -77,7 +77,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     label: dict[str, str]
     description: dict[str, str] | None
-    asked: Asked
+    asked: RequestedAccess
     definitions: tuple[tuple[str, str], ...] = ()
     """Each tool and the digest of its definition, where its code said it already: on another machine."""
 
@@ -110,7 +110,7 @@ def _of_folder(folder: Path) -> Description:
         raise _wrong("manifest.yaml", f"{field}: {problem}") from error
     runners = _entries(entries.get("runners"), PluginRunner, limits.RUNNERS_PER_PLUGIN)
     tools = _entries(entries.get("tools"), PluginTool, limits.TOOLS_PER_PLUGIN)
-    asked = Asked(
+    asked = RequestedAccess(
         runners=tuple(sorted((each.name, permission_names(each.permissions)) for each in runners)),
         env=tuple(sorted(set(manifest.spec.env))),
         tools=tuple(sorted((each.name, claims_of(each.risk, each.flow)) for each in tools)),
@@ -118,7 +118,7 @@ def _of_folder(folder: Path) -> Description:
     return _described(manifest.metadata, asked)
 
 
-def _described(metadata: PluginMetadata, asked: Asked) -> Description:
+def _described(metadata: PluginMetadata, asked: RequestedAccess) -> Description:
     if not asked.runners and not asked.tools:
         raise _wrong("manifest.yaml", "it has no runner and no tool that could be used")
     return Description(
@@ -167,7 +167,7 @@ def _of_file(file: Path) -> Description:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for decorator in function.decorator_list:
                 _declared(file.name, function.name, decorator, runners, tools)
-    asked = Asked(runners=tuple(sorted(runners.items())), tools=tuple(sorted(tools.items())))
+    asked = RequestedAccess(runners=tuple(sorted(runners.items())), tools=tuple(sorted(tools.items())))
     return _described(metadata, asked)
 
 

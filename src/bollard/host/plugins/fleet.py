@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from bollard.host.agents.agent import AgentBook, RunnerKey, agent_of
+from bollard.host.agents.agent import AgentRegistry, RunnerKey, agent_of
 from bollard.host.clock import Clock
 from bollard.host.errors import PluginUnusable
-from bollard.host.plugins.description import Asked
+from bollard.host.plugins.description import RequestedAccess
 from bollard.host.plugins.logs import PluginLog
-from bollard.host.plugins.placement import Fitting, Origin, usable_runners
+from bollard.host.plugins.placement import Origin, PoolPlacement, usable_runners
 from bollard.host.plugins.tool_definitions import usable_tools
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
@@ -42,7 +42,7 @@ class PluginFleet:
         *,
         clock: Clock,
         host_version: str,
-        agents: AgentBook,
+        agents: AgentRegistry,
         runners: dict[RunnerKey, AgentRunnerDiscovery],
         first_workspace: str,
         redactor: Redactor | None = None,
@@ -55,11 +55,11 @@ class PluginFleet:
         self._first = first_workspace
         self._workspaces: set[str] = {first_workspace}
         self._shared: list[tuple[PluginSource, Origin, str | None]] = []
-        self._fittings: list[Fitting] = []
+        self._fittings: list[PoolPlacement] = []
         self._logs: dict[tuple[str, str], PluginLog] = {}
-        self._leaving: dict[Fitting, asyncio.Task[None]] = {}
+        self._leaving: dict[PoolPlacement, asyncio.Task[None]] = {}
         """Those whose last runs are ending."""
-        self._proving: set[Fitting] = set()
+        self._proving: set[PoolPlacement] = set()
         self._told_left: Callable[[], None] = lambda: None
         self._stopping = False
         self.pools: dict[PoolKey, SupervisedPool] = {}
@@ -70,20 +70,20 @@ class PluginFleet:
     # --- what is there ---
 
     @property
-    def fittings(self) -> list[Fitting]:
+    def fittings(self) -> list[PoolPlacement]:
         return list(self._fittings)
 
-    def of(self, workspace: str) -> list[Fitting]:
+    def of(self, workspace: str) -> list[PoolPlacement]:
         """The plugins of a workspace."""
         return [each for each in self._fittings if each.workspace == workspace]
 
     def is_open(self, workspace: str) -> bool:
         return workspace in self._workspaces
 
-    def find(self, workspace: str, plugin_id: str) -> Fitting | None:
+    def find(self, workspace: str, plugin_id: str) -> PoolPlacement | None:
         return next((each for each in self.of(workspace) if each.plugin_id == plugin_id), None)
 
-    def leaving(self, workspace: str, plugin_id: str) -> list[Fitting]:
+    def leaving(self, workspace: str, plugin_id: str) -> list[PoolPlacement]:
         """Earlier versions of a plugin whose runs have not ended."""
         return [each for each in self._leaving if (each.workspace, each.plugin_id) == (workspace, plugin_id)]
 
@@ -110,7 +110,7 @@ class PluginFleet:
         """The installed code that some worker may still read."""
         return frozenset(each.source.digest for each in self._everybody() if each.source.digest is not None)
 
-    def _everybody(self) -> list[Fitting]:
+    def _everybody(self) -> list[PoolPlacement]:
         covered = [each.under for each in self._fittings if each.under is not None]
         return [*self._fittings, *covered, *self._leaving, *self._proving]
 
@@ -126,7 +126,7 @@ class PluginFleet:
         for workspace in sorted(self._workspaces):
             self._fit_shared(workspace, source, origin, plugin_id)
 
-    def _fit_shared(self, workspace: str, source: PluginSource, origin: Origin, plugin_id: str | None) -> Fitting:
+    def _fit_shared(self, workspace: str, source: PluginSource, origin: Origin, plugin_id: str | None) -> PoolPlacement:
         fitting = self.fit(workspace, source, origin, log=self.log_of(workspace, plugin_id or source.name))
         if plugin_id is not None and self.find(workspace, plugin_id) is None:
             fitting.plugin_id = plugin_id  # the first one has the name
@@ -151,7 +151,7 @@ class PluginFleet:
         for key in [key for key in self._logs if key[0] == workspace]:
             self._logs.pop(key).close()
 
-    def _adopt(self, fitting: Fitting) -> None:
+    def _adopt(self, fitting: PoolPlacement) -> None:
         """What a shared plugin offers is known as soon as any workspace's worker has said it."""
         for other in self._fittings:
             if other.source is fitting.source and other.catalogue is not None:
@@ -168,11 +168,11 @@ class PluginFleet:
         source: PluginSource,
         origin: Origin,
         *,
-        asked: Asked | None = None,
+        asked: RequestedAccess | None = None,
         version: str | None = None,
         log: PluginLog | None = None,
         pins: Mapping[str, str] | None = None,
-    ) -> Fitting:
+    ) -> PoolPlacement:
         """A plugin with a pool of its own, which is not in use yet and has no worker."""
         log = log or self.log_of(workspace, source.plugin_id or source.name)
 
@@ -187,7 +187,7 @@ class PluginFleet:
             failed=self.stir,
             log=log,
         )
-        fitting = Fitting(
+        fitting = PoolPlacement(
             workspace=workspace,
             origin=origin,
             source=source,
@@ -200,7 +200,7 @@ class PluginFleet:
         )
         return fitting
 
-    async def prove(self, fitting: Fitting) -> None:
+    async def prove(self, fitting: PoolPlacement) -> None:
         """Start its workers before it is in use. Raises `PluginUnusable` when it cannot work; nothing of it stays."""
         self._proving.add(fitting)
         try:
@@ -224,7 +224,7 @@ class PluginFleet:
                 problem=problem,
             )
 
-    def place(self, fitting: Fitting) -> None:
+    def place(self, fitting: PoolPlacement) -> None:
         """Put a plugin in use, in the place of the one of that name. What is under development covers what is not."""
         if not self.is_open(fitting.workspace):  # it was closed while the plugin was being proved
             self._retire(fitting)
@@ -257,7 +257,7 @@ class PluginFleet:
             self._retire(fitting.under)
             fitting.under = None
 
-    def _leave(self, fitting: Fitting) -> None:
+    def _leave(self, fitting: PoolPlacement) -> None:
         self._fittings.remove(fitting)
         self._retire(fitting)
         under = fitting.under
@@ -270,12 +270,12 @@ class PluginFleet:
         self.pools.pop((fitting.workspace, fitting.plugin_id or ""), None)
         self.stir()
 
-    def _retire(self, fitting: Fitting | None) -> None:
+    def _retire(self, fitting: PoolPlacement | None) -> None:
         if fitting is not None:
             task = self._leaving[fitting] = asyncio.create_task(fitting.pool.retire())
             task.add_done_callback(lambda _: self._has_left(fitting))
 
-    def _has_left(self, fitting: Fitting) -> None:
+    def _has_left(self, fitting: PoolPlacement) -> None:
         self._leaving.pop(fitting, None)
         if not self._stopping:
             self._told_left()
@@ -288,7 +288,7 @@ class PluginFleet:
         self._agents.stir()
 
     def discovered(
-        self, fitting: Fitting, identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue
+        self, fitting: PoolPlacement, identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue
     ) -> None:
         """A worker introduced itself: its channel's identity is what counts, and it is fixed."""
         fitting.version = identity.version
@@ -308,7 +308,7 @@ class PluginFleet:
             if other.source is fitting.source and other.catalogue is None:
                 self._adopt(other)
 
-    def _note_digest(self, fitting: Fitting, digest: str | None) -> None:
+    def _note_digest(self, fitting: PoolPlacement, digest: str | None) -> None:
         """A plugin of the settings is not pinned, but its operator hears when a new worker runs other code."""
         if fitting.digest is not None and digest != fitting.digest:
             sentence = "the code of a plugin was changed: its new workers are not like the old ones"
@@ -316,7 +316,7 @@ class PluginFleet:
             fitting.log.say("host", f"its code was changed: {fitting.digest} became {digest}", level="warning")
         fitting.digest = digest
 
-    def _offer(self, fitting: Fitting) -> None:
+    def _offer(self, fitting: PoolPlacement) -> None:
         """Make a plugin's runners and tools known in its workspace."""
         self.changes += 1
         # A runtime that was not there yet has said nothing, so that nothing is wrong with it.
@@ -342,7 +342,7 @@ class PluginFleet:
             _log.warning("something of a plugin cannot be used", plugin=fitting.plugin_id, problem=problem)
             fitting.log.say("host", f"it cannot be used: {problem}", level="warning")
 
-    def _is_taken(self, fitting: Fitting, claimed: str) -> bool:
+    def _is_taken(self, fitting: PoolPlacement, claimed: str) -> bool:
         """A name is a worker's own claim. That of another plugin here is not believed, however early it comes."""
         others = [each for each in self.of(fitting.workspace) if each is not fitting]
         if any(each.plugin_id == claimed for each in others):
@@ -350,7 +350,7 @@ class PluginFleet:
         name = claimed.partition("/")[2]
         return name != fitting.source.name and any(each.source.name == name for each in others)
 
-    def _withdraw(self, fitting: Fitting, gone: Iterable[str]) -> None:
+    def _withdraw(self, fitting: PoolPlacement, gone: Iterable[str]) -> None:
         for runner_id in gone:
             self._runners.pop((fitting.workspace, runner_id), None)
             self._agents.withdraw(runner_id, fitting.workspace)
@@ -372,7 +372,7 @@ class PluginFleet:
         await asyncio.gather(*self._leaving.values(), return_exceptions=True)
 
 
-def _judge_tools(fitting: Fitting) -> list[str]:
+def _judge_tools(fitting: PoolPlacement) -> list[str]:
     """Note which of its tools can be used; a sentence about each other one."""
     if fitting.tools is None:
         return []
@@ -382,7 +382,7 @@ def _judge_tools(fitting: Fitting) -> list[str]:
     return [*problems, *(f"tool {name}: {why}" for name, why in fitting.refused_tools.items())]
 
 
-def _last_words(fitting: Fitting, problems: list[str]) -> str:
+def _last_words(fitting: PoolPlacement, problems: list[str]) -> str:
     """Why nothing of it can be used: what the worker warned of says more than that it offers none."""
     warned = [line.text for line in fitting.log.last(20) if line.kind == "log" and line.level in ("warning", "error")]
     return " | ".join(warned[-3:] or problems) or "it offers no runner"

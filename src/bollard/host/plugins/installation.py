@@ -11,9 +11,9 @@ from bollard.host.agents.agent import Agent
 from bollard.host.agents.binding import Binding
 from bollard.host.errors import Conflict, ConsentNeeded
 from bollard.host.limits import PLUGIN_VERSIONS
-from bollard.host.plugins.code_store import Shelved
-from bollard.host.plugins.description import Asked, Description
-from bollard.host.plugins.placement import Fitting
+from bollard.host.plugins.code_store import StoredCode
+from bollard.host.plugins.description import Description, RequestedAccess
+from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.tool_definitions import definition_digests
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_sha256
@@ -26,14 +26,14 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     digest: str
     version: str
-    asked: Asked
+    asked: RequestedAccess
     consented_by: str
     consented_ms: int
     definitions: tuple[tuple[str, str], ...] | None = None
     """Each of its tools and the digest of its definition, as its first worker said it. `None` until then."""
 
     @staticmethod
-    def of(shelved: Shelved, by: str, now_ms: int) -> "Version":
+    def of(shelved: StoredCode, by: str, now_ms: int) -> "Version":
         described = shelved.described
         return Version(
             digest=shelved.digest,
@@ -60,7 +60,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         return Version(
             digest=body["digest"],
             version=body["version"],
-            asked=Asked.from_wire(body["asks"]),
+            asked=RequestedAccess.from_wire(body["asks"]),
             consented_by=body["consented_by"],
             consented_ms=body["consented_ms"],
             definitions=tuple(sorted(body["definitions"].items())) if "definitions" in body else None,
@@ -131,7 +131,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 # The name of a consent is a digest over the code and what it asks for, so that no yes is carried over to other code.
 
 
-class AskedChange(msgspec.Struct, frozen=True, kw_only=True):
+class AccessChange(msgspec.Struct, frozen=True, kw_only=True):
     """What a version asks for beside another, in words that people know: `runner default: history.page`."""
 
     added: tuple[str, ...] = ()
@@ -141,8 +141,8 @@ class AskedChange(msgspec.Struct, frozen=True, kw_only=True):
     def widens(self) -> bool:
         return bool(self.added)
 
-    def and_also(self, other: "AskedChange") -> "AskedChange":
-        return AskedChange(added=(*self.added, *other.added), removed=(*self.removed, *other.removed))
+    def and_also(self, other: "AccessChange") -> "AccessChange":
+        return AccessChange(added=(*self.added, *other.added), removed=(*self.removed, *other.removed))
 
     def to_wire(self) -> JsonObject:
         return {"added": [*self.added], "removed": [*self.removed]}
@@ -156,26 +156,28 @@ def consent_for(digest: str, described: Description) -> str:
     return canonical_sha256(body)
 
 
-def compare(before: Asked | None, after: Asked) -> AskedChange:
+def compare(before: RequestedAccess | None, after: RequestedAccess) -> AccessChange:
     """What is new in `after` and what is gone. Without `before` everything is new."""
-    old, new = _lines(before or Asked()), _lines(after)
-    return AskedChange(added=tuple(sorted(new - old)), removed=tuple(sorted(old - new)))
+    old, new = _lines(before or RequestedAccess()), _lines(after)
+    return AccessChange(added=tuple(sorted(new - old)), removed=tuple(sorted(old - new)))
 
 
-def _lines(asked: Asked) -> set[str]:
+def _lines(asked: RequestedAccess) -> set[str]:
     lines = {f"runner {name}" for name, _ in asked.runners}
     lines |= {f"runner {name}: {permission}" for name, permissions in asked.runners for permission in permissions}
     lines |= {f"env {name}" for name in asked.env}
     return lines | {f"tool {name} ({risk})" for name, risk in asked.tools}
 
 
-def redefined(before: Mapping[str, str], after: Mapping[str, str]) -> AskedChange:
+def redefined(before: Mapping[str, str], after: Mapping[str, str]) -> AccessChange:
     """The tools that are there before and after, and are not the same any more. Each is like a new one."""
     names = sorted(name for name, digest in after.items() if before.get(name, digest) != digest)
-    return AskedChange(added=tuple(f"tool {name}: another definition" for name in names))
+    return AccessChange(added=tuple(f"tool {name}: another definition" for name in names))
 
 
-def check_consent(digest: str, described: Description, before: Asked | None, given: str | None) -> AskedChange:
+def check_consent(
+    digest: str, described: Description, before: RequestedAccess | None, given: str | None
+) -> AccessChange:
     """Raise `ConsentNeeded` unless this was consented to: by name, or because no more is asked for than before."""
     change = compare(before, described.asked)
     named = consent_for(digest, described)
@@ -186,7 +188,9 @@ def check_consent(digest: str, described: Description, before: Asked | None, giv
     raise consent_needed(digest, described, before, change)
 
 
-def consent_needed(digest: str, described: Description, before: Asked | None, change: AskedChange) -> ConsentNeeded:
+def consent_needed(
+    digest: str, described: Description, before: RequestedAccess | None, change: AccessChange
+) -> ConsentNeeded:
     """What somebody must say yes to, and the name of that yes."""
     about = "more than it has" if before is not None else "consent"
     error = ConsentNeeded(
@@ -250,7 +254,7 @@ def _agent_id(plugin_name: str, runner: str) -> str:
 # Pins the definitions of a plugin's tools to what its first worker said.
 
 
-def pinned(installed: Installed, fitting: Fitting, shelved: Shelved, known: Version | None) -> Installed:
+def pinned(installed: Installed, fitting: PoolPlacement, shelved: StoredCode, known: Version | None) -> Installed:
     """With the definitions of its tools pinned from here on. Where a tool of the version that is `known` is defined
     otherwise now, raises `ConsentNeeded`: the same name is not the same tool."""
     if fitting.pins is not None:

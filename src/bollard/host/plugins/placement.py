@@ -11,7 +11,7 @@ from bollard.host.errors import HostError
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.plugins.description import Asked, permission_names
+from bollard.host.plugins.description import RequestedAccess, permission_names
 from bollard.host.plugins.logs import PluginLog
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
 from bollard.protocol import AgentRunnerDiscovery, ToolDefinition
@@ -22,7 +22,7 @@ Origin = Literal["builtin", "settings", "installed", "dev", "remote"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Fitting:
+class PoolPlacement:
     """Changes as its workers introduce themselves; the fleet alone changes it."""
 
     workspace: str
@@ -35,7 +35,7 @@ class Fitting:
     version: str | None = None
     digest: str | None = None
     """What its newest worker says its code is."""
-    asked: Asked | None = None
+    asked: RequestedAccess | None = None
     """What was consented to; `None` where the operator's settings are the consent."""
     pins: Mapping[str, str] | None = None
     """The digests of its tools' definitions when somebody said yes; `None` where nothing but its code is pinned."""
@@ -48,11 +48,11 @@ class Fitting:
     """Ids of the runners that can be used."""
     problems: list[str] = field(default_factory=list[str])
     """What of it cannot be used, and why."""
-    under: "Fitting | None" = None
+    under: "PoolPlacement | None" = None
     """What is in use again when this one, which is under development, is gone."""
 
 
-def usable_runners(fitting: Fitting, catalogue: RunnerCatalogue) -> tuple[list[AgentRunnerDiscovery], list[str]]:
+def usable_runners(fitting: PoolPlacement, catalogue: RunnerCatalogue) -> tuple[list[AgentRunnerDiscovery], list[str]]:
     """The runners that fit what was consented to, and a sentence about each other one. Pure."""
     usable: list[AgentRunnerDiscovery] = []
     problems = [f"{each.entry}: {each.field}: {each.problem}" for each in catalogue.problems]
@@ -68,7 +68,7 @@ def usable_runners(fitting: Fitting, catalogue: RunnerCatalogue) -> tuple[list[A
     return usable, problems
 
 
-def _beyond_consent(asked: Asked | None, runner: AgentRunnerDiscovery) -> str | None:
+def _beyond_consent(asked: RequestedAccess | None, runner: AgentRunnerDiscovery) -> str | None:
     if asked is None:
         return None
     allowed = asked.permissions_of(runner.runner_name)
@@ -91,9 +91,9 @@ class QuarantineLog:
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
-        self._told: set[Fitting] = set()
+        self._told: set[PoolPlacement] = set()
 
-    def look(self, fittings: Iterable[Fitting]) -> None:
+    def look(self, fittings: Iterable[PoolPlacement]) -> None:
         now = {each for each in fittings if each.pool.status == "quarantined"}
         for fitting in now - self._told:
             data = encode_data(

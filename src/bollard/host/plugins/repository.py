@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.agents.agent import AgentBook
-from bollard.host.agents.routing import BindingBook
+from bollard.host.agents.agent import AgentRegistry
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound
 from bollard.host.limits import PLUGINS_PER_WORKSPACE
@@ -20,7 +20,7 @@ from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.log.saved_resources import SavedChange, SavedChanges, check_revision, unreadable
-from bollard.host.plugins.code_store import Shelf, Shelved
+from bollard.host.plugins.code_store import CodeStore, StoredCode
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.installation import (
     Installed,
@@ -32,8 +32,8 @@ from bollard.host.plugins.installation import (
     pinned,
     refuse_used,
 )
-from bollard.host.plugins.placement import Fitting
-from bollard.host.plugins.uploads import Taking
+from bollard.host.plugins.placement import PoolPlacement
+from bollard.host.plugins.uploads import PluginUploads
 from bollard.host.store.store import Store
 from bollard.host.workers.boundary import PluginSource
 from bollard.protocol import JsonObject
@@ -44,19 +44,19 @@ _decode: Final = msgspec.json.Decoder().decode
 _Key = tuple[str, str]
 
 
-class PluginKeeper:
+class PluginRepository:
     """One per host."""
 
     def __init__(
         self,
         *,
         fleet: PluginFleet,
-        shelf: Shelf,
+        shelf: CodeStore,
         journal: Journal,
         store: Store,
         clock: Clock,
-        agents: AgentBook,
-        bindings: BindingBook,
+        agents: AgentRegistry,
+        bindings: BindingRegistry,
     ) -> None:
         self._fleet = fleet
         self._shelf = shelf
@@ -72,7 +72,7 @@ class PluginKeeper:
         self._coming: set[_Key] = set()
         """Being installed: their names are taken."""
         self._locks: defaultdict[_Key, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self.taking = Taking(shelf, self._digests)
+        self.taking = PluginUploads(shelf, self._digests)
         self._sweeping: set[asyncio.Task[None]] = set()
         fleet.watch(self._sweep)
 
@@ -132,7 +132,7 @@ class PluginKeeper:
     async def install(
         self,
         workspace: str,
-        shelved: Shelved,
+        shelved: StoredCode,
         *,
         by: str,
         consent: str | None,
@@ -164,7 +164,7 @@ class PluginKeeper:
         self,
         workspace: str,
         plugin_id: str,
-        shelved: Shelved,
+        shelved: StoredCode,
         *,
         by: str,
         consent: str | None,
@@ -282,7 +282,7 @@ class PluginKeeper:
     async def _bring(
         self,
         installed: Installed,
-        shelved: Shelved,
+        shelved: StoredCode,
         by: str,
         event: tuple[str, JsonObject] | None,
         known: Version | None = None,
@@ -319,7 +319,7 @@ class PluginKeeper:
         )
         await self._journal.commit(Entry(records=[record], size=len(data)))
 
-    def _fit(self, installed: Installed, shelved: Shelved) -> Fitting:
+    def _fit(self, installed: Installed, shelved: StoredCode) -> PoolPlacement:
         current = installed.current
         source = PluginSource(
             name=installed.name,
@@ -347,7 +347,7 @@ class PluginKeeper:
     def _known(self, installed: Installed) -> None:
         self._installed[installed.workspace, installed.plugin_id] = installed
 
-    def _placed(self, installed: Installed, fitting: Fitting) -> None:
+    def _placed(self, installed: Installed, fitting: PoolPlacement) -> None:
         self._known(installed)
         self._unusable.pop((installed.workspace, installed.plugin_id), None)
         self._fleet.place(fitting)

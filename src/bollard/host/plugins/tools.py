@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.sources import CallContext, Order, Returned
+from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult
 from bollard.host.errors import HostError, OutcomeUnknown, ToolFailed, WorkerUnavailable
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.placement import Fitting
+from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.tool_definitions import capability_of, tool_id
-from bollard.host.skills.catalogue import BroughtFolder
+from bollard.host.skills.catalogue import PluginSkillFolder
 from bollard.host.workers.boundary import ToolSlot
 from bollard.protocol import ActorContext, ConversationContext, ToolAnswer, ToolCallContext, ToolCallParams
 from bollard.wire import CallTimeout, ChannelClosed, PayloadTooLarge, RemoteError, WireError
@@ -22,10 +22,10 @@ class PluginSkillFolders:
     def __init__(self, fleet: PluginFleet) -> None:
         self._fleet = fleet
 
-    def of(self, workspace: str) -> list[BroughtFolder]:
+    def of(self, workspace: str) -> list[PluginSkillFolder]:
         """Of the plugins that are in use and known by name and code."""
         return [
-            BroughtFolder(plugin_id=each.plugin_id, folder=each.source.path / "skills", digest=each.digest)
+            PluginSkillFolder(plugin_id=each.plugin_id, folder=each.source.path / "skills", digest=each.digest)
             for each in self._fleet.of(workspace)
             if each.plugin_id is not None and each.digest is not None and each.origin != "remote"
         ]
@@ -83,7 +83,7 @@ class PluginTools:
 
     # --- calling ---
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         """Call the tool on a worker of its plugin, in the workspace of the call."""
         wanted = order.capability
         slot = await self._worker(order)
@@ -101,7 +101,7 @@ class PluginTools:
         except WireError as error:
             raise _refused(wanted, error) from error
 
-    async def _worker(self, order: Order) -> ToolSlot:
+    async def _worker(self, order: CallOrder) -> ToolSlot:
         wanted, workspace = order.capability, order.context.workspace
         if (now := self._offered(workspace).get(wanted.id)) is None:
             reason = self.absent(workspace).get(wanted.id, "its plugin is not there any more")
@@ -118,7 +118,7 @@ class PluginTools:
             raise ToolFailed(f"{wanted.id} cannot be called: {error.message}", hint=error.hint or _LOGS) from error
 
 
-def _why_away(fitting: Fitting) -> str | None:
+def _why_away(fitting: PoolPlacement) -> str | None:
     """Why none of its tools can be called now; a worker that is being restarted is worth waiting for."""
     status = fitting.pool.status
     if status == "quarantined":
@@ -132,7 +132,7 @@ def _why_away(fitting: Fitting) -> str | None:
     return None
 
 
-def _capabilities(fitting: Fitting) -> list[Capability]:
+def _capabilities(fitting: PoolPlacement) -> list[Capability]:
     claims = None if fitting.asked is None else dict(fitting.asked.tools)
     return [
         capability_of(
@@ -145,7 +145,7 @@ def _capabilities(fitting: Fitting) -> list[Capability]:
     ]
 
 
-def _params(order: Order) -> ToolCallParams:
+def _params(order: CallOrder) -> ToolCallParams:
     return ToolCallParams(
         # Unique on the connection: every run numbers its own calls, and `tool/cancel` names nothing but the call.
         call_id=f"{order.context.run_id}.{order.call_id}",
@@ -173,9 +173,9 @@ def _context(context: CallContext) -> ToolCallContext:
     )
 
 
-def _returned(answer: ToolAnswer) -> Returned:
+def _returned(answer: ToolAnswer) -> CallResult:
     content = tuple(element.to_wire() for element in answer.content)
-    return Returned(content=content, structured=answer.structured, is_error=answer.is_error)
+    return CallResult(content=content, structured=answer.structured, is_error=answer.is_error)
 
 
 def _unknown(capability: Capability, why: str) -> OutcomeUnknown:

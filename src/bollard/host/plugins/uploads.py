@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from bollard.host.errors import HostError, InvalidRequest, NotFound, Overloaded, PayloadTooLarge, StorageFull
 from bollard.host.limits import MIB, PLUGIN_ARCHIVE_BYTES, PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
 from bollard.host.plugins.archive import ENTRY_POINTS, one_module
-from bollard.host.plugins.code_store import Shelf, Shelved
+from bollard.host.plugins.code_store import CodeStore, StoredCode
 from bollard.host.plugins.description import describe
 from bollard.host.plugins.placement import Origin
 from bollard.host.settings import Settings
@@ -57,10 +57,10 @@ _AT_ONCE: Final = 1 * MIB
 """What is gathered before it is written: each write is a hop to a thread."""
 
 
-class Taking:
+class PluginUploads:
     """One per host. Code that nothing refers to is swept from the shelf; what is held here is not."""
 
-    def __init__(self, shelf: Shelf, wanted: Callable[[], Set[str]]) -> None:
+    def __init__(self, shelf: CodeStore, wanted: Callable[[], Set[str]]) -> None:
         self._shelf = shelf
         self._wanted = wanted
         """The digests of the code that is in use, or can be gone back to."""
@@ -70,7 +70,7 @@ class Taking:
         """Of each workspace."""
 
     @asynccontextmanager
-    async def archive(self, pieces: AsyncIterable[bytes], workspace: str) -> AsyncGenerator[Shelved]:
+    async def archive(self, pieces: AsyncIterable[bytes], workspace: str) -> AsyncGenerator[StoredCode]:
         """The plugin of an uploaded zip. Raises `InvalidRequest`, `PayloadTooLarge`, `StorageFull`, `Overloaded`."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._one_more(workspace))
@@ -93,14 +93,14 @@ class Taking:
             self._uploads += Counter()  # forget those that have none
 
     @asynccontextmanager
-    async def package(self, name: str) -> AsyncGenerator[tuple[Shelved, str]]:
+    async def package(self, name: str) -> AsyncGenerator[tuple[StoredCode, str]]:
         """The plugin of a package of the host's environment, and what the package is. Raises `NotFound` as well."""
         folder, said = await asyncio.to_thread(folder_of_package, name)
         async with self._holding(lambda: self._shelf.take_folder(folder)) as shelved:
             yield shelved, said
 
     @asynccontextmanager
-    async def again(self, digest: str) -> AsyncGenerator[Shelved]:
+    async def again(self, digest: str) -> AsyncGenerator[StoredCode]:
         """Code that was taken before. Raises `NotFound`, and `InvalidRequest` where somebody changed it."""
         async with self._holding(lambda: self._shelf.find(digest)) as shelved:
             yield shelved
@@ -112,7 +112,7 @@ class Taking:
             await asyncio.to_thread(self._shelf.sweep, wanted)
 
     @asynccontextmanager
-    async def _holding(self, take: Callable[[], Shelved]) -> AsyncGenerator[Shelved]:
+    async def _holding(self, take: Callable[[], StoredCode]) -> AsyncGenerator[StoredCode]:
         async with self._shelving:  # nothing is swept between its coming and its being held
             shelved = await asyncio.to_thread(take)
             self._held[shelved.digest] += 1

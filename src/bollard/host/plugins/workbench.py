@@ -15,11 +15,11 @@ from bollard.host.limits import PLUGIN_DEV_S
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.plugins.code_store import Shelved
+from bollard.host.plugins.code_store import StoredCode
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.installation import AskedChange, check_consent
-from bollard.host.plugins.placement import Fitting
-from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.installation import AccessChange, check_consent
+from bollard.host.plugins.placement import PoolPlacement
+from bollard.host.plugins.repository import PluginRepository
 from bollard.host.workers.boundary import PluginSource
 from bollard.protocol import JsonObject
 
@@ -34,7 +34,7 @@ class Workbench:
         self,
         *,
         fleet: PluginFleet,
-        keeper: PluginKeeper,
+        keeper: PluginRepository,
         journal: Journal,
         clock: Clock,
         patience_s: float = PLUGIN_DEV_S,
@@ -47,7 +47,7 @@ class Workbench:
         self._timers: dict[_Key, asyncio.TimerHandle] = {}
         self._locks: defaultdict[_Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def put(self, workspace: str, shelved: Shelved, *, by: str, consent: str | None) -> AskedChange:
+    async def put(self, workspace: str, shelved: StoredCode, *, by: str, consent: str | None) -> AccessChange:
         """Put code in use in the place of what is there. Raises `Conflict`, `ConsentNeeded`, `PluginUnusable`."""
         described = shelved.described
         key = (workspace, described.plugin_id)
@@ -81,13 +81,13 @@ class Workbench:
         for timer in self._timers.values():
             timer.cancel()
 
-    def _find(self, workspace: str, plugin_id: str) -> Fitting:
+    def _find(self, workspace: str, plugin_id: str) -> PoolPlacement:
         fitting = self._fleet.find(workspace, plugin_id)
         if fitting is None or fitting.origin != "dev":
             raise NotFound("no such plugin is under development here", hint="`bollard plugin dev` begins it")
         return fitting
 
-    def _fit(self, workspace: str, shelved: Shelved) -> Fitting:
+    def _fit(self, workspace: str, shelved: StoredCode) -> PoolPlacement:
         described = shelved.described
         source = PluginSource(
             name=described.name,

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from bollard.host.run_api.pages import Cursors, filled
-from bollard.host.run_api.reach import Brought, FindArtifact, reaches
+from bollard.host.run_api.reach import FindArtifact, FlowTracker, reaches
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.keys import place_of
@@ -55,12 +55,12 @@ class Events:
     async def page(self, run: LiveRun, params: EventsPage) -> EventPage:
         """Items are oldest first; the next page is before them."""
         before = self._cursors.open(_PAGE, run.facts.run_id, _place(run), params.before, "before")
-        brought = Brought()
+        brought = FlowTracker()
         page = await asyncio.to_thread(self._page, run, before, params.limit, brought)
         run.take_in(brought.bits)
         return page
 
-    def _page(self, run: LiveRun, before: int | None, limit: int, brought: Brought) -> EventPage:
+    def _page(self, run: LiveRun, before: int | None, limit: int, brought: FlowTracker) -> EventPage:
         def item_of(row: EventRow) -> AgentEventRecord:
             brought.by(row)
             return self._item(run, row)

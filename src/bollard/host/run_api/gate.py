@@ -17,7 +17,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.grants.check import Denied, check_call
 from bollard.host.run_api.refusal import ApiRefused, refusal_of
-from bollard.host.runs.api_call import ApiCall, Lent, StreamedCall
+from bollard.host.runs.api_call import ApiCall, ConditionalAnswer, StreamedCall
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.tracer import SPANS_OF_THEIR_OWN, OpenSpan, Tracer, call_span
@@ -28,7 +28,7 @@ _log = structlog.get_logger("bollard.runapi")
 
 Emit = Callable[[JsonObject], Awaitable[None]]
 """Hands one piece of an answer on; waits while whoever reads is behind. Raises `WireError` when nobody reads."""
-Handler = Callable[[LiveRun, Any], Awaitable[Shape | Lent]]
+Handler = Callable[[LiveRun, Any], Awaitable[Shape | ConditionalAnswer]]
 """Answers one action for one run that may do it. Raises `ApiRefused` or `HostError`."""
 
 StreamHandler = Callable[[LiveRun, Any, Emit], Awaitable[None]]
@@ -56,7 +56,7 @@ _GONE: Final = AgentAPIError(code="not_found", message="there is no such run")
 _NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has no such action")
 
 
-class _Asked:
+class _GateCall:
     """A call that is being answered."""
 
     __slots__ = ("_settle", "call", "run", "settled", "span", "started")
@@ -67,7 +67,7 @@ class _Asked:
         call: ApiCall,
         started: float,
         span: OpenSpan | None,
-        settle: Callable[["_Asked", str], None],
+        settle: Callable[["_GateCall", str], None],
     ) -> None:
         self.run = run
         self.call = call
@@ -104,7 +104,7 @@ class RunApi:
         run.calls_in_flight += 1
         run.calls += 1
         span = None if call.action in SPANS_OF_THEIR_OWN else self._span(run)
-        asked = _Asked(run, call, self._clock.monotonic(), span, self._settle)
+        asked = _GateCall(run, call, self._clock.monotonic(), span, self._settle)
         run.closing.add(asked.cut)
         task = asyncio.create_task(self._answer(asked, admitted))
         self._tasks.add(task)
@@ -176,7 +176,7 @@ class RunApi:
 
     # --- answering ---
 
-    async def _answer(self, asked: "_Asked", params: Strict) -> None:
+    async def _answer(self, asked: "_GateCall", params: Strict) -> None:
         run, call = asked.run, asked.call
         try:
             # One that waits for a person is not measured by this clock: the run's own stands still meanwhile.
@@ -204,12 +204,12 @@ class RunApi:
         self._settle(asked, error.code)
         call.refuse(error)
 
-    def _give_up(self, asked: "_Asked", task: "asyncio.Task[None]") -> None:
+    def _give_up(self, asked: "_GateCall", task: "asyncio.Task[None]") -> None:
         """Nobody waits for it any more. It is settled here: a task that has not begun does nothing more at all."""
         asked.cut()
         task.cancel()
 
-    def _settle(self, asked: "_Asked", outcome: str) -> None:
+    def _settle(self, asked: "_GateCall", outcome: str) -> None:
         """What came of a call, once; the first to know it says it."""
         if asked.settled:
             return
@@ -235,7 +235,7 @@ class RunApi:
             raise ApiRefused("not_found", _GONE.message)
         if handler is not None:
             answer = await handler(run, params)
-            if isinstance(answer, Lent):
+            if isinstance(answer, ConditionalAnswer):
                 call.on_unread, answer = answer.unread, answer.answer
             return answer.to_wire()
         if stream is not None:

@@ -8,7 +8,7 @@ from bollard.protocol import RANGED_READS, AgentAPIError, JsonObject, JsonValue,
 from bollard.wire import encode
 
 
-class _Asked:
+class _GatewayCall:
     """Implements `ApiCall`."""
 
     streamed = False
@@ -52,7 +52,7 @@ class _Asked:
 
 async def ask(run: LiveRun, action: str, params: JsonObject) -> JsonValue | AgentAPIError:
     """The answer, or why there is none. Whoever stops waiting gives the call up, and so does the end of the run."""
-    call = _Asked(action, params)
+    call = _GatewayCall(action, params)
 
     def over(_: object) -> None:
         call.give_up()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from bollard.host.grants.check import NOT_FOUND, whole_conversation
 from bollard.host.run_api.pages import Cursors, filled, size_of
-from bollard.host.run_api.reach import Brought, FindArtifact
+from bollard.host.run_api.reach import FindArtifact, FlowTracker
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.keys import place_of
@@ -161,7 +161,7 @@ class History:
             after=self._cursors.open(_PAGE, run_id, reading.place, params.after, "after"),
             forward=params.direction == "forward",
         )
-        brought = Brought()
+        brought = FlowTracker()
         page = await asyncio.to_thread(self._page, run, replace(reading, query=query), params, brought)
         run.take_in(brought.bits)
         return page
@@ -176,12 +176,12 @@ class History:
             before_ms=_ms(filters.before),
             after_ms=_ms(filters.after),
         )
-        brought = Brought()
+        brought = FlowTracker()
         items = await asyncio.to_thread(self._search, run, replace(reading, query=query), params, brought)
         run.take_in(brought.bits)
         return HistorySearchResult(items=tuple(items), query=params.query)
 
-    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery, brought: Brought) -> HistoryPage:
+    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery, brought: FlowTracker) -> HistoryPage:
         items, has_more = filled(
             self._whole(reading.query) if reading.whole else self._rows(reading.query),
             lambda row: self._item(run, reading, row, brought, include_artifacts=params.include_artifacts),
@@ -212,7 +212,9 @@ class History:
         sides = (self._rows(replace(query, thread=thread, limit=limit)) for thread in threads)
         return merge(*sides, key=lambda row: row.seq, reverse=not query.forward)
 
-    def _search(self, run: LiveRun, reading: _Reading, params: HistorySearch, brought: Brought) -> list[TranscriptItem]:
+    def _search(
+        self, run: LiveRun, reading: _Reading, params: HistorySearch, brought: FlowTracker
+    ) -> list[TranscriptItem]:
         rows = self._store.search(reading.query, terms(params.query))
         items, _ = filled(
             rows, lambda row: self._item(run, reading, row, brought, include_artifacts=False), params.top_k
@@ -220,7 +222,7 @@ class History:
         return items
 
     def _item(
-        self, run: LiveRun, reading: _Reading, row: TranscriptRow, brought: Brought, *, include_artifacts: bool
+        self, run: LiveRun, reading: _Reading, row: TranscriptRow, brought: FlowTracker, *, include_artifacts: bool
     ) -> TranscriptItem:
         cursor = self._cursors.seal(_PAGE, run.facts.run_id, reading.place, row.seq)
         brought.by(row)

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeVar
 
-from bollard.host.actions.budgets import Amount, Reservation
+from bollard.host.actions.budgets import Cost, Reservation
 from bollard.host.agents.policies import BudgetPolicy
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.errors import HostError
-from bollard.host.models.calls import Asker
-from bollard.host.models.pacing import Pace
-from bollard.host.models.pricing import Spent, added, cost_of, guess_text, spent_of
-from bollard.host.models.registry import KnownModel
+from bollard.host.models.calls import ModelCaller
+from bollard.host.models.pacing import ModelPace
+from bollard.host.models.pricing import CallCost, added, cost_of, guess_text, spent_of
+from bollard.host.models.registry import RegisteredModel
 from bollard.host.models.specs import provider_of
 from bollard.host.run_api.models import ModelPorts
 from bollard.host.runs.live_run import LiveRun
@@ -25,7 +25,7 @@ from bollard.protocol import JsonObject, Message, MessageChunk, Usage
 class Payer(Protocol):
     """Of one call."""
 
-    asker: Asker
+    asker: ModelCaller
     closing: set[Callable[[], None]]
     """Whoever is in it is told when nothing can be written for this payer any more."""
 
@@ -34,11 +34,11 @@ class Payer(Protocol):
         """Whether its time is over."""
         ...
 
-    def reserve(self, amount: Amount) -> Reservation:
+    def reserve(self, amount: Cost) -> Reservation:
         """Raises `BudgetExceeded`."""
         ...
 
-    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: Spent) -> None:
+    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: CallCost) -> None:
         """The call is over: this is its record."""
         ...
 
@@ -50,18 +50,18 @@ class RunPayer:
         self._run = run
         self._ports = ports
         self._span = None if run.span is None else ports.tracer.under(run.span.context)
-        self.asker = Asker(workspace=run.facts.workspace, by=f"run:{run.facts.run_id}")
+        self.asker = ModelCaller(workspace=run.facts.workspace, by=f"run:{run.facts.run_id}")
         self.closing = run.closing
 
     @property
     def is_late(self) -> bool:
         return self._run.left_s <= 0
 
-    def reserve(self, amount: Amount) -> Reservation:
+    def reserve(self, amount: Cost) -> Reservation:
         session = self._run.session
         return self._ports.budgets.reserve(session.context, session.policy.budget, amount)
 
-    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: Spent) -> None:
+    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: CallCost) -> None:
         if self._span is not None:
             name, attributes = model_span(self._run.facts, called)
             self._ports.tracer.end(self._span, name, "client", attributes, called.reason)
@@ -75,16 +75,16 @@ class WorkspacePayer:
 
     is_late = False
 
-    def __init__(self, asker: Asker, ports: ModelPorts) -> None:
+    def __init__(self, asker: ModelCaller, ports: ModelPorts) -> None:
         self._ports = ports
         self.asker = asker
         self.closing = set[Callable[[], None]]()
 
-    def reserve(self, amount: Amount) -> Reservation:
+    def reserve(self, amount: Cost) -> Reservation:
         nobody = CallContext(run_id="", workspace=self.asker.workspace, agent_id="")
         return self._ports.budgets.reserve(nobody, BudgetPolicy(), amount)
 
-    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: Spent) -> None:
+    def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: CallCost) -> None:
         del called, spent
         if self._ports.desk.ledger is not None:
             self._ports.desk.ledger.write(self.asker.workspace, kind, {**data, "by": self.asker.by})
@@ -96,17 +96,19 @@ Status = Literal["completed", "failed", "cancelled", "refused"]
 """`refused`: by this host, before anybody was asked."""
 
 
-class Asked:
+class BilledCall:
     """Ended once; whatever comes later changes nothing."""
 
-    def __init__(self, payer: Payer, known: KnownModel, operation: Operation, sent: int, ports: ModelPorts) -> None:
+    def __init__(
+        self, payer: Payer, known: RegisteredModel, operation: Operation, sent: int, ports: ModelPorts
+    ) -> None:
         self._payer = payer
         self._known = known
         self._operation: Operation = operation
         self._sent = sent
         self._ports = ports
         self._started = ports.clock.monotonic()
-        self._pace: Pace | None = None
+        self._pace: ModelPace | None = None
         self._first: float | None = None
         self._usage: Usage | None = None
         self._cached = 0
@@ -115,7 +117,7 @@ class Asked:
         self._over = False
         self.reserved: Reservation | None = None
 
-    def begin(self, pace: Pace) -> None:
+    def begin(self, pace: ModelPace) -> None:
         """It has its place: from here on it may cost something."""
         self._pace = pace
 
@@ -165,9 +167,9 @@ class Asked:
         spent = self._spent(status)
         if self.reserved is not None:
             self.reserved.settle(
-                Amount()
+                Cost()
                 if self._pace is None
-                else Amount(calls=1, tokens=spent.tokens, cost=spent.cost or 0.0, time_s=now - self._started)
+                else Cost(calls=1, tokens=spent.tokens, cost=spent.cost or 0.0, time_s=now - self._started)
             )
         if self._pace is not None:
             self._pace.settle(self._sent, spent.tokens)
@@ -175,7 +177,7 @@ class Asked:
         self._ports.counts.count(called)
         self._payer.note("model.called", self._data(called, spent), called, spent)
 
-    def _spent(self, status: Status) -> Spent:
+    def _spent(self, status: Status) -> CallCost:
         """What nobody answered cost nothing; what was cut off is guessed by what came of it."""
         nothing = self._pace is None or (status == "failed" and self._first is None and self._usage is None)
         prompt = 0 if nothing else self._sent
@@ -187,7 +189,7 @@ class Asked:
             cached=self._cached,
         )
 
-    def _called(self, status: Status, reason: str | None, spent: Spent, now: float) -> ModelCalled:
+    def _called(self, status: Status, reason: str | None, spent: CallCost, now: float) -> ModelCalled:
         told = self._usage
         return ModelCalled(
             model_id=self._known.alias_of or self._known.model_id,
@@ -205,7 +207,7 @@ class Asked:
             first_token_s=None if self._first is None else self._first - self._started,
         )
 
-    def _data(self, called: ModelCalled, spent: Spent) -> JsonObject:
+    def _data(self, called: ModelCalled, spent: CallCost) -> JsonObject:
         data: JsonObject = {
             "model_id": self._known.model_id,
             "provider": called.provider,

@@ -11,15 +11,15 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.actions.budgets import Amount
+from bollard.host.actions.budgets import Cost
 from bollard.host.errors import HostError, NotFound
 from bollard.host.grants.check import Denied, check
 from bollard.host.models.boundary import ModelCall, ModelType
-from bollard.host.models.calls import Asker, CallTarget
+from bollard.host.models.calls import CallTarget, ModelCaller
 from bollard.host.models.limits import CALL_ARTIFACT_BYTES, CALL_ARTIFACTS, CALL_TEXTS, EXTRA_ARGS_BYTES
 from bollard.host.models.pricing import cost_of, guess_messages, guess_text, guess_texts
 from bollard.host.run_api.gate import Emit
-from bollard.host.run_api.model_billing import Asked, Operation, Payer, RunPayer, WorkspacePayer
+from bollard.host.run_api.model_billing import BilledCall, Operation, Payer, RunPayer, WorkspacePayer
 from bollard.host.run_api.models import ModelPorts
 from bollard.host.run_api.reach import FindArtifact
 from bollard.host.run_api.refusal import ApiRefused
@@ -205,7 +205,7 @@ class ModelCalls:
         return ModelCall(messages=messages, tools=params.tools or (), extra_args=extra_args)
 
     @asynccontextmanager
-    async def asked(self, asker: Asker, model_id: str, sent: int, most: int) -> AsyncGenerator[CallTarget]:
+    async def asked(self, asker: ModelCaller, model_id: str, sent: int, most: int) -> AsyncGenerator[CallTarget]:
         """A call that no run makes: the workspace of who asks pays."""
         known = self._ports.desk.book.get(asker.workspace, model_id)
         payer, operation = WorkspacePayer(asker, self._ports), _OPERATIONS[known.spec.model_type]
@@ -215,14 +215,14 @@ class ModelCalls:
     @asynccontextmanager
     async def _asked(
         self, payer: Payer, model_id: str, operation: Operation, sent: int, most: int = 0
-    ) -> AsyncGenerator[tuple[CallTarget, Asked]]:
+    ) -> AsyncGenerator[tuple[CallTarget, BilledCall]]:
         """One call: reserved, asked, measured, settled, written down. `sent` tokens go out, and at `most` so many come
         back where the caller said so."""
         ports = self._ports
         known = ports.desk.book.get(payer.asker.workspace, model_id)
-        asked = Asked(payer, known, operation, sent, ports)
+        asked = BilledCall(payer, known, operation, sent, ports)
         price = known.spec.price
-        amount = Amount(calls=1, tokens=sent + most, cost=0.0 if price is None else cost_of(price, sent, most))
+        amount = Cost(calls=1, tokens=sent + most, cost=0.0 if price is None else cost_of(price, sent, most))
         payer.closing.add(asked.cut)
         try:
             asked.reserved = payer.reserve(amount)
@@ -256,7 +256,7 @@ class ModelCalls:
     def _forget(self, workspace: str, run_id: str) -> None:
         self._known.discard(run_id)
         self._ports.budgets.forget(run_id)
-        self._ports.desk.forget(Asker(workspace=workspace, by=f"run:{run_id}"))
+        self._ports.desk.forget(ModelCaller(workspace=workspace, by=f"run:{run_id}"))
 
 
 def _piece(chunk: MessageChunk) -> JsonObject:

@@ -10,7 +10,7 @@ import msgspec
 
 from bollard.host.actions.budgets import Budgets
 from bollard.host.clock import Clock
-from bollard.host.models.calls import Asker, CallTarget, ModelDesk
+from bollard.host.models.calls import CallTarget, ModelCaller, ModelGateway
 from bollard.host.run_api.gate import Emit
 from bollard.host.run_api.reach import FindArtifact
 from bollard.host.runs.live_run import LiveRun
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ModelPorts(msgspec.Struct, frozen=True, kw_only=True):
     """What calls of models are connected to."""
 
-    desk: ModelDesk
+    desk: ModelGateway
     budgets: Budgets
     clock: Clock
     counts: ModelCounts
@@ -63,5 +63,7 @@ class Models:
     async def embed(self, run: LiveRun, params: ModelsEmbed) -> Embeddings:
         return await self._calls.embed(run, params)
 
-    def asked(self, asker: Asker, model_id: str, tokens: int, most: int) -> AbstractAsyncContextManager[CallTarget]:
+    def asked(
+        self, asker: ModelCaller, model_id: str, tokens: int, most: int
+    ) -> AbstractAsyncContextManager[CallTarget]:
         return self._calls.asked(asker, model_id, tokens, most)

@@ -96,7 +96,7 @@ class _Keyed(_Row, Protocol):
     def key(self) -> str: ...
 
 
-class Brought:
+class FlowTracker:
     """Bits of `Flow`. Handed to the run before it gets the answer."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 from bollard.host.errors import HostError, ModelFailed
-from bollard.host.log.entries import Judgement, StateExpectation
+from bollard.host.log.entries import ExpectationResult, StateExpectation
 from bollard.host.runs.batches import into
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.artifact_terms import ArtifactTerms, name_problem
@@ -96,11 +96,11 @@ def check_type(terms: ArtifactTerms, mime_type: str) -> None:
 
 async def write_down(
     run: LiveRun, kind: str, data: JsonObject, *, expects: StateExpectation | None = None, blob: bytes | None = None
-) -> Judgement:
+) -> ExpectationResult:
     """What became of the expectation, once the record is on disk. Raises `ApiRefused` where it never will be."""
     if blob is not None and run.recorder.withholds(blob):
         raise ApiRefused("invalid_argument", "the content has a secret of the workspace in it")
-    landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+    landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
     taken = run.note(kind, data, into(landed), expects=expects, blob=blob)
     judged = await landed if taken else None
     if judged is None:

@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from bollard.host.clock import Clock
-from bollard.host.log.entries import Judgement, StateExpectation
+from bollard.host.log.entries import ExpectationResult, StateExpectation
 from bollard.host.log.records import encode_data
 from bollard.host.run_api.pages import Cursors, keys_with
-from bollard.host.run_api.reach import Brought
+from bollard.host.run_api.reach import FlowTracker
 from bollard.host.run_api.refusal import ApiRefused, check_key, write_down
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.store import Store
@@ -81,7 +81,7 @@ class State:
         scope_key, run_id = _scope(run, params.scope), run.facts.run_id
         place = f"{scope_key}/{params.prefix}"
         after = self._cursors.open_key("state.list", run_id, place, params.cursor)
-        brought = Brought()
+        brought = FlowTracker()
         keys, has_more = await asyncio.to_thread(
             self._keys_behind, scope_key, params.prefix, after, params.limit, brought
         )
@@ -90,7 +90,7 @@ class State:
         return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
 
     def _keys_behind(
-        self, scope_key: str, prefix: str, after: str | None, limit: int, brought: Brought
+        self, scope_key: str, prefix: str, after: str | None, limit: int, brought: FlowTracker
     ) -> tuple[list[str], bool]:
         store, now_ms = self._store, self._clock.now_ms()
 
@@ -135,14 +135,14 @@ def _expectation(
     )
 
 
-async def _write(run: LiveRun, kind: str, data: JsonObject, expects: StateExpectation) -> Judgement:
+async def _write(run: LiveRun, kind: str, data: JsonObject, expects: StateExpectation) -> ExpectationResult:
     """Raises `ApiRefused` where the expectation is not met."""
     judged = await write_down(run, kind, data, expects=expects)
     _check_met(judged)
     return judged
 
 
-def _check_met(judged: Judgement) -> None:
+def _check_met(judged: ExpectationResult) -> None:
     if judged.unmet == "version":
         raise _other_version(judged.version)
     if judged.unmet == "quota":

@@ -12,7 +12,7 @@ from bollard.host.knowledge.library import Library
 from bollard.host.log.records import PRIVATE_BIT
 from bollard.host.run_api.artifacts import Piece, read_piece
 from bollard.host.run_api.pages import Cursors, keys_with
-from bollard.host.run_api.reach import Brought
+from bollard.host.run_api.reach import FlowTracker
 from bollard.host.run_api.refusal import ApiRefused, check_key, write_down
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.blobs import BlobStore
@@ -74,7 +74,7 @@ class Storage:
         area, run_id = _area(run, params.area), run.facts.run_id
         place = f"{area}/{params.prefix}"
         after = self._cursors.open_key("storage.list", run_id, place, params.cursor)
-        brought = Brought()
+        brought = FlowTracker()
         keys, has_more = await asyncio.to_thread(self._keys_behind, area, params.prefix, after, params.limit, brought)
         run.take_in(brought.bits)  # a key is chosen by whoever writes it, like a value
         cursor = self._cursors.seal_key("storage.list", run_id, place, keys[-1]) if has_more else None
@@ -84,7 +84,7 @@ class Storage:
         return await asyncio.to_thread(self._store.storage, _area(run, area), key)
 
     def _keys_behind(
-        self, area: str, prefix: str, after: str | None, limit: int, brought: Brought
+        self, area: str, prefix: str, after: str | None, limit: int, brought: FlowTracker
     ) -> tuple[list[str], bool]:
         store = self._store
 
@@ -133,12 +133,12 @@ class Files:
         )
 
     async def _file(self, run: LiveRun, params: FilesGet) -> Piece | None:
-        brought = Brought()
+        brought = FlowTracker()
         piece = await asyncio.to_thread(self._read, run.facts.workspace, params, brought)
         run.take_in(brought.bits)
         return piece
 
-    def _read(self, workspace: str, params: FilesGet, brought: Brought) -> Piece | None:
+    def _read(self, workspace: str, params: FilesGet, brought: FlowTracker) -> Piece | None:
         row = self._store.artifact(workspace, params.file_id)
         if row is None or row.source != "upload" or row.sha256 is None:
             return None

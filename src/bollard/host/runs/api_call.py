@@ -8,7 +8,7 @@ import msgspec
 from bollard.protocol import AgentAPIError, JsonObject, JsonValue, Shape
 
 
-class Lent(msgspec.Struct, frozen=True):
+class ConditionalAnswer(msgspec.Struct, frozen=True):
     """An answer that counts only if its caller gets it."""
 
     answer: Shape

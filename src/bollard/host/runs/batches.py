@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from bollard.host.errors import HostError
-from bollard.host.log.entries import CommitResult, Committed, Entry, Judgement, StateExpectation
+from bollard.host.log.entries import CommitResult, Committed, Entry, ExpectationResult, StateExpectation
 from bollard.host.log.journal import Journal, passes
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, with_version
@@ -17,13 +17,13 @@ from bollard.host.store.delta_spans import DeltaFold, Piece, extent_of, pack
 from bollard.host.store.rows import DeltaRow
 from bollard.protocol import limits
 
-Landed = Callable[["Judgement | None"], None]
+Landed = Callable[["ExpectationResult | None"], None]
 """Told once the batch is on disk, with what became of the expectation it came with; `None` when it never will be."""
 
-_MET = Judgement(0)
+_MET = ExpectationResult(0)
 
 
-def into(fate: "asyncio.Future[Judgement | None]") -> Landed:
+def into(fate: "asyncio.Future[ExpectationResult | None]") -> Landed:
     """Settle a future with what one is told, unless nobody waits for it any more."""
     return lambda found: None if fate.done() else fate.set_result(found)
 
@@ -93,7 +93,7 @@ class PendingBatch:
             urgent=urgent,
         )
 
-    def settle(self, judged: tuple[Judgement, ...]) -> None:
+    def settle(self, judged: tuple[ExpectationResult, ...]) -> None:
         """It is on disk: what readers get is what was written, and whoever waits is told."""
         for wanted, judgement in zip(self.expects, judged, strict=True):
             record = self.records[wanted.record]
@@ -194,7 +194,7 @@ class BatchWriter:
         batch = self.batch if not self.batch.empty else self._in_flight
         if batch is None:
             return not over
-        landed: asyncio.Future[Judgement | None] = self._loop.create_future()
+        landed: asyncio.Future[ExpectationResult | None] = self._loop.create_future()
         batch.waiters.append((into(landed), None))
         batch.pressing = True
         self.flush()

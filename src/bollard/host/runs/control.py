@@ -9,7 +9,7 @@ from bollard.host.grants.explanation import Explanation, explain, explain_all
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, handed_down, revoke
 from bollard.host.limits import REPLAY_PAGE
-from bollard.host.log.entries import Judgement
+from bollard.host.log.entries import ExpectationResult
 from bollard.host.log.records import data_of
 from bollard.host.runs.batches import into
 from bollard.host.runs.live_run import LiveRun
@@ -91,22 +91,22 @@ class RunControl:
         return found[1:]
 
 
-def hand_down(child: LiveRun, above: Revocation, by: str) -> "asyncio.Future[Judgement | None] | None":
+def hand_down(child: LiveRun, above: Revocation, by: str) -> "asyncio.Future[ExpectationResult | None] | None":
     """Take from a child run what was taken from the run that called it: set once that is on disk."""
     revoked = handed_down(child.grant, child.revoked, above)
     return None if revoked == child.revoked else _taken(child, revoked, by)
 
 
-def _taken(run: LiveRun, revoked: Revocation, by: str) -> "asyncio.Future[Judgement | None] | None":
+def _taken(run: LiveRun, revoked: Revocation, by: str) -> "asyncio.Future[ExpectationResult | None] | None":
     """Set once it is on disk; nothing where the run takes no records any more."""
-    landed: asyncio.Future[Judgement | None] = asyncio.get_running_loop().create_future()
+    landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
     return landed if run.revoke(revoked, by, into(landed)) else None
 
 
 # Runs that wait for people: their clocks stand still, and so do those of the runs that called them.
 
 
-class Parked:
+class WaitingRuns:
     """One per host: whoever makes a run wait, for whatever reason, says so here."""
 
     def __init__(self, live: Mapping[str, LiveRun]) -> None:

@@ -25,7 +25,7 @@ from bollard.host.runs.early_start import EarlyStart, see_out
 from bollard.host.runs.live_run import LiveRun, RunEnvironment
 from bollard.host.runs.machine import Ending, RunState
 from bollard.host.runs.runner_output import RunnerOutput
-from bollard.host.runs.start_request import Opening
+from bollard.host.runs.start_request import StartRequestBuilder
 from bollard.host.telemetry.tracer import RunTrace, Tracer, run_span
 from bollard.host.workers.boundary import RunSlot, WorkerPool
 from bollard.protocol.limits import CANCEL_GRACE_S
@@ -75,7 +75,7 @@ class Dispatcher:
         *,
         pools: Mapping[tuple[str, str], WorkerPool],
         engine: Engine,
-        opening: Opening,
+        opening: StartRequestBuilder,
         tracer: Tracer,
         end_on_disk: EndOnDisk,
         limits: RunLimits,

@@ -23,17 +23,17 @@ from bollard.host.runs.api_call import ApiCall, RequestedActions
 from bollard.host.runs.batches import BatchWriter, Landed, PendingBatch
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.machine import (
-    Ask,
+    AwaitStart,
     Effect,
     EndCause,
     Ending,
     Fact,
+    PauseTimers,
     Release,
-    Rest,
     RunState,
+    StartTimers,
     StartWorker,
     StopWorker,
-    Watch,
     assembled,
     ending_of,
     settled,
@@ -379,13 +379,13 @@ class LiveRun:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Watch():
+            case StartTimers():
                 self.timers.run()
-            case Rest():
+            case PauseTimers():
                 self.timers.pause()
             case StopWorker(reason):
                 self._stop_worker(reason)
-            case Ask():
+            case AwaitStart():
                 self.timers.grace(_ANSWER_WAIT_S, self._answer_overdue)
             case Release():
                 self.timers.stop()

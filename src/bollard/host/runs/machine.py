@@ -18,17 +18,17 @@ Claim = Literal["queued", "injected"]
 """A message that waits for the runner to pull it, or that it has pulled."""
 
 
-class Draft(msgspec.Struct, frozen=True):
+class MessageDraft(msgspec.Struct, frozen=True):
     """The text of a message that has only come as deltas so far, newest part first."""
 
     text: str
-    before: "Draft | None" = None
+    before: "MessageDraft | None" = None
     kept: int = 0
     """Characters of this and everything before it."""
     lost: int = 0
     """Characters that came after the limit was reached."""
 
-    def more(self, text: str, room: int) -> "Draft":
+    def more(self, text: str, room: int) -> "MessageDraft":
         """With another piece, of which at most `room` characters are kept. Small pieces become large ones, so that
         there are few of them however the text came."""
         kept = text[: max(0, min(room, DRAFT_CHARACTERS - self.kept))]
@@ -38,18 +38,18 @@ class Draft(msgspec.Struct, frozen=True):
         piece, before = kept, self
         while before is not None and len(before.text) <= len(piece):
             piece, before = before.text + piece, before.before
-        return Draft(piece, before, self.kept + len(kept), lost)
+        return MessageDraft(piece, before, self.kept + len(kept), lost)
 
     def whole(self) -> str:
         parts: list[str] = []
-        draft: Draft | None = self
+        draft: MessageDraft | None = self
         while draft is not None:
             parts.append(draft.text)
             draft = draft.before
         return "".join(reversed(parts))
 
 
-_NOTHING: Final = Draft("")
+_NOTHING: Final = MessageDraft("")
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether any delta or message came."""
     completed: int = 0
     """Messages that came whole."""
-    drafts: Mapping[str, Draft] = {}
+    drafts: Mapping[str, MessageDraft] = {}
     """Messages that only came as deltas so far."""
     drafted: int = 0
     """Characters of their texts and ids."""
@@ -110,11 +110,11 @@ class StartWorker(msgspec.Struct, frozen=True):
     """Send `run/start`."""
 
 
-class Watch(msgspec.Struct, frozen=True):
+class StartTimers(msgspec.Struct, frozen=True):
     """Watch the deadline and the idle limit from now on."""
 
 
-class Rest(msgspec.Struct, frozen=True):
+class PauseTimers(msgspec.Struct, frozen=True):
     """The run waits for a person: its clock stands still until it is watched again."""
 
 
@@ -124,7 +124,7 @@ class StopWorker(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Ask(msgspec.Struct, frozen=True):
+class AwaitStart(msgspec.Struct, frozen=True):
     """The worker said its last word: end the run as soon as it has answered `run/start`."""
 
 
@@ -132,7 +132,7 @@ class Release(msgspec.Struct, frozen=True):
     """The run is over: free its slot, tell its readers, forget it."""
 
 
-Effect = StartWorker | Watch | Rest | StopWorker | Ask | Release
+Effect = StartWorker | StartTimers | PauseTimers | StopWorker | AwaitStart | Release
 
 
 def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
@@ -148,11 +148,11 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
         case "run.claimed":
             return replace(after, status="dispatching"), (StartWorker(),)
         case "run.started":
-            return replace(after, status="running"), (Watch(),)
+            return replace(after, status="running"), (StartTimers(),)
         case "run.waiting":
-            return replace(after, status="waiting"), (Rest(),)
+            return replace(after, status="waiting"), (PauseTimers(),)
         case "run.resumed":
-            return replace(after, status="running"), (Watch(),)
+            return replace(after, status="running"), (StartTimers(),)
         case "run.cancelled":
             return _cancelled(after, fact)
         case "steering.queued" | "steering.injected" | "steering.acknowledged" | "steering.dropped":
@@ -240,7 +240,7 @@ def _terminal(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]
         after = replace(after, failure=(str(code), str(error)) if known else ("runner.error", "the runner failed"))
     elif isinstance(fact.data.get("message"), dict) and state.completed == 0:
         after = replace(after, spoke=True, closing={"message": fact.data["message"]}, drafts={}, drafted=0)
-    return after, (Ask(),)
+    return after, (AwaitStart(),)
 
 
 def _ended(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:

@@ -15,7 +15,7 @@ from bollard.host.log.entries import StateExpectation
 from bollard.host.log.records import NewRecord, RunFacts, encode_data, says_flow
 from bollard.host.runs.batches import BatchWriter, joined
 from bollard.host.runs.machine import Fact, RunState
-from bollard.host.runs.results import Judged
+from bollard.host.runs.results import CheckedResult
 from bollard.host.secrets.redactor import Scrubber, StreamScrubber
 from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.protocol import RESULT_PAYLOADS, JsonObject, JsonValue, front_door
@@ -192,7 +192,7 @@ class RunRecorder:
         self._say(name, chunk.content, _encode(delta.data), size)
         self._writer.batch.source_seq = delta.sequence
 
-    def piece(self, judged: Judged) -> None:
+    def piece(self, judged: CheckedResult) -> None:
         """A piece of a message that came as any other result."""
         if judged.delta is not None:
             self._say(*judged.delta, judged.data, 0)
@@ -236,12 +236,12 @@ class RunRecorder:
         self, kind: str, data: JsonObject, expects: StateExpectation | None = None, *, pressing: bool = True
     ) -> None:
         """A record of the host's own."""
-        judged = Judged(kind, encode_data(data), fact=data, observed=True)
+        judged = CheckedResult(kind, encode_data(data), fact=data, observed=True)
         self.add(judged, None, expects, pressing=pressing)
 
     def add(
         self,
-        judged: Judged,
+        judged: CheckedResult,
         source_seq: int | None,
         expects: StateExpectation | None = None,
         *,
@@ -284,7 +284,7 @@ class RunRecorder:
         self._writer.batch.blobs.append(content)
         self.bytes += len(content)
 
-    def _expiring(self, judged: Judged, now_ms: int) -> Judged:
+    def _expiring(self, judged: CheckedResult, now_ms: int) -> CheckedResult:
         expires_ms = self._terms.expires_ms(now_ms)
         if expires_ms is None:
             return judged

@@ -33,7 +33,7 @@ _OF_CONTENT: Final = frozenset({"content_base64", "sha256", "size_bytes"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
-class Judged(msgspec.Struct, frozen=True):
+class CheckedResult(msgspec.Struct, frozen=True):
     """The record a result becomes. `fact` is what the state machine sees of its data."""
 
     type: str
@@ -48,13 +48,15 @@ class Judged(msgspec.Struct, frozen=True):
     """What must be true when it is written; else the record says why it has no effect."""
 
 
-def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation, terms: ArtifactTerms = ANY_TERMS) -> Judged:
+def judge_result(
+    result: WorkerResult, grant: Grant, revoked: Revocation, terms: ArtifactTerms = ANY_TERMS
+) -> CheckedResult:
     """What a result becomes, from its own shape, what the run may do, and which artifacts are taken."""
     shape = RESULT_PAYLOADS.get(result.type)
     if shape is None:
         return _kept("result.unknown", {"type": result.type, "data": result.data, "sequence": result.sequence})
     if result.type in LOOSE_TYPES:
-        return Judged(result.type, encode_data(result.data), {})
+        return CheckedResult(result.type, encode_data(result.data), {})
     try:
         payload = shape.from_wire(result.data)
     except ValidationError as error:
@@ -63,16 +65,16 @@ def judge_result(result: WorkerResult, grant: Grant, revoked: Revocation, terms:
     if isinstance(payload, MessageDelta):
         content = payload.chunk.content
         text = content if isinstance(content, str) else ""
-        return Judged("message.delta", encode_data(result.data), {}, delta=(payload.message_id or "", text))
+        return CheckedResult("message.delta", encode_data(result.data), {}, delta=(payload.message_id or "", text))
     if isinstance(payload, StateUpdated):
         return _judge_state(result, payload, grant, revoked)
     if isinstance(payload, ArtifactCreated):
         return _judge_artifact(result, payload, grant, revoked, terms)
-    return Judged(result.type, encode_data(result.data), result.data)
+    return CheckedResult(result.type, encode_data(result.data), result.data)
 
 
-def _kept(kind: str, data: JsonObject) -> Judged:
-    return Judged(kind, encode_data(data), data, observed=True)
+def _kept(kind: str, data: JsonObject) -> CheckedResult:
+    return CheckedResult(kind, encode_data(data), data, observed=True)
 
 
 def _rejection(result: WorkerResult, problem: str, field: str) -> JsonObject:
@@ -85,20 +87,20 @@ def _rejection(result: WorkerResult, problem: str, field: str) -> JsonObject:
     }
 
 
-def _rejected(result: WorkerResult, problem: str, field: str) -> Judged:
+def _rejected(result: WorkerResult, problem: str, field: str) -> CheckedResult:
     if result.type == "run.failed":
         # An invalid failure is still a failure: the run must not hang on a typing error.
         data: JsonObject = {"code": "runner.error", "error": f"the runner failed; its report was invalid at {problem}"}
-        return Judged("run.failed", encode_data(data), data, observed=True)
+        return CheckedResult("run.failed", encode_data(data), data, observed=True)
     return _kept("result.rejected", _rejection(result, problem, field))
 
 
-def withheld_content(result: WorkerResult) -> Judged:
+def withheld_content(result: WorkerResult) -> CheckedResult:
     """An artifact whose content must not be kept: it is refused as a whole, because its digest is of all of it."""
     return _rejected(result, "the content has a secret of the workspace in it", "content_base64")
 
 
-def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revoked: Revocation) -> Judged:
+def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revoked: Revocation) -> CheckedResult:
     allowed = check(grant, revoked, "state.set", payload.scope)
     if isinstance(allowed, Denied):
         return _rejected(result, allowed.sentence, "scope")
@@ -116,12 +118,12 @@ def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revo
         size=size + len(payload.key.encode()),
         quota=limits.STATE_SCOPE_BYTES,
     )
-    return Judged(result.type, encode_data(result.data), result.data, expects=expects)
+    return CheckedResult(result.type, encode_data(result.data), result.data, expects=expects)
 
 
 def _judge_artifact(
     result: WorkerResult, payload: ArtifactCreated, grant: Grant, revoked: Revocation, terms: ArtifactTerms
-) -> Judged:
+) -> CheckedResult:
     allowed = check(grant, revoked, "artifacts.begin")
     if isinstance(allowed, Denied):
         return _rejected(result, allowed.sentence, "artifact_type")
@@ -132,7 +134,7 @@ def _judge_artifact(
     data = {key: value for key, value in result.data.items() if key not in _OF_CONTENT}
     data["artifact_id"] = artifact_id_of(grant.run_id, payload.artifact_id or str(result.sequence))
     if payload.content_base64 is None:
-        return Judged(result.type, encode_data(data), data)
+        return CheckedResult(result.type, encode_data(data), data)
     content = base64.b64decode(payload.content_base64)
     if len(content) > limits.INLINE_ARTIFACT_BYTES:
         problem = f"the content is {len(content)} bytes, the inline limit is {limits.INLINE_ARTIFACT_BYTES}"
@@ -141,7 +143,7 @@ def _judge_artifact(
     if payload.sha256 not in (None, digest):
         return _rejected(result, "the digest does not fit the content", "sha256")
     data |= {"sha256": digest, "size_bytes": len(content)}
-    return Judged(result.type, encode_data(data), data, blob=content)
+    return CheckedResult(result.type, encode_data(data), data, blob=content)
 
 
 def _wrong_name(payload: ArtifactCreated, terms: ArtifactTerms) -> tuple[str, str] | None:

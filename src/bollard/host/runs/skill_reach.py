@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.grants.revocation import granted_things
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.skills.source import RunSkills
@@ -11,7 +11,7 @@ from bollard.host.skills.source import RunSkills
 class LiveSkillReach:
     """Over the runs of this host. A run that has ended has nothing."""
 
-    def __init__(self, live: Mapping[str, LiveRun], agents: AgentBook) -> None:
+    def __init__(self, live: Mapping[str, LiveRun], agents: AgentRegistry) -> None:
         self._live = live
         self._agents = agents
 

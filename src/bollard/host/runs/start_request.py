@@ -24,7 +24,7 @@ from bollard.host.telemetry.tracer import RunTrace
 from bollard.protocol import JsonObject, JsonValue, StateScope, limits
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the store knows of a run's conversation when it begins."""
 
     state: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
@@ -39,7 +39,7 @@ def run_request(
     agent: Agent,
     event: NewEvent,
     grant: Grant,
-    surroundings: Surroundings,
+    surroundings: ConversationFacts,
     *,
     now_ms: int,
     host_version: str,
@@ -181,14 +181,14 @@ class ConfigSecrets:
 _decode: Final[Any] = msgspec.json.Decoder().decode
 
 
-class Opened(msgspec.Struct, frozen=True):
+class StartRequest(msgspec.Struct, frozen=True):
     """What a runner is told, and what that brings along: bits of `Flow`."""
 
     request: JsonObject
     flow: int
 
 
-class Opening:
+class StartRequestBuilder:
     """Reads beside the loop, and only where there is something to read."""
 
     def __init__(self, store: Store, clock: Clock, host_version: str, *, secrets: ConfigSecrets | None = None) -> None:
@@ -203,18 +203,18 @@ class Opening:
             return None
         if queued.agent.form and ConfigSecrets.any_for(queued.agent):
             return None
-        return self._request(queued, Surroundings(), trace)
+        return self._request(queued, ConversationFacts(), trace)
 
-    async def read(self, queued: QueuedRun, trace: RunTrace | None = None) -> Opened:
+    async def read(self, queued: QueuedRun, trace: RunTrace | None = None) -> StartRequest:
         """The request, with what the store knows now, and the secrets that it is given."""
         surroundings, flow = await asyncio.to_thread(self._surroundings, queued)
         if queued.agent.form and ConfigSecrets.any_for(queued.agent):
             flow |= PRIVATE_BIT
         if self._secrets is not None and queued.agent.form and self._secrets.to_fill(queued.agent):
             queued = await self._secrets.filled(queued)
-        return Opened(self._request(queued, surroundings, trace), flow)
+        return StartRequest(self._request(queued, surroundings, trace), flow)
 
-    def _request(self, queued: QueuedRun, surroundings: Surroundings, trace: RunTrace | None) -> JsonObject:
+    def _request(self, queued: QueuedRun, surroundings: ConversationFacts, trace: RunTrace | None) -> JsonObject:
         return run_request(
             queued.facts,
             queued.agent,
@@ -226,11 +226,11 @@ class Opening:
             trace=trace,
         )
 
-    def _surroundings(self, queued: QueuedRun) -> tuple[Surroundings, int]:
+    def _surroundings(self, queued: QueuedRun) -> tuple[ConversationFacts, int]:
         facts = queued.facts
         state, shortened, flow = self._snapshot(queued.grant.state_keys)
         if facts.conversation is None:
-            return Surroundings(state=state, shortened=shortened), flow
+            return ConversationFacts(state=state, shortened=shortened), flow
         newest = self._store.transcript(
             TranscriptQuery(
                 workspace=facts.workspace,
@@ -241,7 +241,7 @@ class Opening:
             )
         )
         before = [row for row in newest if row.event_id != facts.event_id]
-        found = Surroundings(
+        found = ConversationFacts(
             state=state,
             shortened=shortened,
             transcript_seq=newest[0].seq if newest else None,

@@ -21,10 +21,10 @@ from bollard.host.limits import RUNTIME_CONNECTS_PER_MINUTE
 from bollard.host.log.saved_resources import Saved
 from bollard.host.plugins.description import Description
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.installation import AskedChange, check_consent, compare, consent_for, redefined
+from bollard.host.plugins.installation import AccessChange, check_consent, compare, consent_for, redefined
 from bollard.host.runtimes.enrolment import Challenges, Consented, Enrolled, described_by
 from bollard.host.runtimes.pool import RemotePlaces, RemotePool, RemoteSlot
-from bollard.host.runtimes.repository import RuntimeKeeper
+from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.protocol import InitializeResult, JsonObject
 from bollard.wire import RunnerCatalogue, ToolCatalogue, Transport, WireError
 
@@ -33,7 +33,7 @@ _REASON_CHARACTERS: Final = 300
 """What is written down of a reason that the other side gave."""
 
 
-class Introduced(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeIntroduction(msgspec.Struct, frozen=True, kw_only=True):
     """What a runtime said of itself."""
 
     said: InitializeResult
@@ -57,13 +57,13 @@ class Connection:
 
     saved: Saved[Enrolled]
     slot: RemoteSlot
-    introduced: Introduced | None = None
+    introduced: RuntimeIntroduction | None = None
     pool: RemotePool | None = None
     problem: str | None = None
     """Why it is given no runs."""
 
 
-def why_it_waits(enrolled: Enrolled, introduced: Introduced) -> str | None:
+def why_it_waits(enrolled: Enrolled, introduced: RuntimeIntroduction) -> str | None:
     """What keeps a connected runtime from being given runs, as far as it is its own matter. Pure."""
     plugin = introduced.described.plugin_id
     if enrolled.plugin is not None and plugin != enrolled.plugin:
@@ -88,7 +88,7 @@ class Connections:
     def __init__(
         self,
         *,
-        keeper: RuntimeKeeper,
+        keeper: RuntimeRepository,
         challenges: Challenges,
         places: RemotePlaces,
         fleet: PluginFleet,
@@ -194,7 +194,7 @@ class Connections:
         described = described_by(said, runners, tools)
         told: JsonObject = {"plugin": described.plugin_id, "version": described.version, "digest": said.plugin.digest}
         await self._note(connection.saved, "runtime.connected", told)
-        connection.introduced = Introduced(said=said, described=described, catalogue=runners, tools=tools)
+        connection.introduced = RuntimeIntroduction(said=said, described=described, catalogue=runners, tools=tools)
         self._consider(connection)
         watching = asyncio.create_task(slot.watch(lambda: self._consider(connection)))
         try:
@@ -234,7 +234,9 @@ class Connections:
             slot.log_to(log)
             pool.join(slot, introduced.catalogue, introduced.tools)
 
-    def _place_of(self, saved: Saved[Enrolled], introduced: Introduced) -> tuple[str | None, RemotePool | None]:
+    def _place_of(
+        self, saved: Saved[Enrolled], introduced: RuntimeIntroduction
+    ) -> tuple[str | None, RemotePool | None]:
         plugin, consented = introduced.described.plugin_id, saved.thing.consented
         problem = why_it_waits(saved.thing, introduced) or self._places.taken_by(saved.workspace, plugin)
         if problem is not None or consented is None:
@@ -263,7 +265,7 @@ class Connections:
 
     # --- consent ---
 
-    def change_of(self, connection: Connection) -> AskedChange | None:
+    def change_of(self, connection: Connection) -> AccessChange | None:
         """What its plugin asks for beside what somebody said yes to."""
         if connection.introduced is None:
             return None

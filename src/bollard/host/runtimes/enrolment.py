@@ -17,7 +17,7 @@ from bollard.host.limits import RUNTIME_CHALLENGE_S, RUNTIME_CODE_S, RUNTIME_COD
 from bollard.host.log.entries import CommitResult, Committed, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.plugins.description import Asked, Description, permission_names
+from bollard.host.plugins.description import Description, RequestedAccess, permission_names
 from bollard.host.plugins.tool_definitions import claims_of, definition_digests
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.store import Store
@@ -46,8 +46,8 @@ class Consented(Strict):
     at_ms: Int = Field(ge=0)
 
     @property
-    def asked(self) -> Asked:
-        return Asked.from_wire(self.asks)
+    def asked(self) -> RequestedAccess:
+        return RequestedAccess.from_wire(self.asks)
 
     def is_same(self, other: "Consented") -> bool:
         """Whether both are a yes to the same."""
@@ -71,7 +71,7 @@ def described_by(introduced: InitializeResult, runners: RunnerCatalogue, tools: 
     """What a runtime's worker says of its plugin, as the files of an installed one would. The host's environment is
     not within its reach, so it asks for none of it."""
     identity = introduced.plugin
-    asked = Asked(
+    asked = RequestedAccess(
         runners=tuple(
             sorted((each.runner_name, permission_names(each.manifest.permissions)) for each in runners.runners)
         ),

@@ -7,18 +7,18 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.log.journal import Journal
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.repository import PluginRepository
 from bollard.host.runtimes.connections import Connections
 from bollard.host.runtimes.enrolment import Challenges
 from bollard.host.runtimes.pool import RemotePlaces
-from bollard.host.runtimes.repository import RuntimeKeeper
+from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.host.store.store import Store
 
 
 class RemoteRuntimes(msgspec.Struct, frozen=True, kw_only=True):
     """What the surface asks about them."""
 
-    keeper: RuntimeKeeper
+    keeper: RuntimeRepository
     challenges: Challenges
     connections: Connections
 
@@ -33,13 +33,13 @@ def open_runtimes(
     journal: Journal,
     clock: Clock,
     fleet: PluginFleet,
-    plugins: PluginKeeper,
+    plugins: PluginRepository,
     host_id: str,
     host_version: str,
     is_open: Callable[[str], bool],
 ) -> RemoteRuntimes:
     """Built, and not filled yet. Runtimes know this host by `host_id`; `is_open` says whether a workspace is."""
-    keeper, challenges = RuntimeKeeper(journal, clock), Challenges(host_id, clock)
+    keeper, challenges = RuntimeRepository(journal, clock), Challenges(host_id, clock)
     connections = Connections(
         keeper=keeper,
         challenges=challenges,

@@ -14,8 +14,8 @@ from bollard.host.errors import WorkerUnavailable
 from bollard.host.limits import RUNTIME_ALIVE_S, WORKER_START_S
 from bollard.host.log.saved_resources import Saved
 from bollard.host.plugins.fleet import PluginFleet
-from bollard.host.plugins.placement import Fitting
-from bollard.host.plugins.repository import PluginKeeper
+from bollard.host.plugins.placement import PoolPlacement
+from bollard.host.plugins.repository import PluginRepository
 from bollard.host.runtimes.enrolment import Consented, Enrolled
 from bollard.host.workers.boundary import Discovered, PluginSource, PoolStatus, WorkerLog, WorkerView
 from bollard.host.workers.worker_slot import ChannelSlot
@@ -290,7 +290,7 @@ def newest_consents(enrolled: Iterable[Saved[Enrolled]]) -> dict[str, Consented]
 class RemotePlaces:
     """One per host."""
 
-    def __init__(self, fleet: PluginFleet, plugins: PluginKeeper, clock: Clock) -> None:
+    def __init__(self, fleet: PluginFleet, plugins: PluginRepository, clock: Clock) -> None:
         self._fleet = fleet
         self._plugins = plugins
         self._clock = clock
@@ -346,7 +346,7 @@ class RemotePlaces:
             digest=consented.digest,
         )
         pool = RemotePool(source, self._clock, discovered=discovered, changed=self._fleet.stir)
-        fitting = Fitting(
+        fitting = PoolPlacement(
             workspace=workspace,
             origin="remote",
             source=source,

@@ -14,7 +14,7 @@ from bollard.host.limits import RUNTIMES_OF_WORKSPACE
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
 from bollard.host.runtimes.enrolment import Consented, Enrolled, Invitation, Invitations
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -29,7 +29,7 @@ def _nobody(before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> No
     del before, after
 
 
-class RuntimeKeeper:
+class RuntimeRepository:
     """One per host."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class RuntimeKeeper:
         self._by_key: dict[str, Saved[Enrolled]] = {}
         self._watch: Changed = _nobody
         self._invitations = Invitations(journal, clock)
-        self._shelf: Shelf[Enrolled] = Shelf(
+        self._shelf: SavedResources[Enrolled] = SavedResources(
             "runtime",
             changes=SavedChanges(journal, clock),
             read=lambda body, _: read(Enrolled, body, "runtime"),

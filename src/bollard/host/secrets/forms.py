@@ -33,7 +33,7 @@ _HEX: Final = b"0123456789abcdef"
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
-class Fold(msgspec.Struct, frozen=True, kw_only=True):
+class EncodingFold(msgspec.Struct, frozen=True, kw_only=True):
     """Which characters of an encoding are digits, and what may stand between them."""
 
     table: bytes
@@ -52,7 +52,7 @@ def _table(*meanings: tuple[bytes, bytes]) -> bytes:
     return bytes(table)
 
 
-HEX: Final = Fold(
+HEX: Final = EncodingFold(
     table=_table((_SPACES + b"\\#:;,.-_|/'\"%&(){}[]<>+", _GAP), (_HEX, _HEX), (b"ABCDEF", b"abcdef")),
     prefixes=(
         *(_ESCAPED_SPACES, (b"\\", (b"\\x", b"\\u")), (b"x", (b"0x", b"#x")), (b"X", (b"0X", b"#X"))),
@@ -61,7 +61,7 @@ HEX: Final = Fold(
     undecided=("0", "%2"),
 )
 """`de ad`, `de:ad`, `0xde,0xad`, `\\xde\\xad`, `%de%ad`, `%25de%25ad`, `\\u00de`, `&#xde;` and their like."""
-BASE64: Final = Fold(
+BASE64: Final = EncodingFold(
     table=_table((_SPACES + b"\\", _GAP), (_BASE64, _BASE64), (b"-_", b"+/")), prefixes=(_ESCAPED_SPACES,)
 )
 """Both alphabets, in one line or in several."""
@@ -70,7 +70,7 @@ BASE64: Final = Fold(
 class FoldedMatcher:
     """Made once for a set of encoded values, which are written in the digits of the fold."""
 
-    def __init__(self, fold: Fold, needles: Iterable[str]) -> None:
+    def __init__(self, fold: EncodingFold, needles: Iterable[str]) -> None:
         self._fold = fold
         self._matcher = Matcher(needles)
         sizes = [len(needle) for needle in self._matcher.needles] or [_RUN_MOST]

@@ -23,7 +23,7 @@ from bollard.host.limits import (
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.saved_resources import Along, Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import JointChange, Saved, SavedChanges, SavedResources
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.references import is_chosen
 from bollard.host.secrets.sealing import SEALED_BYTES, Fingerprints, Sealer, Unsealable
@@ -59,7 +59,7 @@ class Vault:
         self._sealed: dict[tuple[str, str], bytes] = {}
         self._unreadable: set[tuple[str, str]] = set()
         self._used_ms: dict[tuple[str, str], int] = {}
-        self._shelf: Shelf[SecretNote] = Shelf(
+        self._shelf: SavedResources[SecretNote] = SavedResources(
             "secret", changes=SavedChanges(journal, clock), read=_note, write=SecretNote.to_wire
         )
 
@@ -157,15 +157,15 @@ class Vault:
             then=lambda: self._forget(workspace, name),
         )
 
-    def joining(self, workspace: str, name: str, value: str, by: str) -> Along:
+    def joining(self, workspace: str, name: str, value: str, by: str) -> JointChange:
         """A secret that belongs to another thing, for the commit of that thing. Its keeper alone changes it."""
         check_value(value)
         row = self._row(workspace, name, value)
         note = self._noted(self._shelf.get(workspace, name), by)
-        kept = Along(keeps=[PutKept(row)], settled=[lambda: self._keep(row)])
+        kept = JointChange(keeps=[PutKept(row)], settled=[lambda: self._keep(row)])
         return self._shelf.joining(workspace, name, note, by) + kept
 
-    def leaving(self, workspace: str, names: Iterable[str], by: str) -> Along:
+    def leaving(self, workspace: str, names: Iterable[str], by: str) -> JointChange:
         """Secrets that go with another thing."""
         going = {name for name in names if self._shelf.get(workspace, name) is not None}
         drops = [drop for name in sorted(going) for drop in _drops(workspace, name)]
@@ -174,7 +174,7 @@ class Vault:
             for name in going:
                 self._forget(workspace, name)
 
-        return self._shelf.leaving(workspace, lambda saved: saved.id in going, by) + Along(
+        return self._shelf.leaving(workspace, lambda saved: saved.id in going, by) + JointChange(
             keeps=drops, settled=[settled]
         )
 

@@ -15,7 +15,7 @@ from bollard.confine.errors import ConfineError
 from bollard.confine.folder import Folder
 from bollard.host.errors import HostError, InvalidRequest, StorageUnavailable
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILLS_OF_PLUGIN
-from bollard.host.skills.repository import SkillBook
+from bollard.host.skills.repository import SkillRepository
 from bollard.host.skills.skill import FileEntry, OfferedSkill, Unusable, read_content
 
 # The skills that plugins bring in their folder `skills`, one folder each. A bad one is a warning and hides no other.
@@ -28,7 +28,7 @@ _ENTRIES: Final = 4 * SKILL_FILES
 """What is looked at of one skill, folders included."""
 
 
-class BroughtFolder(msgspec.Struct, frozen=True, kw_only=True):
+class PluginSkillFolder(msgspec.Struct, frozen=True, kw_only=True):
     """The skills of one plugin in one workspace."""
 
     plugin_id: str
@@ -37,18 +37,18 @@ class BroughtFolder(msgspec.Struct, frozen=True, kw_only=True):
     """Of the plugin's code: other code is read again."""
 
 
-PluginSkills = Callable[[str], Sequence[BroughtFolder]]
+PluginSkills = Callable[[str], Sequence[PluginSkillFolder]]
 """What the plugins of a workspace bring now."""
 
 
-class Brought(msgspec.Struct, frozen=True, kw_only=True):
+class FolderSkills(msgspec.Struct, frozen=True, kw_only=True):
     """What one plugin's folder holds."""
 
     skills: tuple[OfferedSkill, ...] = ()
     unusable: tuple[Unusable, ...] = ()
 
 
-def read_brought(place: BroughtFolder) -> Brought:
+def read_brought(place: PluginSkillFolder) -> FolderSkills:
     """Every skill of a plugin. A folder that is not there, or is a link, holds none."""
     found: list[OfferedSkill] = []
     unusable: list[Unusable] = []
@@ -59,7 +59,7 @@ def read_brought(place: BroughtFolder) -> Brought:
                 found.append(_skill(folder, name, place.plugin_id))
             except (HostError, ConfineError, OSError) as error:
                 unusable.append(Unusable(skill_id=f"{place.plugin_id}/{name}", reason=str(error)))
-    return Brought(skills=tuple(found), unusable=tuple(unusable))
+    return FolderSkills(skills=tuple(found), unusable=tuple(unusable))
 
 
 def _skill(folder: Folder, name: str, plugin_id: str) -> OfferedSkill:
@@ -83,7 +83,7 @@ def _skill(folder: Folder, name: str, plugin_id: str) -> OfferedSkill:
     )
 
 
-def read_file(place: BroughtFolder, name: str, path: str, sha256: str) -> bytes:
+def read_file(place: PluginSkillFolder, name: str, path: str, sha256: str) -> bytes:
     """One file of a skill, as it was when the skill was read. Raises `StorageUnavailable`."""
     try:
         with Folder(place.folder) as folder:
@@ -108,18 +108,18 @@ class Revised(Protocol):
 
 class _Known(msgspec.Struct, frozen=True):
     revision: int
-    skills: dict[str, tuple[OfferedSkill, BroughtFolder | None]]
+    skills: dict[str, tuple[OfferedSkill, PluginSkillFolder | None]]
     unusable: tuple[Unusable, ...]
 
 
 class SkillCatalogue:
     """One per host."""
 
-    def __init__(self, book: SkillBook, plugins: PluginSkills, plugins_revision: Revised) -> None:
+    def __init__(self, book: SkillRepository, plugins: PluginSkills, plugins_revision: Revised) -> None:
         self._book = book
         self._plugins = plugins
         self._plugins_revision = plugins_revision
-        self._read: OrderedDict[tuple[Path, str], Brought] = OrderedDict()
+        self._read: OrderedDict[tuple[Path, str], FolderSkills] = OrderedDict()
         self._known: dict[str, _Known] = {}
 
     @property
@@ -152,7 +152,7 @@ class SkillCatalogue:
         return known
 
     def _look(self, workspace: str, revision: int) -> _Known:
-        skills: dict[str, tuple[OfferedSkill, BroughtFolder | None]] = {}
+        skills: dict[str, tuple[OfferedSkill, PluginSkillFolder | None]] = {}
         unusable: list[Unusable] = []
         for saved in self._book.all(workspace):
             skills[saved.id] = (saved.thing.offered(), None)
@@ -162,7 +162,7 @@ class SkillCatalogue:
             unusable += brought.unusable
         return _Known(revision, skills, tuple(unusable))
 
-    def _brought(self, place: BroughtFolder) -> Brought:
+    def _brought(self, place: PluginSkillFolder) -> FolderSkills:
         """Read once for each version of a plugin: a few small files, while nothing else waits for them."""
         key = (place.folder, place.digest)
         found = self._read.get(key)

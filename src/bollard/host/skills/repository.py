@@ -11,7 +11,7 @@ from typing import Final
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, NotFound, StorageFull, StorageUnavailable
 from bollard.host.limits import SKILL_VERSIONS, SKILLS_OF_WORKSPACE
-from bollard.host.log.saved_resources import Saved, SavedChanges, Shelf
+from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
 from bollard.host.skills.skill import KeptSkill, KeptVersion, SkillContent, kept_from_store, read_content
 from bollard.host.store.store import Store
 from bollard.trust import make_folder, sync_folder
@@ -77,7 +77,7 @@ def _write(aside: Path, target: Path, content: bytes) -> None:
         aside.unlink(missing_ok=True)
 
 
-class SkillBook:
+class SkillRepository:
     """One per host. Changes are made one after the other."""
 
     def __init__(self, changes: SavedChanges, files: ContentFiles, clock: Clock) -> None:
@@ -86,7 +86,7 @@ class SkillBook:
         self._changing = asyncio.Lock()
         self.revision = 0
         """Grows with each change."""
-        self._shelf: Shelf[KeptSkill] = Shelf(
+        self._shelf: SavedResources[KeptSkill] = SavedResources(
             "skill", changes=changes, read=kept_from_store, write=KeptSkill.to_wire, watch=self._changed
         )
 

@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, InvalidRequest, NotFound, Revoked, ToolFailed
 from bollard.host.limits import SKILL_READ_BYTES
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.skills.catalogue import PluginSkills, Revised, SkillCatalogue
-from bollard.host.skills.repository import ContentFiles, SkillBook
+from bollard.host.skills.repository import ContentFiles, SkillRepository
 from bollard.host.skills.skill import (
     DESCRIPTION_CHARACTERS,
     NAME_CHARACTERS,
@@ -77,9 +77,11 @@ def _schema(required: Sequence[str], **properties: JsonValue) -> JsonObject:
 
 
 class Skills:
-    """Implements `Source` and `Adapter`. One per host."""
+    """Implements `CapabilitySource` and `Adapter`."""
 
-    def __init__(self, catalogue: SkillCatalogue, book: SkillBook, reach: SkillReach, *, host_version: str) -> None:
+    def __init__(
+        self, catalogue: SkillCatalogue, book: SkillRepository, reach: SkillReach, *, host_version: str
+    ) -> None:
         self._catalogue = catalogue
         self._book = book
         self._reach = reach
@@ -104,7 +106,7 @@ class Skills:
 
     # --- carrying out ---
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         try:
             return await self._do(order)
         except HostError as error:
@@ -112,7 +114,7 @@ class Skills:
                 return _said(f"{error.message}. {error.hint}", is_error=True)
             raise ToolFailed(error.message, hint=error.hint) from error
 
-    async def _do(self, order: Order) -> Returned:
+    async def _do(self, order: CallOrder) -> CallResult:
         wanted = order.capability
         reach = self._reach(order.context.run_id)
         if wanted.kind == "skill":
@@ -128,13 +130,13 @@ class Skills:
         skill = self._find(order, skill_id)
         return await self._show(order, _same(skill, reach.versions.get(skill_id, skill.digest)))
 
-    def _find(self, order: Order, skill_id: str) -> OfferedSkill:
+    def _find(self, order: CallOrder, skill_id: str) -> OfferedSkill:
         skill = self._catalogue.find(order.context.workspace, skill_id)
         if skill is None:
             raise _no_such_skill()
         return skill
 
-    async def _show(self, order: Order, skill: OfferedSkill) -> Returned:
+    async def _show(self, order: CallOrder, skill: OfferedSkill) -> CallResult:
         """Its text, or a part of one of its files."""
         said, workspace = order.arguments, order.context.workspace
         path = str(said.get("file") or SKILL_FILE)
@@ -148,7 +150,7 @@ class Skills:
         offset, length = _number(said, "offset", 0), _number(said, "length", SKILL_READ_BYTES)
         return _piece(skill, path, content, offset, min(length, SKILL_READ_BYTES), flow)
 
-    async def _register(self, order: Order) -> Returned:
+    async def _register(self, order: CallOrder) -> CallResult:
         context, said = order.context, order.arguments
         if not self._reach(context.run_id).authoring:
             raise ToolFailed(
@@ -192,12 +194,14 @@ def _entries(value: JsonValue) -> list[JsonObject]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _said(text: str, *, is_error: bool = False, structured: JsonObject | None = None, flow: Flow = NO_FLOW) -> Returned:
+def _said(
+    text: str, *, is_error: bool = False, structured: JsonObject | None = None, flow: Flow = NO_FLOW
+) -> CallResult:
     content: JsonObject = {"type": "text", "text": text}
-    return Returned(content=(content,), structured=structured, is_error=is_error, flow=flow)
+    return CallResult(content=(content,), structured=structured, is_error=is_error, flow=flow)
 
 
-def _activated(skill: OfferedSkill, body: str, flow: Flow) -> Returned:
+def _activated(skill: OfferedSkill, body: str, flow: Flow) -> CallResult:
     files: list[JsonValue] = [{"path": each.path, "size": each.size} for each in skill.files if each.path != SKILL_FILE]
     told: JsonObject = {"skill": skill.skill_id, "version": skill.digest, "files": files}
     if skill.wishes:
@@ -205,7 +209,7 @@ def _activated(skill: OfferedSkill, body: str, flow: Flow) -> Returned:
     return _said(body, structured=told, flow=flow)
 
 
-def _piece(skill: OfferedSkill, path: str, content: bytes, offset: int, length: int, flow: Flow) -> Returned:
+def _piece(skill: OfferedSkill, path: str, content: bytes, offset: int, length: int, flow: Flow) -> CallResult:
     """As text where the file is text, and never half a character."""
     try:
         content.decode("utf-8")
@@ -298,10 +302,10 @@ def _tools(version: str) -> tuple[Capability, ...]:
     )
 
 
-class OpenedSkills(msgspec.Struct, frozen=True, kw_only=True):
+class SkillParts(msgspec.Struct, frozen=True, kw_only=True):
     """What the surface and the runs ask about skills."""
 
-    book: SkillBook
+    book: SkillRepository
     catalogue: SkillCatalogue
     source: Skills
 
@@ -315,10 +319,8 @@ def open_skills(
     plugins_revision: Revised,
     reach: SkillReach,
     host_version: str,
-) -> OpenedSkills:
+) -> SkillParts:
     """Built, and not filled yet."""
-    book = SkillBook(SavedChanges(journal, clock), ContentFiles(folder), clock)
+    book = SkillRepository(SavedChanges(journal, clock), ContentFiles(folder), clock)
     catalogue = SkillCatalogue(book, plugins, plugins_revision)
-    return OpenedSkills(
-        book=book, catalogue=catalogue, source=Skills(catalogue, book, reach, host_version=host_version)
-    )
+    return SkillParts(book=book, catalogue=catalogue, source=Skills(catalogue, book, reach, host_version=host_version))

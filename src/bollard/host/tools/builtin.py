@@ -11,7 +11,7 @@ from bollard.confine.errors import ConfineError, JailBroken, LevelMissing
 from bollard.confine.order import Demand, readable_above
 from bollard.confine.probe import Confinement, Findings, choose_confinement, machine_findings
 from bollard.host.capabilities.capability import Capability
-from bollard.host.capabilities.sources import Adapter, Order, Returned
+from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed
 from bollard.host.tools.calculator import CalculationRefused, calculate
@@ -22,7 +22,7 @@ from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, problem,
 from bollard.host.tools.programs import ProgramTools
 from bollard.host.tools.workspaces import Workspaces
 
-_Tool = Callable[[Order], Awaitable[Returned]]
+_Tool = Callable[[CallOrder], Awaitable[CallResult]]
 _NOT_PROBED: Final = Confinement(
     demand="any", level=None, problem="this host has not looked yet how it can confine programs"
 )
@@ -100,7 +100,7 @@ class BuiltinTools:
             found[DEFINITIONS["exec"].id] = f"{self._walls.problem}; {self._walls.hint}".removesuffix("; ")
         return found
 
-    async def invoke(self, order: Order) -> Returned:
+    async def invoke(self, order: CallOrder) -> CallResult:
         tool = self._tools.get(order.capability.name)
         if tool is None:
             raise NotFound("there is no such built-in tool", hint="look at what the run was granted")
@@ -123,7 +123,7 @@ class BuiltinTools:
         self._tools[name] = tool
         self._missing.pop(name, None)
 
-    async def _now(self, order: Order) -> Returned:
+    async def _now(self, order: CallOrder) -> CallResult:
         name = words_or(order.arguments, "timezone", "UTC")
         try:
             zone = UTC if name == "UTC" else ZoneInfo(name)
@@ -138,7 +138,7 @@ class BuiltinTools:
             {"time": told, "timezone": name, "weekday": f"{moment:%A}", "epoch_ms": self._clock.now_ms()},
         )
 
-    async def _calculate(self, order: Order) -> Returned:
+    async def _calculate(self, order: CallOrder) -> CallResult:
         try:
             value = calculate(words(order.arguments, "expression"))
         except CalculationRefused as error:

@@ -10,7 +10,7 @@ from bollard.confine.errors import ConfineError, OverLimit
 from bollard.confine.folder import Folder
 from bollard.confine.limits import FILE_BYTES, GREP_FILE_BYTES, GREP_LINE_CHARACTERS, PATTERN_CHARACTERS
 from bollard.confine.paths import Wildcard
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.limits import FILE_LINES, FOUND_LINES, PATTERN_BYTES
 from bollard.host.tools.ports import flag, number, problem, text, words, words_or
 from bollard.host.tools.workspaces import Workspaces, check_room
@@ -53,7 +53,7 @@ class FileTools:
     def __init__(self, workspaces: Workspaces) -> None:
         self._workspaces = workspaces
 
-    async def read(self, order: Order) -> Returned:
+    async def read(self, order: CallOrder) -> CallResult:
         path = words(order.arguments, "path")
         first = number(order.arguments, "offset", 1)
         most = min(number(order.arguments, "limit", FILE_LINES), FILE_LINES)
@@ -68,14 +68,14 @@ class FileTools:
             shown.append(f"[lines {first} to {first - 1 + len(shown)} of {len(lines)}]")
         return text("\n".join(shown), facts)
 
-    async def write(self, order: Order) -> Returned:
+    async def write(self, order: CallOrder) -> CallResult:
         path, content = words(order.arguments, "path"), words(order.arguments, "content").encode()
         async with self._workspaces.changing(order.context.run_id):
             is_new = await self.put(order, path, content)
         done = "written" if is_new else "replaced"
         return text(f"{done}: {path}, {len(content)} bytes", {"path": path, "bytes": len(content), "new": is_new})
 
-    async def edit(self, order: Order) -> Returned:
+    async def edit(self, order: CallOrder) -> CallResult:
         path = words(order.arguments, "path")
         old, new = words(order.arguments, "old"), words(order.arguments, "new")
         async with self._workspaces.changing(order.context.run_id):
@@ -94,12 +94,12 @@ class FileTools:
             await self.put(order, path, before.replace(old, new).encode())
         return text(f"replaced {count} time{'s' if count > 1 else ''} in {path}", {"path": path, "replaced": count})
 
-    async def glob(self, order: Order) -> Returned:
+    async def glob(self, order: CallOrder) -> CallResult:
         wildcard = Wildcard(words(order.arguments, "pattern"))
         start = words_or(order.arguments, "path", ".")
         return await self._inside(order, lambda folder: _globbed(folder, wildcard, start))
 
-    async def grep(self, order: Order) -> Returned:
+    async def grep(self, order: CallOrder) -> CallResult:
         try:
             matches = line_matcher(
                 words(order.arguments, "pattern"),
@@ -116,11 +116,11 @@ class FileTools:
         finally:
             given_up.set()  # nobody waits any more: the thread is for others
 
-    async def content(self, order: Order, path: str) -> bytes:
+    async def content(self, order: CallOrder, path: str) -> bytes:
         """A whole file of the run."""
         return await self._inside(order, lambda folder: folder.read(path))
 
-    async def put(self, order: Order, path: str, content: bytes) -> bool:
+    async def put(self, order: CallOrder, path: str, content: bytes) -> bool:
         """Write a file of the run, if there is room. The caller holds `changing`."""
 
         def written() -> bool:
@@ -131,7 +131,7 @@ class FileTools:
 
         return await asyncio.to_thread(written)
 
-    async def _inside(self, order: Order, work: Callable[[Folder], _T]) -> _T:
+    async def _inside(self, order: CallOrder, work: Callable[[Folder], _T]) -> _T:
         def done() -> _T:
             with Folder(self._workspaces.open(order.context.run_id).files) as folder:
                 return work(folder)
@@ -139,7 +139,7 @@ class FileTools:
         return await asyncio.to_thread(done)
 
 
-def _globbed(folder: Folder, wildcard: Wildcard, start: str) -> Returned:
+def _globbed(folder: Folder, wildcard: Wildcard, start: str) -> CallResult:
     found: list[str] = []
     more = False
     for entry in folder.walk(start):
@@ -155,7 +155,7 @@ def _globbed(folder: Folder, wildcard: Wildcard, start: str) -> Returned:
 
 def found_lines(
     folder: Folder, matches: Callable[[str], bool], names: Wildcard, start: str, given_up: threading.Event
-) -> Returned:
+) -> CallResult:
     """Looks through every file, until it is given up: files with holes are large and need no room."""
     found: list[str] = []
     left_out = 0

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from bollard.confine.paths import split_path
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import ToolFailed
 from bollard.host.limits import ACTION_OUTPUT_BYTES, MIB
@@ -32,7 +32,7 @@ class FetchTool:
         self._files = files
         self._workspaces = workspaces
 
-    async def fetch(self, order: Order) -> Returned:
+    async def fetch(self, order: CallOrder) -> CallResult:
         path = words_or(order.arguments, "save_as", "")
         if path:
             split_path(path)  # before anything is asked outside
@@ -61,7 +61,7 @@ class FetchTool:
         if shown is None:
             return problem(f"status {response.status}: this is not text but {facts['content_type']}", "use save_as")
         head = f"status {response.status}{', cut off' if response.truncated else ''}"
-        return Returned(content=({"type": "text", "text": f"{head}\n{shown}"},), structured=facts)
+        return CallResult(content=({"type": "text", "text": f"{head}\n{shown}"},), structured=facts)
 
 
 class ArtifactTools:
@@ -72,7 +72,7 @@ class ArtifactTools:
         self._files = files
         self._workspaces = workspaces
 
-    async def read(self, order: Order) -> Returned:
+    async def read(self, order: CallOrder) -> CallResult:
         artifact_id, path = words(order.arguments, "artifact_id"), words_or(order.arguments, "save_as", "")
         offset = number(order.arguments, "offset", 0)
         length = ACTION_OUTPUT_BYTES if path else _ARTIFACT_TEXT_BYTES
@@ -94,7 +94,7 @@ class ArtifactTools:
         rest = f"\n[bytes {offset} to {end} of {piece.size}]" if end < piece.size or offset else ""
         return text(shown + rest, facts, flow=piece.flow)
 
-    async def write(self, order: Order) -> Returned:
+    async def write(self, order: CallOrder) -> CallResult:
         name, mime_type = words(order.arguments, "name"), words_or(order.arguments, "mime_type", "text/plain")
         path = words_or(order.arguments, "path", "")
         if bool(path) == ("content" in order.arguments):
@@ -103,7 +103,7 @@ class ArtifactTools:
         reference = await self._artifacts.write(
             order.context, call_id=order.call_id, name=name, mime_type=mime_type, content=content
         )
-        return Returned(
+        return CallResult(
             content=({"type": "text", "text": f"kept as artifact {reference.get('artifact_id')}"},),
             structured=reference,
             artifact_refs=(reference,),
@@ -116,7 +116,7 @@ class QuestionTool:
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
 
-    async def ask(self, order: Order) -> Returned:
+    async def ask(self, order: CallOrder) -> CallResult:
         given = order.arguments.get("choices") or []
         if not isinstance(given, list):
             raise ToolFailed("choices must be a list", hint="look at the tool's schema")

@@ -5,7 +5,7 @@ from typing import Protocol
 import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Flow
-from bollard.host.capabilities.sources import CallContext, Order, Returned
+from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult
 from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import JsonObject, JsonValue
@@ -45,7 +45,7 @@ class Fetcher(Protocol):
 class Questions(Protocol):
     """A way to ask the person in the run's conversation."""
 
-    async def ask(self, order: Order, question: str, choices: tuple[str, ...]) -> str:
+    async def ask(self, order: CallOrder, question: str, choices: tuple[str, ...]) -> str:
         """What was answered. The run waits meanwhile. Raises `ApprovalExpired` when nobody answers in time."""
         ...
 
@@ -53,14 +53,14 @@ class Questions(Protocol):
 # How a tool says what came of it.
 
 
-def text(words: str, structured: JsonValue = None, *, flow: Flow = NO_FLOW) -> Returned:
-    return Returned(content=({"type": "text", "text": words},), structured=structured, flow=flow)
+def text(words: str, structured: JsonValue = None, *, flow: Flow = NO_FLOW) -> CallResult:
+    return CallResult(content=({"type": "text", "text": words},), structured=structured, flow=flow)
 
 
-def problem(sentence: str, hint: str = "") -> Returned:
+def problem(sentence: str, hint: str = "") -> CallResult:
     """The tool's own error: the model reads it and tries otherwise."""
     words = f"{sentence}. {hint}" if hint else sentence
-    return Returned(content=({"type": "text", "text": words},), is_error=True)
+    return CallResult(content=({"type": "text", "text": words},), is_error=True)
 
 
 # Arguments of a call, by type. The executor held them against the schema; what is wrong here is a bug, or a call that

@@ -10,7 +10,7 @@ from bollard.confine.folder import Folder
 from bollard.confine.launcher import Program, ProgramResult, run_confined
 from bollard.confine.limits import FOLDER_BYTES, FOLDER_FILES, PRINTED_BYTES
 from bollard.confine.probe import Confinement
-from bollard.host.capabilities.sources import Order, Returned
+from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.errors import ToolFailed
 from bollard.host.limits import MIB, PROGRAM_DISK_FREE_BYTES, PROGRAM_OUTPUT_BYTES, PROGRAMS_AT_ONCE
 from bollard.host.tools.ports import number, words, words_or
@@ -34,7 +34,7 @@ class ProgramTools:
         self._walls = walls
         self._places = asyncio.Semaphore(at_once)
 
-    async def exec(self, order: Order) -> Returned:
+    async def exec(self, order: CallOrder) -> CallResult:
         walls = self._walls()
         walls.demanded()
         loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class ProgramTools:
         return place
 
 
-def _program(order: Order, place: RunPlace, left_s: float) -> Program:
+def _program(order: CallOrder, place: RunPlace, left_s: float) -> Program:
     asked = number(order.arguments, "timeout_s", _DEFAULT_S)
     return Program(
         argv=("/bin/sh", "-c", words(order.arguments, "command")),
@@ -95,7 +95,7 @@ def _environment(place: RunPlace) -> dict[str, str]:
     }
 
 
-def _told(ended: ProgramResult, timeout_s: float) -> Returned:
+def _told(ended: ProgramResult, timeout_s: float) -> CallResult:
     facts: JsonObject = {
         "exit_code": ended.code,
         "stopped": ended.stopped,
@@ -111,7 +111,7 @@ def _told(ended: ProgramResult, timeout_s: float) -> Returned:
             cut = f" (the first {len(kept)} of {printed} bytes)" if printed > len(kept) else ""
             lines += [f"--- {name}{cut}", kept.decode(errors="replace").removesuffix("\n")]
     failed = ended.stopped is not None or ended.code != 0
-    return Returned(content=({"type": "text", "text": "\n".join(lines)},), structured=facts, is_error=failed)
+    return CallResult(content=({"type": "text", "text": "\n".join(lines)},), structured=facts, is_error=failed)
 
 
 def _end_in_words(ended: ProgramResult, timeout_s: float) -> str:

@@ -18,7 +18,7 @@ from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 # Counts crashes: when to start again, and when a plugin is quarantined. Pure; the caller brings the time.
 
 
-class CrashBook:
+class CrashHistory:
     """The crashes of one plugin within the window."""
 
     def __init__(self, restart_s: float = WORKER_RESTART_S) -> None:
@@ -78,7 +78,7 @@ class PluginPool:
         self._drained: list[WorkerSlot] = []
         """Workers that get no more runs and are ended when their last one has."""
         self._start_s = start_s
-        self._crashes = CrashBook(restart_s)
+        self._crashes = CrashHistory(restart_s)
         self._tasks: set[asyncio.Task[None]] = set()
         self._reaping: set[asyncio.Task[None]] = set()
         """Unlike the rest they are never cancelled: nothing of a lost worker may stay."""

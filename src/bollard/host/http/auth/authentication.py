@@ -12,8 +12,8 @@ from starlette.requests import HTTPConnection
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
 from bollard.host.http.auth.admin_token import AdminToken
-from bollard.host.identity.book import IdentityBook
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, Caller, installation
+from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.workspaces import no_workspace
 
 COOKIE: Final = "bollard"
@@ -61,7 +61,7 @@ def _of_cookies(cookies: bytes, wanted: bytes) -> bytes | None:
 class IdentityAuthenticator:
     """Everybody who has a token."""
 
-    def __init__(self, token: AdminToken, book: IdentityBook, clock: Clock) -> None:
+    def __init__(self, token: AdminToken, book: IdentityDirectory, clock: Clock) -> None:
         self._token = token
         self._callers = book.callers
         self._workspaces = book.workspaces

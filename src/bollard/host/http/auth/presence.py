@@ -14,11 +14,11 @@ REVOKED_CLOSE: Final = 1008
 """The close code of a WebSocket that says so."""
 
 
-class ShutOut(Exception):
+class AccessRevoked(Exception):
     """Ends what is read, because its reader may not read on."""
 
 
-class Endable(Hashable, Protocol):
+class LongRead(Hashable, Protocol):
     """What can be open for long."""
 
     def end(self) -> None:
@@ -31,16 +31,16 @@ class Presence:
 
     def __init__(self, is_current: Callable[[Caller], bool]) -> None:
         self.is_current = is_current
-        self._open: dict[Endable, Caller] = {}
+        self._open: dict[LongRead, Caller] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def enter(self, thing: Endable, caller: Caller) -> None:
+    def enter(self, thing: LongRead, caller: Caller) -> None:
         """On the hot path: a run that is streamed comes and goes here."""
         self._open[thing] = caller
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(CALLER_LOOK_S, self._next_look)
 
-    def leave(self, thing: Endable) -> None:
+    def leave(self, thing: LongRead) -> None:
         self._open.pop(thing, None)
 
     def look(self) -> None:

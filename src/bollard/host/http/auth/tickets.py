@@ -24,7 +24,7 @@ class _Ticket(msgspec.Struct, frozen=True):
     until: float
 
 
-class TicketBook:
+class TicketRegistry:
     """The tickets that may still be used. Bounded: when it is full, none is issued."""
 
     def __init__(self, clock: Clock) -> None:

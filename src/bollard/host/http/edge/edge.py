@@ -83,7 +83,7 @@ _COOKIE: Final = b"bollard="
 _READ: Final = frozenset({b"origin", b"sec-fetch-site", b"cookie", b"host", b"authorization"})
 
 
-class Said:
+class RequestOrigin:
     """What a request says about where it comes from and where it goes."""
 
     __slots__ = ("authorizations", "cookie", "host", "origin", "site")
@@ -96,9 +96,9 @@ class Said:
         self.authorizations = 0
 
 
-def said_in(headers: Iterable[tuple[bytes, bytes]]) -> Said:
+def said_in(headers: Iterable[tuple[bytes, bytes]]) -> RequestOrigin:
     """One pass over the headers: this is on the hot path."""
-    said = Said()
+    said = RequestOrigin()
     for name, value in headers:
         if name in _READ:
             if name == b"host":
@@ -125,7 +125,7 @@ class OriginRules:
         """Whether pages of this origin may read our answers (CORS)."""
         return origin in self._listed
 
-    def check(self, said: Said, scheme: str, *, guarded: bool) -> HostError | None:
+    def check(self, said: RequestOrigin, scheme: str, *, guarded: bool) -> HostError | None:
         """Why a page may not ask this. `guarded`: it changes something, or opens a WebSocket."""
         if said.origin is not None:
             if said.origin in self._listed or self._is_own(said, scheme) or not (guarded or said.cookie):
@@ -149,7 +149,7 @@ class OriginRules:
         return None
 
     @staticmethod
-    def _is_own(said: Said, scheme: str) -> bool:
+    def _is_own(said: RequestOrigin, scheme: str) -> bool:
         """The page came from the address that it asks. `Host` was checked before."""
         secure = scheme in ("https", "wss")
         return said.host is not None and said.origin == (b"https://" if secure else b"http://") + said.host.lower()
@@ -195,7 +195,7 @@ class Edge:
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope, said: Said) -> HostError | None:
+    def _refusal(self, scope: Scope, said: RequestOrigin) -> HostError | None:
         if said.authorizations > 1:  # a proxy in front may have judged the other one
             return MalformedRequest("there is more than one Authorization header", hint="send one")
         server = scope.get("server")

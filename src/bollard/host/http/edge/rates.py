@@ -55,7 +55,7 @@ def stranger_rates(clock: Clock) -> IdentityRates:
     return _AddressRates(clock, STRANGER_REQUESTS_PER_MINUTE, STRANGER_REQUESTS_PER_MINUTE // 2, whose="address")
 
 
-class AtOnce:
+class ConcurrencyLimit:
     """Requests of each name that are being answered, streams and sockets among them."""
 
     def __init__(self, limit: int) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from bollard.host.errors import InvalidRequest
-from bollard.host.events.acceptance import KnownEvents
+from bollard.host.events.acceptance import EventDeduplication
 from bollard.host.limits import ATTACHMENTS
 from bollard.host.run_api.history import artifact_ref
 from bollard.host.run_api.reach import ArtifactReach, Placed
@@ -24,7 +24,7 @@ Sent = tuple[str, str, str]
 """The workspace, source and id of a message that may have come before."""
 
 
-class Here(msgspec.Struct, frozen=True, kw_only=True):
+class MessageScope(msgspec.Struct, frozen=True, kw_only=True):
     """Where a message is said that has no run yet. Implements `Placed`."""
 
     workspace: str
@@ -36,7 +36,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
 class Attachments:
     """One per host."""
 
-    def __init__(self, reach: ArtifactReach, known: KnownEvents) -> None:
+    def __init__(self, reach: ArtifactReach, known: EventDeduplication) -> None:
         self._reach = reach
         self._known = known
 

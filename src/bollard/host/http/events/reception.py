@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, InvalidRequest
-from bollard.host.events.acceptance import Accepted, NotTaken
+from bollard.host.events.acceptance import Accepted, EventRejection
 from bollard.host.events.intake import Intake
 from bollard.host.http.answers import JsonAnswer, error_answer, error_body
 from bollard.host.http.downloads import is_media_type
@@ -34,7 +34,7 @@ from bollard.protocol import JsonObject, TriggerSource
 Take = Callable[[Draft], Awaitable[Accepted]]
 
 
-class EventTaking:
+class EventReception:
     """One per host."""
 
     def __init__(self, intake: Intake, payloads: Payloads, store: Store, clock: Clock, terms: ArtifactTerms) -> None:
@@ -75,7 +75,7 @@ class EventTaking:
                 raise
         event = draft.event(data, raw, trigger=trigger, surface=surface, reply=reply, caller=caller)
         if draft.expires_ms is not None and draft.expires_ms <= self._clock.now_ms():
-            reason = NotTaken(code="expired", message="the event had expired when it came", hint="send it sooner")
+            reason = EventRejection(code="expired", message="the event had expired when it came", hint="send it sooner")
             return await self._intake.known.drop(event, workspace, reason)
         accepted = await self._intake.accept(event, workspace, draft.agent, keep=True)
         if keyed and raw is None:

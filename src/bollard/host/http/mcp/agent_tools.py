@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from bollard.host.agents.agent import Agent, AgentBook
+from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.capabilities.graph import short_names
 from bollard.host.capabilities.sources import Progress
 from bollard.host.clock import Clock
@@ -57,11 +57,11 @@ _INPUT: Final[JsonObject] = {
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Talking(msgspec.Struct, frozen=True, kw_only=True):
+class MessageParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts that a message passes."""
 
     core: Core
-    agents: AgentBook
+    agents: AgentRegistry
     rows: RunRows
     clock: Clock
 
@@ -84,7 +84,7 @@ class AgentTools:
     ttl_ms = TOOL_LIST_TTL_MS
     instructions = "Each tool is an agent of a Bollard host. It answers when its run has ended, which may take a while."
 
-    def __init__(self, caller: Caller, talking: Talking, message_id: str | None, traceparent: str | None) -> None:
+    def __init__(self, caller: Caller, talking: MessageParts, message_id: str | None, traceparent: str | None) -> None:
         """`message_id` is the caller's own name for the message: the same again gets the first run."""
         self._caller = caller
         self._talking = talking

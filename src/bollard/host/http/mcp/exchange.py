@@ -28,8 +28,8 @@ from bollard.host.http.mcp.messages import (
     NOTES,
     SERVER,
     TOOLS_OF_PAGE,
-    Asked,
-    Note,
+    McpNotification,
+    McpRequest,
     RpcRefused,
     arguments_of,
     error_body,
@@ -80,7 +80,7 @@ class ToolServer(Protocol):
         ...
 
 
-class Exchange:
+class McpExchange:
     """One per endpoint. Knows the calls that are under way, and nothing else."""
 
     def __init__(self, patience_s: float = JSON_ANSWER_S) -> None:
@@ -94,7 +94,7 @@ class Exchange:
             said = read_message(await read_bytes(request), _headers(request))
         except RpcRefused as refused:
             return _refusal(refused)
-        if isinstance(said, Note):
+        if isinstance(said, McpNotification):
             self._noted(who, said)
             return Response(status_code=202)
         try:
@@ -104,7 +104,7 @@ class Exchange:
         except RpcRefused as refused:
             return _refusal(_about(said, refused))
 
-    def _called(self, request: Request, who: str, server: ToolServer, asked: Asked) -> ASGIApp:
+    def _called(self, request: Request, who: str, server: ToolServer, asked: McpRequest) -> ASGIApp:
         name, arguments = arguments_of(asked)
         if not server.knows(name):
             raise RpcRefused(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
@@ -127,7 +127,7 @@ class Exchange:
         if not calls:
             self._under_way.pop(who, None)
 
-    def _noted(self, who: str, note: Note) -> None:
+    def _noted(self, who: str, note: McpNotification) -> None:
         """In the older era a call is cancelled by a note, and not by hanging up. Two clients may share a token and
         number their requests alike: then nobody knows which one is meant, and none is stopped."""
         if note.method != "notifications/cancelled":
@@ -150,7 +150,7 @@ def _headers(request: Request) -> dict[str, str]:
     return found
 
 
-def _about(asked: Asked, refused: RpcRefused) -> RpcRefused:
+def _about(asked: McpRequest, refused: RpcRefused) -> RpcRefused:
     refused.id, refused.modern = asked.id, asked.modern
     return refused
 
@@ -159,7 +159,7 @@ def _refusal(refused: RpcRefused) -> JsonAnswer:
     return JsonAnswer(error_body(refused), status_code=refused.status)
 
 
-def _told(asked: Asked, server: ToolServer) -> JsonObject:
+def _told(asked: McpRequest, server: ToolServer) -> JsonObject:
     """What needs no waiting."""
     match asked.method, asked.modern:
         case "tools/list", _:
@@ -181,7 +181,7 @@ def _self(server: ToolServer) -> JsonObject:
     return {"capabilities": _TOOLS, "instructions": server.instructions}
 
 
-def _page(asked: Asked, server: ToolServer) -> JsonObject:
+def _page(asked: McpRequest, server: ToolServer) -> JsonObject:
     """A page of tools; a cursor is the name of the last one of the page before."""
     cursor = asked.params.get("cursor")
     if cursor is not None and not isinstance(cursor, str):
@@ -194,7 +194,7 @@ def _page(asked: Asked, server: ToolServer) -> JsonObject:
 
 
 async def _outcome(
-    server: ToolServer, asked: Asked, name: str, arguments: JsonObject, progress: Progress
+    server: ToolServer, asked: McpRequest, name: str, arguments: JsonObject, progress: Progress
 ) -> JsonObject:
     """The message that answers a call, whatever comes of it."""
     try:
@@ -216,7 +216,7 @@ class _CallAnswer:
     def __init__(
         self,
         begin: Callable[[Progress], asyncio.Task[JsonObject]],
-        asked: Asked,
+        asked: McpRequest,
         *,
         patience_s: float,
         streamed: bool,

@@ -13,8 +13,8 @@ from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import bearer_of, caller_of
 from bollard.host.http.guard import Rates, Unlimited
 from bollard.host.http.idempotency import key_of
-from bollard.host.http.mcp.agent_tools import AgentTools, Talking
-from bollard.host.http.mcp.exchange import Exchange
+from bollard.host.http.mcp.agent_tools import AgentTools, MessageParts
+from bollard.host.http.mcp.exchange import McpExchange
 from bollard.host.http.mcp.run_tools import RunTools
 from bollard.host.http.openapi.answers import ERROR
 from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, fields, named
@@ -78,7 +78,7 @@ class McpGateway:
 
     def __init__(
         self,
-        talking: Talking,
+        talking: MessageParts,
         control: RunControl,
         *,
         hide: Callable[[str], str],
@@ -91,7 +91,7 @@ class McpGateway:
         self._hide = hide
         self._rates = rates or Unlimited()
         self._strangers = strangers or Unlimited()
-        self._of_runs, self._of_agents = Exchange(), Exchange()
+        self._of_runs, self._of_agents = McpExchange(), McpExchange()
 
     @staticmethod
     def operations() -> list[Operation]:

@@ -58,7 +58,7 @@ class RpcRefused(Exception):
         return 400 if self.code in _ENVELOPE else 200
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class McpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request."""
 
     id: int | str
@@ -78,14 +78,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return token if isinstance(token, str) or (isinstance(token, int) and not isinstance(token, bool)) else None
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class McpNotification(msgspec.Struct, frozen=True, kw_only=True):
     """A notification: nobody waits for an answer."""
 
     method: str
     params: JsonObject
 
 
-def read_message(body: bytes, headers: Mapping[str, str]) -> Asked | Note:
+def read_message(body: bytes, headers: Mapping[str, str]) -> McpRequest | McpNotification:
     """What was sent, if it is one message of a version that is spoken here. Raises `RpcRefused`."""
     said = _object(body)
     try:
@@ -96,17 +96,17 @@ def read_message(body: bytes, headers: Mapping[str, str]) -> Asked | Note:
         raise
 
 
-def _read(said: JsonObject, headers: Mapping[str, str]) -> Asked | Note:
+def _read(said: JsonObject, headers: Mapping[str, str]) -> McpRequest | McpNotification:
     version, identity = headers.get(_VERSION_HEADER), said.get("id")
     method, params = _head(said)
     if "id" not in said:
         if version is not None and version not in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS):
             raise _unsupported(version)
-        return Note(method=method, params=params)
+        return McpNotification(method=method, params=params)
     if not _is_id(identity):
         raise RpcRefused(INVALID_REQUEST, "the id of a request is a text or a whole number")
     modern = (version is not None and version not in HANDSHAKE_VERSIONS) or _VERSION_KEY in _meta_of(params)
-    asked = Asked(id=identity, method=method, params=params, modern=modern)
+    asked = McpRequest(id=identity, method=method, params=params, modern=modern)
     problem = _modern_problem(asked, headers) if modern else None
     if problem is not None:
         problem.modern = True
@@ -118,7 +118,7 @@ def _is_id(value: JsonValue) -> TypeGuard[int | str]:
     return isinstance(value, int | str) and not isinstance(value, bool)
 
 
-def result_body(asked: Asked, result: JsonObject) -> JsonObject:
+def result_body(asked: McpRequest, result: JsonObject) -> JsonObject:
     """An answer, with what the era of its request wants in it."""
     if asked.modern:
         meta = result.get("_meta")
@@ -175,7 +175,7 @@ def _unsupported(version: str) -> RpcRefused:
     return refused
 
 
-def _modern_problem(asked: Asked, headers: Mapping[str, str]) -> RpcRefused | None:
+def _modern_problem(asked: McpRequest, headers: Mapping[str, str]) -> RpcRefused | None:
     """What is wrong with a request of the newer era. It carries its version and what the client can do, and its headers
     say the same: what is between client and server may go by them."""
     meta = _meta_of(asked.params)
@@ -203,7 +203,7 @@ def _named(header: str | None) -> str | None:
         return None
 
 
-def arguments_of(asked: Asked) -> tuple[str, JsonObject]:
+def arguments_of(asked: McpRequest) -> tuple[str, JsonObject]:
     """The tool and the arguments of `tools/call`. Raises `RpcRefused`."""
     name, arguments = asked.params.get("name"), asked.params.get("arguments")
     if not isinstance(name, str) or not name:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from bollard import __version__
 from bollard.host.http.auth.authentication import COOKIE, SECURE_COOKIE
 from bollard.host.http.openapi.answers import ERROR, ErrorAnswers, answers_of, shared_headers
-from bollard.host.http.openapi.parameters import Shapes, parameters_of, shared_parameters
+from bollard.host.http.openapi.parameters import SchemaRegistry, parameters_of, shared_parameters
 from bollard.host.http.operations import Answer, HeaderField, Operation
 from bollard.host.http.queries import TICKET
 from bollard.protocol import JsonObject, JsonValue
@@ -91,7 +91,7 @@ _SCHEMES: Final[JsonObject] = {
 
 def openapi_document(operations: Sequence[Operation], version: str) -> JsonObject:
     """The whole document."""
-    shapes = Shapes(operations)
+    shapes = SchemaRegistry(operations)
     errors = ErrorAnswers()
     paths: JsonObject = {}
     for operation in operations:
@@ -119,7 +119,7 @@ def openapi_document(operations: Sequence[Operation], version: str) -> JsonObjec
     }
 
 
-def _operation(operation: Operation, shapes: Shapes, errors: ErrorAnswers) -> JsonObject:
+def _operation(operation: Operation, shapes: SchemaRegistry, errors: ErrorAnswers) -> JsonObject:
     said: JsonObject = {
         "operationId": operation.name,
         "tags": [operation.tag],
@@ -160,7 +160,7 @@ def _security(operation: Operation) -> list[JsonValue]:
     return [{name: []} for name in names]
 
 
-def _body(operation: Operation, shapes: Shapes) -> JsonObject:
+def _body(operation: Operation, shapes: SchemaRegistry) -> JsonObject:
     body = operation.body or {}
     schema = shapes.of(body)
     needed = shapes.needed(body, operation.path)

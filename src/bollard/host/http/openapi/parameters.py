@@ -165,7 +165,7 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-class Shapes:
+class SchemaRegistry:
     """Those of these operations."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:

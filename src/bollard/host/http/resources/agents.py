@@ -6,9 +6,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.agents.agent import Agent, AgentBook, RunnerKey
+from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.agent_document import SavedAgent, agent_to_wire
-from bollard.host.agents.agent_repository import Keeper
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
@@ -69,7 +69,11 @@ class Agents:
     """Agents that can be run, and those that could be if their runner were there."""
 
     def __init__(
-        self, book: AgentBook, keeper: Keeper, runners: Mapping[RunnerKey, AgentRunnerDiscovery], pages: Pages
+        self,
+        book: AgentRegistry,
+        keeper: AgentRepository,
+        runners: Mapping[RunnerKey, AgentRunnerDiscovery],
+        pages: Pages,
     ) -> None:
         self._book = book
         self._keeper = keeper

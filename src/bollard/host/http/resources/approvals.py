@@ -8,7 +8,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import Locale
 from bollard.host.approvals.approval import DECISIONS, Approval, approval_of, no_approval, said_of
 from bollard.host.approvals.approvals import Approvals
@@ -108,7 +108,7 @@ class ApprovalRoutes:
     """Shows and decides."""
 
     def __init__(
-        self, *, approvals: Approvals, store: Store, agents: AgentBook, audience: Audience, pages: Pages
+        self, *, approvals: Approvals, store: Store, agents: AgentRegistry, audience: Audience, pages: Pages
     ) -> None:
         self._approvals = approvals
         self._store = store

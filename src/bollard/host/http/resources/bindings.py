@@ -6,9 +6,9 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.agents.agent_repository import Keeper
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.binding import LEVELS, Binding, SavedBinding, binding_to_wire
-from bollard.host.agents.routing import BindingBook
+from bollard.host.agents.routing import BindingRegistry
 from bollard.host.errors import NotFound
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
@@ -38,7 +38,7 @@ class SaveBinding(SavedBinding):
 class Bindings:
     """Bindings as people save them."""
 
-    def __init__(self, book: BindingBook, keeper: Keeper, pages: Pages) -> None:
+    def __init__(self, book: BindingRegistry, keeper: AgentRepository, pages: Pages) -> None:
         self._book = book
         self._keeper = keeper
         self._pages = pages

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.agents.agent import AgentBook
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.capabilities.capability import KINDS, RISKS, Capability, Flow
 from bollard.host.core import Core
 from bollard.host.errors import NotFound
@@ -73,7 +73,7 @@ _EVENT: Final = NewEvent(source="preview", source_id="preview", event_type="mess
 class Capabilities:
     """What there is to be done, and by whom."""
 
-    def __init__(self, *, core: Core, agents: AgentBook, pages: Pages) -> None:
+    def __init__(self, *, core: Core, agents: AgentRegistry, pages: Pages) -> None:
         self._offers = core.offers
         self._maker = core.maker
         self._agents = agents

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.channels.channel import ChannelConfig, SavedChannel, channel_to_wire
-from bollard.host.channels.registry import ChannelBook
-from bollard.host.channels.signing import Seal, read_seal, secret_bytes
+from bollard.host.channels.registry import ChannelRepository
+from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
 from bollard.host.http.answers import JsonAnswer, read_body
@@ -30,7 +30,7 @@ from bollard.host.http.events.formats import (
     route_of,
 )
 from bollard.host.http.events.payloads import Payloads
-from bollard.host.http.events.reception import EventTaking, single_answer
+from bollard.host.http.events.reception import EventReception, single_answer
 from bollard.host.http.guard import Rates, Unlimited
 from bollard.host.http.openapi.examples import CHANNEL_EXAMPLE, DELIVERY_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
@@ -104,8 +104,8 @@ class Channels:
     def __init__(
         self,
         *,
-        book: ChannelBook,
-        taking: EventTaking,
+        book: ChannelRepository,
+        taking: EventReception,
         payloads: Payloads,
         store: Store,
         pages: Pages,
@@ -271,7 +271,7 @@ class Channels:
     async def receive(self, request: Request) -> Response:
         """Whose it is, the signature says: a channel of this name in some workspace has the secret."""
         seal = read_seal(request.headers, self._clock.now_ms() / 1000)
-        if not isinstance(seal, Seal):
+        if not isinstance(seal, SignatureClaim):
             raise self._stranger(request, seal)
         check_signed(request.headers)
         channel_id: str = request.path_params["channel_id"]

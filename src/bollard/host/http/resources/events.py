@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
-from bollard.host.agents.routing import Locale, Step, sentence
-from bollard.host.channels.registry import ChannelBook
+from bollard.host.agents.routing import Locale, RoutingStep, sentence
+from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import Forbidden, HostError, InvalidRequest
 from bollard.host.events.acceptance import Accepted, Preview
 from bollard.host.events.intake import Intake
@@ -20,7 +20,7 @@ from bollard.host.http.events.cloudevents import CLOUD_BATCH, CLOUD_EVENT
 from bollard.host.http.events.drafts import Content, Draft
 from bollard.host.http.events.formats import MEDIA_TYPES, event_through, is_batch, is_native, read_batch, read_one
 from bollard.host.http.events.payloads import Payload, Payloads
-from bollard.host.http.events.reception import EventTaking, batch_answer, single_answer
+from bollard.host.http.events.reception import EventReception, batch_answer, single_answer
 from bollard.host.http.idempotency import key_of
 from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, RESOLVED_EXAMPLE
 from bollard.host.http.openapi.schemas import ACCEPTED, ANY, TEXT, array_of, fields, maybe
@@ -48,7 +48,7 @@ def preview_body(preview: Preview, locale: Locale) -> JsonObject:
     }
 
 
-def _step(step: Step, locale: Locale) -> JsonObject:
+def _step(step: RoutingStep, locale: Locale) -> JsonObject:
     said: JsonObject = {"key": step.key, "text": sentence(step.key, step.fields, locale)}
     return {"binding": step.fields["binding"], **said} if "binding" in step.fields else said
 
@@ -112,7 +112,7 @@ class Events:
     """Events from outside."""
 
     def __init__(
-        self, *, intake: Intake, taking: EventTaking, payloads: Payloads, channels: ChannelBook, rows: RunRows
+        self, *, intake: Intake, taking: EventReception, payloads: Payloads, channels: ChannelRepository, rows: RunRows
     ) -> None:
         self._intake = intake
         self._rows = rows

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.errors import InvalidRequest, Overloaded, PayloadTooLarge
-from bollard.host.files.file_book import FileBook, NewFile, WorkspaceFile
+from bollard.host.files.file_repository import FileRepository, NewFile, WorkspaceFile
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, content_of, is_media_type
@@ -48,7 +48,7 @@ _NAME: Final = QueryField(
 class Files:
     """Files of workspaces."""
 
-    def __init__(self, book: FileBook, blobs: BlobStore, redactor: Redactor, pages: Pages) -> None:
+    def __init__(self, book: FileRepository, blobs: BlobStore, redactor: Redactor, pages: Pages) -> None:
         self._book = book
         self._blobs = blobs
         self._payloads = Payloads(blobs, FILE_BYTES)

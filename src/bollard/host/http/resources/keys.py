@@ -15,10 +15,10 @@ from bollard.host.http.operations import PAGE, Answer, Operation, leads_to, page
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.agents import REVISION
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
-from bollard.host.identity.book import IdentityBook
 from bollard.host.identity.caller import RIGHTS, Right
+from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.entities import ApiKey, ShownName
-from bollard.host.identity.keys import WantedKey
+from bollard.host.identity.keys import KeyRequest
 from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S
 from bollard.host.log.saved_resources import Saved
 from bollard.protocol import JsonObject, JsonValue, Number, Strict
@@ -58,7 +58,7 @@ class MakeKey(Strict):
 class Keys:
     """Programs that may come in."""
 
-    def __init__(self, book: IdentityBook, pages: Pages) -> None:
+    def __init__(self, book: IdentityDirectory, pages: Pages) -> None:
         self._book = book
         self._pages = pages
 
@@ -140,7 +140,7 @@ class Keys:
 
     async def make(self, request: Request) -> Response:
         body = parsed(MakeKey, await read_body(request))
-        wanted = WantedKey(name=body.name, rights=body.rights, expires_in_s=body.expires_in_s)
+        wanted = KeyRequest(name=body.name, rights=body.rights, expires_in_s=body.expires_in_s)
         made = await self._book.keys.make(wanted, caller_of(request))
         return JsonAnswer({**self._shown(made.saved), "token": made.token}, status_code=201)
 

@@ -25,7 +25,7 @@ from bollard.host.http.revisions import edited_revision, held_to_match, revised,
 from bollard.host.log.saved_resources import Saved
 from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.logins import BeginMcpLogin, CompleteMcpLogin
-from bollard.host.mcp.server_repository import KeptServer
+from bollard.host.mcp.server_repository import ServerRecord
 from bollard.host.mcp.servers import SavedMcpServer, server_to_wire
 from bollard.host.mcp.source import McpSource
 from bollard.protocol import JsonObject
@@ -176,7 +176,7 @@ class McpServers:
         caller, name = caller_of(request), request.path_params["server_id"]
         return JsonAnswer(self._whole(await self._source.logout(caller.workspace, name, caller.name)))
 
-    def _brief(self, saved: Saved[KeptServer]) -> JsonObject:
+    def _brief(self, saved: Saved[ServerRecord]) -> JsonObject:
         connection = self._source.connection(saved.workspace, saved.id)
         said = None if connection is None else connection.said
         tools = [] if connection is None else connection.tools
@@ -193,7 +193,7 @@ class McpServers:
             "revision": saved.revision,
         }
 
-    def _whole(self, saved: Saved[KeptServer]) -> JsonObject:
+    def _whole(self, saved: Saved[ServerRecord]) -> JsonObject:
         connection = self._source.connection(saved.workspace, saved.id)
         tools = [] if connection is None else [tool_shown(tool) for tool in connection.tools]
         return {**self._brief(saved), "tools": [*tools], "log": [] if connection is None else [*connection.log]}

@@ -16,7 +16,7 @@ from bollard.host.http.openapi.schemas import (
     maybe,
     named,
 )
-from bollard.host.mcp.consent import JudgedTool, Terms, terms_to_wire
+from bollard.host.mcp.consent import ServerTool, Terms, terms_to_wire
 from bollard.protocol import JsonObject
 
 _TOOL: Final = named(
@@ -112,7 +112,7 @@ MCP_WHOLE_EXAMPLE: Final[JsonObject] = {
 }
 
 
-def tool_shown(tool: JudgedTool) -> JsonObject:
+def tool_shown(tool: ServerTool) -> JsonObject:
     """One tool; what is suggested stands where nothing was agreed to."""
     agreed, capability = tool.agreed, tool.capability
     shown: JsonObject = {

@@ -17,8 +17,8 @@ from bollard.host.http.queries import Pages
 from bollard.host.http.resources.agents import REVISION, named_by_path
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.models.boundary import ModelType, Style
-from bollard.host.models.registry import DEFAULT, KnownModel
-from bollard.host.models.source import OpenedModels
+from bollard.host.models.registry import DEFAULT, RegisteredModel
+from bollard.host.models.source import ModelParts
 from bollard.host.models.specs import SavedModel, model_to_wire, provider_of
 from bollard.protocol import JsonObject
 
@@ -104,7 +104,7 @@ _TRIED: Final = named(
 class Models:
     """Models of a workspace, with those that everybody has."""
 
-    def __init__(self, models: OpenedModels, pages: Pages, clock: Clock) -> None:
+    def __init__(self, models: ModelParts, pages: Pages, clock: Clock) -> None:
         self._book = models.book
         self._desk = models.desk
         self._pages = pages
@@ -212,7 +212,7 @@ class Models:
             await self._book.delete(caller.workspace, model_id, by=caller.name, edited=edited)
         return JsonAnswer({"model_id": model_id, "deleted": True})
 
-    def _shown(self, workspace: str, known: KnownModel) -> JsonObject:
+    def _shown(self, workspace: str, known: RegisteredModel) -> JsonObject:
         shown: JsonObject = {
             **model_to_wire(known.spec),
             "provider": provider_of(known.spec),

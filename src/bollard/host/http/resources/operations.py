@@ -19,7 +19,7 @@ from bollard.host.telemetry.span_export import span_export
 from bollard.host.telemetry.tracer import Tracer
 
 
-class Operating:
+class OperationParts:
     """The parts that count and trace exist before the host does; the rest is made of it."""
 
     def __init__(

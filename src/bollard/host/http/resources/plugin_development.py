@@ -20,8 +20,8 @@ from bollard.host.http.streams.sse import EventStream
 from bollard.host.limits import KEEP_ALIVE_S, PLUGIN_LOG_LINES
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.logs import LogLine, PluginLog
-from bollard.host.plugins.repository import PluginKeeper
-from bollard.host.plugins.uploads import Taking
+from bollard.host.plugins.repository import PluginRepository
+from bollard.host.plugins.uploads import PluginUploads
 from bollard.host.plugins.workbench import Workbench
 from bollard.host.runs.hub import StreamRecord
 from bollard.protocol import JsonObject
@@ -31,7 +31,7 @@ from bollard.wire import encode
 class PluginDev:
     """The workbench of a workspace."""
 
-    def __init__(self, *, taking: Taking, workbench: Workbench) -> None:
+    def __init__(self, *, taking: PluginUploads, workbench: Workbench) -> None:
         self._taking = taking
         self._workbench = workbench
 
@@ -158,7 +158,7 @@ LAST_LINE: Final = HeaderField(name="Last-Event-ID", summary="The last id that w
 class PluginLogs:
     """The logs of a workspace's plugins."""
 
-    def __init__(self, *, fleet: PluginFleet, keeper: PluginKeeper) -> None:
+    def __init__(self, *, fleet: PluginFleet, keeper: PluginRepository) -> None:
         self._fleet = fleet
         self._keeper = keeper
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, array_of, choice, fields, maybe, named
 from bollard.host.plugins.installation import Installed
-from bollard.host.plugins.placement import Fitting
+from bollard.host.plugins.placement import PoolPlacement
 from bollard.protocol import Flag, Int, JsonObject, JsonValue, Strict
 
 
@@ -87,7 +87,9 @@ PLUGIN_EXAMPLE: Final[JsonObject] = {
 }
 
 
-def listed(plugin_id: str, installed: Installed | None, fitting: Fitting | None, unusable: str | None) -> JsonObject:
+def listed(
+    plugin_id: str, installed: Installed | None, fitting: PoolPlacement | None, unusable: str | None
+) -> JsonObject:
     """A plugin in few words. At least one of the two is there."""
     status, problem = "unusable", unusable
     if fitting is not None:
@@ -107,13 +109,13 @@ def listed(plugin_id: str, installed: Installed | None, fitting: Fitting | None,
     }
 
 
-def _digest(installed: Installed | None, fitting: Fitting | None) -> str | None:
+def _digest(installed: Installed | None, fitting: PoolPlacement | None) -> str | None:
     if fitting is not None and (known := fitting.source.digest or fitting.digest) is not None:
         return known
     return installed.current.digest if installed is not None else None
 
 
-def _place(fitting: Fitting | None) -> str:
+def _place(fitting: PoolPlacement | None) -> str:
     """Where a plugin of the settings is: its name, because a path of the machine is nobody's business here."""
     return "" if fitting is None else fitting.source.path.name
 
@@ -121,8 +123,8 @@ def _place(fitting: Fitting | None) -> str:
 def shown(
     plugin_id: str,
     installed: Installed | None,
-    fitting: Fitting | None,
-    leaving: list[Fitting],
+    fitting: PoolPlacement | None,
+    leaving: list[PoolPlacement],
     unusable: str | None,
 ) -> JsonObject:
     """A plugin with everything that is known of it."""

@@ -33,11 +33,11 @@ from bollard.host.http.resources.plugin_shapes import (
 )
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.limits import PLUGIN_ARCHIVE_BYTES
-from bollard.host.plugins.code_store import Shelved
+from bollard.host.plugins.code_store import StoredCode
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.installation import SourceKind
-from bollard.host.plugins.repository import PluginKeeper
-from bollard.host.plugins.uploads import Taking
+from bollard.host.plugins.repository import PluginRepository
+from bollard.host.plugins.uploads import PluginUploads
 from bollard.protocol import JsonObject
 
 ARCHIVE: Final = "application/zip"
@@ -55,7 +55,7 @@ _TAKEN: Final = ("consent_needed", "plugin_unusable", "conflict", "payload_too_l
 class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that lies on the shelf, and what was said with it."""
 
-    shelved: Shelved
+    shelved: StoredCode
     source: str
     kind: SourceKind
     consent: str | None
@@ -65,7 +65,7 @@ class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
 class Plugins:
     """The plugins of a workspace."""
 
-    def __init__(self, *, fleet: PluginFleet, keeper: PluginKeeper, pages: Pages) -> None:
+    def __init__(self, *, fleet: PluginFleet, keeper: PluginRepository, pages: Pages) -> None:
         self._fleet = fleet
         self._keeper = keeper
         self._pages = pages
@@ -316,7 +316,7 @@ def check_archive(request: Request) -> None:
 
 
 @asynccontextmanager
-async def _arrival(request: Request, taking: Taking) -> AsyncGenerator[_Arrival]:
+async def _arrival(request: Request, taking: PluginUploads) -> AsyncGenerator[_Arrival]:
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     query = request.query_params
     if media == ARCHIVE:

@@ -6,7 +6,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.approvals.questions import Question, QuestionDesk
+from bollard.host.approvals.questions import Question, QuestionRegistry
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
@@ -39,7 +39,7 @@ class AnswerQuestion(Strict):
 class Questions:
     """Shows and answers, for whoever may steer the run."""
 
-    def __init__(self, desk: QuestionDesk, rows: RunRows, pages: Pages) -> None:
+    def __init__(self, desk: QuestionRegistry, rows: RunRows, pages: Pages) -> None:
         self._desk = desk
         self._rows = rows
         self._pages = pages

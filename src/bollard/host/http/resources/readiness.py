@@ -29,7 +29,7 @@ class Reason(msgspec.Struct, frozen=True):
     hint: str
 
 
-class Probed(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the journal and the store said. Nothing is wrong where there is nothing."""
 
     journal: str | None = None
@@ -40,7 +40,7 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the two did not answer at all: `journal`, `store`."""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What the host knows of itself."""
 
     started: bool
@@ -51,7 +51,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the runs that an earlier host left have an end or an owner."""
 
 
-def reasons_of(standing: Standing, probed: Probed) -> list[Reason]:
+def reasons_of(standing: HostStatus, probed: ProbeResult) -> list[Reason]:
     """Every reason why no work should come here. Pure."""
     found: list[Reason] = []
     if standing.broken:
@@ -83,7 +83,7 @@ class Readiness:
 
     def __init__(
         self,
-        standing: Callable[[], Standing],
+        standing: Callable[[], HostStatus],
         journal: Journal,
         store: Store,
         clock: Clock,
@@ -94,7 +94,7 @@ class Readiness:
         self._journal = journal
         self._store = store
         self._clock = clock
-        self._probing: asyncio.Task[Probed] | None = None
+        self._probing: asyncio.Task[ProbeResult] | None = None
         self._probed_at = 0.0
 
     def warnings(self) -> list[Reason]:
@@ -109,7 +109,7 @@ class Readiness:
         """Why the host is not ready; none when it is."""
         standing = self._standing()
         if standing.broken or not standing.started:
-            return reasons_of(standing, Probed())  # there is nobody to ask
+            return reasons_of(standing, ProbeResult())  # there is nobody to ask
         probed = await self._probe()
         return reasons_of(self._standing(), probed)
 
@@ -118,17 +118,17 @@ class Readiness:
         standing = self._standing()
         return () if standing.broken or not standing.started else (await self._probe()).silent
 
-    async def _probe(self) -> Probed:
+    async def _probe(self) -> ProbeResult:
         now = self._clock.monotonic()
         if self._probing is None or (self._probing.done() and now - self._probed_at >= READY_KEPT_S):
             self._probed_at = now
             self._probing = asyncio.create_task(self._ask())
         return await asyncio.shield(self._probing)
 
-    async def _ask(self) -> Probed:
+    async def _ask(self) -> ProbeResult:
         (journal, full), (store, revision) = await asyncio.gather(self._ask_journal(), self._ask_store())
         silent = tuple(name for name, said in (("journal", journal), ("store", store)) if said == _SILENCE)
-        return Probed(journal=journal, disk_full=full, store=store, revision=revision, silent=silent)
+        return ProbeResult(journal=journal, disk_full=full, store=store, revision=revision, silent=silent)
 
     async def _ask_journal(self) -> tuple[str | None, bool]:
         """An entry with nothing in it: it goes the whole way to a commit and back."""

@@ -11,7 +11,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import Forbidden, NotFound
 from bollard.host.events.acceptance import Accepted
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.auth.presence import ShutOut
+from bollard.host.http.auth.presence import AccessRevoked
 from bollard.host.identity.audience import Audience, RunPlace
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import REPLAY_PAGE, STREAM_LOOK_S
@@ -51,8 +51,8 @@ class RunRows:
     async def watched(
         self, request: HTTPConnection, row: RunRow, batches: AsyncGenerator[list[StreamRecord]]
     ) -> AsyncGenerator[list[StreamRecord]]:
-        """A stream for as long as its reader may see the run: a key that is deleted, a user who is shut out and a rule
-        that changed end it within two looks (`ShutOut`). A silent stream has empty batches, so that this comes by."""
+        """Stream the run while its reader may see it. A deleted key, a disabled user or a changed rule ends the stream
+        within two checks (`AccessRevoked`). A silent stream yields empty batches, so that the check happens."""
         caller, looked_at = caller_of(request), self._clock.monotonic()
         try:
             async for batch in batches:
@@ -60,7 +60,7 @@ class RunRows:
                 if now - looked_at >= STREAM_LOOK_S:
                     looked_at = now
                     if not await self._audience.still_sees(caller, row):
-                        raise ShutOut
+                        raise AccessRevoked
                 yield batch
         finally:
             await batches.aclose()

@@ -16,7 +16,7 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.auth.presence import REVOKED
 from bollard.host.http.bodies import CreateRun, chosen_id, message_of, parsed, source_of
-from bollard.host.http.events.attachments import Attachments, Here
+from bollard.host.http.events.attachments import Attachments, MessageScope
 from bollard.host.http.idempotency import KEY_HEADER, refuse_other
 from bollard.host.http.openapi.examples import (
     ACCEPTED_EXAMPLE,
@@ -205,7 +205,7 @@ class Runs:
         if body.conversation is not None:
             place = Conversation(bot=None, conversation=body.conversation, thread=body.thread)
             await self._rows.check_entering(caller, place)
-        here = Here(workspace=caller.workspace, bot=None, conversation=body.conversation, thread=body.thread)
+        here = MessageScope(workspace=caller.workspace, bot=None, conversation=body.conversation, thread=body.thread)
         source = source_of(caller, named if outside else chosen)
         sent = None if chosen is None else (caller.workspace, source, chosen)
         event = message_of(

@@ -21,7 +21,7 @@ from bollard.host.http.operations import Answer, HeaderField, Operation
 from bollard.host.http.streams.socket_transport import SocketTransport
 from bollard.host.runtimes.connections import Connection, Connections
 from bollard.host.runtimes.enrolment import Challenges
-from bollard.host.runtimes.repository import RuntimeKeeper
+from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.protocol import Digest, JsonObject, Strict
 from bollard.wire.runtime_handshake import (
     CHALLENGE_PATH,
@@ -44,11 +44,11 @@ class EnrolRuntime(Strict):
     proof: str = Field(pattern=r"^[0-9a-f]{128}$", description="The key's signature over the code and itself, as hex.")
 
 
-class RuntimeDoor:
+class RuntimeEntrance:
     """Where runtimes knock."""
 
     def __init__(
-        self, *, keeper: RuntimeKeeper, challenges: Challenges, connections: Connections, strangers: Rates
+        self, *, keeper: RuntimeRepository, challenges: Challenges, connections: Connections, strangers: Rates
     ) -> None:
         self._keeper = keeper
         self._challenges = challenges
@@ -62,7 +62,7 @@ class RuntimeDoor:
             Operation(
                 method="GET",
                 path=CHALLENGE_PATH,
-                handler=RuntimeDoor.challenge,
+                handler=RuntimeEntrance.challenge,
                 name="getRuntimeChallenge",
                 tag="runtimes",
                 summary="Something to sign, good once and for seconds.",
@@ -79,7 +79,7 @@ class RuntimeDoor:
             Operation(
                 method="POST",
                 path=ENROLMENT_PATH,
-                handler=RuntimeDoor.enrol,
+                handler=RuntimeEntrance.enrol,
                 name="enrolRuntime",
                 tag="runtimes",
                 summary="Enrol a runtime with a one-time code and the public half of its key.",
@@ -98,8 +98,8 @@ class RuntimeDoor:
             Operation(
                 method="GET",
                 path=CHANNEL_PATH,
-                handler=RuntimeDoor.upgrade,
-                socket=RuntimeDoor.open,
+                handler=RuntimeEntrance.upgrade,
+                socket=RuntimeEntrance.open,
                 name="openRuntimeChannel",
                 tag="runtimes",
                 summary="The channel of an enrolled runtime, as a WebSocket; its head holds a signed challenge.",

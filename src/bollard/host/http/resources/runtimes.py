@@ -19,13 +19,13 @@ from bollard.host.http.operations import PAGE, Answer, Operation, Resource, page
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.agents import REVISION
 from bollard.host.http.resources.plugin_shapes import ASKS
-from bollard.host.http.resources.runtime_connection import RuntimeDoor
+from bollard.host.http.resources.runtime_connection import RuntimeEntrance
 from bollard.host.http.revisions import edited_revision, held_to_match, revised, tag_of
 from bollard.host.log.saved_resources import Saved
 from bollard.host.runtimes.connections import Connection, Connections
 from bollard.host.runtimes.enrolment import VERSION_CHARACTERS, Enrolled, PluginName
 from bollard.host.runtimes.opening import RemoteRuntimes
-from bollard.host.runtimes.repository import RuntimeKeeper
+from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.protocol import Flag, Int, JsonObject, Strict
 
 _RUNTIME: Final = "/api/v1/runtimes/{runtime_id}"
@@ -96,7 +96,7 @@ class ConsentRuntime(Strict):
 class Runtimes:
     """The runtimes of a workspace."""
 
-    def __init__(self, *, keeper: RuntimeKeeper, connections: Connections, pages: Pages) -> None:
+    def __init__(self, *, keeper: RuntimeRepository, connections: Connections, pages: Pages) -> None:
         self._keeper = keeper
         self._connections = connections
         self._pages = pages
@@ -305,14 +305,14 @@ def _saved_id(saved: Saved[Enrolled]) -> str:
     return saved.id
 
 
-RUNTIME_RESOURCES: Final[tuple[type[Resource], ...]] = (Runtimes, RuntimeDoor)
+RUNTIME_RESOURCES: Final[tuple[type[Resource], ...]] = (Runtimes, RuntimeEntrance)
 
 
 def runtime_resources(remote: RemoteRuntimes, cursor_secret: bytes, clock: Clock) -> tuple[Resource, ...]:
     """Everything of the API that is about runtimes of other machines."""
     return (
         Runtimes(keeper=remote.keeper, connections=remote.connections, pages=Pages(cursor_secret)),
-        RuntimeDoor(
+        RuntimeEntrance(
             keeper=remote.keeper,
             challenges=remote.challenges,
             connections=remote.connections,

@@ -16,8 +16,8 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, array_of, choice, fields, named
 from bollard.host.http.operations import Answer, Operation
-from bollard.host.identity.book import IdentityBook
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, RIGHTS, ROLES, Caller, rights_of
+from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.sessions import digest_of
 from bollard.host.limits import PASSWORD_CHARACTERS, SESSION_S
 from bollard.protocol import Flag, JsonObject, Strict
@@ -74,7 +74,7 @@ _EXAMPLE: Final[JsonObject] = {
 class SessionRoutes:
     """The session of whoever asks."""
 
-    def __init__(self, book: IdentityBook) -> None:
+    def __init__(self, book: IdentityDirectory) -> None:
         self._book = book
 
     @staticmethod

@@ -21,7 +21,7 @@ from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_PATH_CHARACTERS
 from bollard.host.log.saved_resources import Saved
 from bollard.host.skills.catalogue import SkillCatalogue
-from bollard.host.skills.repository import SkillBook
+from bollard.host.skills.repository import SkillRepository
 from bollard.host.skills.skill import SKILL_FILE, KeptSkill, KeptVersion, OfferedSkill, Unusable, read_skill_text
 from bollard.protocol import Int, JsonObject, JsonValue, Strict
 
@@ -88,7 +88,7 @@ class SavedSkill(Strict):
 class Skills:
     """What agents can be taught."""
 
-    def __init__(self, book: SkillBook, catalogue: SkillCatalogue, pages: Pages) -> None:
+    def __init__(self, book: SkillRepository, catalogue: SkillCatalogue, pages: Pages) -> None:
         self._book = book
         self._catalogue = catalogue
         self._pages = pages

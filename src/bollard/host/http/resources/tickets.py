@@ -9,7 +9,7 @@ from starlette.responses import Response
 from bollard.host.errors import Forbidden, InvalidRequest
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.auth.tickets import TicketBook
+from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import TEXT, fields
 from bollard.host.http.operations import Answer, Operation
@@ -27,7 +27,7 @@ class IssueTicket(Strict):
 class Tickets:
     """Issues tickets."""
 
-    def __init__(self, book: TicketBook, operation_at: Callable[[str], Operation | None]) -> None:
+    def __init__(self, book: TicketRegistry, operation_at: Callable[[str], Operation | None]) -> None:
         self._book = book
         self._operation_at = operation_at
 

@@ -15,8 +15,8 @@ from bollard.host.http.operations import PAGE, Answer, Operation, leads_to, page
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.agents import REVISION, named_by_path
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
-from bollard.host.identity.book import IdentityBook
 from bollard.host.identity.caller import ROLES
+from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.entities import ActorLink, User
 from bollard.host.limits import PASSWORD_CHARACTERS
 from bollard.host.log.saved_resources import Saved
@@ -55,7 +55,7 @@ class SaveUser(User):
 class Users:
     """People who log in, or have keys."""
 
-    def __init__(self, book: IdentityBook, pages: Pages) -> None:
+    def __init__(self, book: IdentityDirectory, pages: Pages) -> None:
         self._book = book
         self._pages = pages
 
@@ -172,7 +172,7 @@ class Users:
 class ActorLinks:
     """Actors of channels that are users."""
 
-    def __init__(self, book: IdentityBook, pages: Pages) -> None:
+    def __init__(self, book: IdentityDirectory, pages: Pages) -> None:
         self._links = book.links
         self._pages = pages
 

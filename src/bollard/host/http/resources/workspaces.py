@@ -18,8 +18,8 @@ from bollard.host.http.resources.keys import Keys
 from bollard.host.http.resources.session import SessionRoutes
 from bollard.host.http.resources.users import ActorLinks, Users, revision_in
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
-from bollard.host.identity.book import IdentityBook
 from bollard.host.identity.caller import Caller
+from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.entities import ShownName, Workspace
 from bollard.host.identity.workspaces import no_workspace
 from bollard.host.log.saved_resources import Saved
@@ -43,7 +43,7 @@ class SaveWorkspace(Strict):
 class Workspaces:
     """What isolates every row."""
 
-    def __init__(self, book: IdentityBook, pages: Pages) -> None:
+    def __init__(self, book: IdentityDirectory, pages: Pages) -> None:
         self._workspaces = book.workspaces
         self._pages = pages
 
@@ -177,7 +177,7 @@ def _shown(saved: Saved[Workspace]) -> JsonObject:
 IDENTITY_RESOURCES: Final[tuple[type[Resource], ...]] = (SessionRoutes, Users, ActorLinks, Keys, Workspaces)
 
 
-def identity_resources(book: IdentityBook, cursor_secret: bytes) -> tuple[Resource, ...]:
+def identity_resources(book: IdentityDirectory, cursor_secret: bytes) -> tuple[Resource, ...]:
     pages = Pages(cursor_secret)
     return (
         SessionRoutes(book),

@@ -30,7 +30,7 @@ from bollard.host.runs.hub import ReaderMemory
 Who = TypeVar("Who", bound=Hashable)
 
 
-class Waits(Generic[Who]):
+class Deadlines(Generic[Who]):
     """Who is waited for, `seconds` each."""
 
     __slots__ = ("_until", "seconds")
@@ -76,7 +76,7 @@ _TOLD_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class ConnectionTimeouts:
     """How long a client is waited for."""
 
     head_s: float = limits.REQUEST_HEAD_S
@@ -109,7 +109,7 @@ class Connection(Protocol):
         ...
 
 
-class Door:
+class ConnectionTable:
     """The book of connections. Used on the loop's thread only."""
 
     def __init__(
@@ -121,7 +121,7 @@ class Door:
         connections: int = limits.CONNECTIONS,
         per_address: int = limits.CONNECTIONS_PER_ADDRESS,
         proxies: TrustedProxies | None = None,
-        patience: Patience | None = None,
+        patience: ConnectionTimeouts | None = None,
         tls: bool = False,
         memory: ReaderMemory | None = None,
     ) -> None:
@@ -130,12 +130,12 @@ class Door:
         self.state = state
         self.loop = asyncio.get_running_loop()
         self.now: Callable[[], float] = self.loop.time
-        patience = patience or Patience()
-        self.heads: Waits[Connection] = Waits(patience.head_s)
-        self.bodies: Waits[Connection] = Waits(patience.body_window_s)
-        self.idle: Waits[Connection] = Waits(patience.idle_s)
-        self.readers: Waits[Connection] = Waits(patience.drain_s)
-        self.leaving: Waits[Connection] = Waits(patience.linger_s)
+        patience = patience or ConnectionTimeouts()
+        self.heads: Deadlines[Connection] = Deadlines(patience.head_s)
+        self.bodies: Deadlines[Connection] = Deadlines(patience.body_window_s)
+        self.idle: Deadlines[Connection] = Deadlines(patience.idle_s)
+        self.readers: Deadlines[Connection] = Deadlines(patience.drain_s)
+        self.leaving: Deadlines[Connection] = Deadlines(patience.linger_s)
         self.body_least = round(patience.body_window_s * limits.BODY_BYTES_PER_S)
         """Bytes that a body must bring between two looks."""
         self.open = 0

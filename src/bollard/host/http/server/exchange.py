@@ -12,7 +12,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from bollard.host.errors import HostError
 from bollard.host.http.answers import error_answer
 from bollard.host.http.edge.refusals import CACHE_HEADER, POLICY_HEADER, STATUS_LINES
-from bollard.host.http.server.connection_table import Door
+from bollard.host.http.server.connection_table import ConnectionTable
 from bollard.host.limits import SOCKET_CLOSE_S
 
 _log = structlog.get_logger("bollard.host.http")
@@ -30,7 +30,7 @@ _NOTED: Final = {
 _BODILESS: Final = frozenset({204, 304})
 
 
-class Line(Protocol):
+class ConnectionPort(Protocol):
     """The connection, as an exchange uses it."""
 
     transport: asyncio.Transport
@@ -76,7 +76,7 @@ class Exchange:
         "started",
     )
 
-    def __init__(self, line: Line, scope: Scope, *, keeps: bool, continues: bool) -> None:
+    def __init__(self, line: ConnectionPort, scope: Scope, *, keeps: bool, continues: bool) -> None:
         self.scope = scope
         self.keep_alive = False
         """Not before the whole request is there: what is left of it must never be read as another one."""
@@ -243,7 +243,7 @@ class Exchange:
 class SocketProtocol(WebSocketsSansIOProtocol):
     """Takes the place of its connection at the door."""
 
-    def __init__(self, door: Door, address: str | None) -> None:
+    def __init__(self, door: ConnectionTable, address: str | None) -> None:
         super().__init__(config=door.config, server_state=door.state, app_state={}, _loop=door.loop)
         self._door = door
         self.address = address

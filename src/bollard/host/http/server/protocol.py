@@ -14,7 +14,7 @@ import httptools
 from bollard.host.errors import HostError
 from bollard.host.http.edge.refusals import refused
 from bollard.host.http.errors import MalformedRequest, RequestTimeout
-from bollard.host.http.server.connection_table import Door
+from bollard.host.http.server.connection_table import ConnectionTable
 from bollard.host.http.server.exchange import Exchange, SocketProtocol
 from bollard.host.http.server.head import HINT, Head, too_large, too_much_beside
 from bollard.host.limits import REQUEST_HEAD_BYTES, UNASKED_BYTES
@@ -56,7 +56,7 @@ class HttpProtocol(asyncio.Protocol):
     _parser: httptools.HttpRequestParser
     _head: Head
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: ConnectionTable) -> None:
         self._door = door
         self._coming = _HEAD
         self._heard = 0

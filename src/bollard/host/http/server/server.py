@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from bollard.host.errors import SettingsError
 from bollard.host.http.edge.proxies import TrustedProxies
-from bollard.host.http.server.connection_table import Door, Patience
+from bollard.host.http.server.connection_table import ConnectionTable, ConnectionTimeouts
 from bollard.host.http.server.protocol import HttpProtocol
 from bollard.host.limits import SOCKET_MESSAGE_BYTES, SOCKET_PING_S, UNSENT_BYTES
 from bollard.host.runs.hub import ReaderMemory
@@ -43,7 +43,7 @@ class HttpServer(uvicorn.Server):
         *,
         stop_s: float,
         tls: ssl.SSLContext | None = None,
-        patience: Patience | None = None,
+        patience: ConnectionTimeouts | None = None,
         memory: ReaderMemory | None = None,
     ) -> None:
         config = uvicorn.Config(
@@ -67,9 +67,9 @@ class HttpServer(uvicorn.Server):
         self._app = app
         self._settings = settings
         self._tls = tls
-        self._patience = patience or Patience()
+        self._patience = patience or ConnectionTimeouts()
         self._memory = memory
-        self.door: Door | None = None
+        self.door: ConnectionTable | None = None
         """Once the server has started."""
 
     @contextlib.contextmanager
@@ -78,7 +78,7 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        self.door = door = Door(
+        self.door = door = ConnectionTable(
             self._app,
             self.config,
             self.server_state,

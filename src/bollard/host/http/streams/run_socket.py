@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from bollard.host.errors import Forbidden, HostError, InvalidRequest, Unauthenticated
 from bollard.host.http.answers import BODY_BYTES, error_body
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.auth.presence import REVOKED, REVOKED_CLOSE, Presence, ShutOut
+from bollard.host.http.auth.presence import REVOKED, REVOKED_CLOSE, AccessRevoked, Presence
 from bollard.host.http.bodies import Id, SteerRun, parsed
 from bollard.host.http.errors import UpgradeRequired
 from bollard.host.http.guard import Rates
@@ -104,9 +104,9 @@ class RunSocket:
             ends = await asyncio.gather(*tasks, return_exceptions=True)
             await batches.aclose()
         for end in ends:
-            if isinstance(end, Exception) and not isinstance(end, WebSocketDisconnect | ShutOut):
+            if isinstance(end, Exception) and not isinstance(end, WebSocketDisconnect | AccessRevoked):
                 raise end
-        if reader.ended or any(isinstance(end, ShutOut) for end in ends):
+        if reader.ended or any(isinstance(end, AccessRevoked) for end in ends):
             await socket.close(REVOKED_CLOSE, REVOKED)
 
     async def _listen(self, socket: WebSocket) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.types import Message, Receive, Scope, Send
 
-from bollard.host.http.auth.presence import ShutOut
+from bollard.host.http.auth.presence import AccessRevoked
 from bollard.host.runs.hub import StreamRecord
 
 _ALIVE: Final = b": alive\n\n"
@@ -67,7 +67,7 @@ class EventStream:
             left.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
         try:
             await self._send_all(send)
-        except ShutOut:
+        except AccessRevoked:
             await self._say_last(send)
         except asyncio.CancelledError:
             if self._cut and not left.done():

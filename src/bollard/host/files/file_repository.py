@@ -50,7 +50,7 @@ class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
     """Who uploaded it: the name of the caller."""
 
 
-class FileBook:
+class FileRepository:
     """One per host. Changes are made one after the other."""
 
     def __init__(self, journal: Journal, clock: Clock, *, most: int = FILES_OF_WORKSPACE) -> None:

@@ -11,16 +11,16 @@ from bollard.host.identity.entities import User
 from bollard.host.identity.keys import Keys, KeyUses
 from bollard.host.identity.passwords import Passwords
 from bollard.host.identity.sessions import Fingerprint, Sessions, digest_of, wrong
-from bollard.host.identity.tokens import CallerBook
+from bollard.host.identity.tokens import CallerRegistry
 from bollard.host.identity.users import ActorLinks, Users
 from bollard.host.identity.workspaces import Workspaces
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_resources import Along, Saved, SavedChanges
+from bollard.host.log.saved_resources import JointChange, Saved, SavedChanges
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 
-class IdentityBook(msgspec.Struct, frozen=True, kw_only=True):
+class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """What the surface asks about people, programs and workspaces."""
 
     workspaces: Workspaces
@@ -29,7 +29,7 @@ class IdentityBook(msgspec.Struct, frozen=True, kw_only=True):
     keys: Keys
     uses: KeyUses
     sessions: Sessions
-    callers: CallerBook
+    callers: CallerRegistry
 
     async def load(self, store: Store) -> None:
         """Workspaces first: what is in a closed one opens nothing."""
@@ -83,8 +83,8 @@ class IdentityBook(msgspec.Struct, frozen=True, kw_only=True):
         """With every session, key and link: who gets the id next must not find what somebody else left."""
         workspace, by = caller.workspace, caller.name
 
-        def along() -> Along:
-            sessions = Along(
+        def along() -> JointChange:
+            sessions = JointChange(
                 keeps=self.sessions.endings(workspace, user_id),
                 settled=[lambda: self.sessions.forget(workspace, user_id)],
             )
@@ -96,16 +96,16 @@ class IdentityBook(msgspec.Struct, frozen=True, kw_only=True):
 
 def open_identity(
     *, journal: Journal, clock: Clock, passwords: Passwords | None = None, fingerprint: Fingerprint | None = None
-) -> IdentityBook:
+) -> IdentityDirectory:
     """Built, and not filled yet."""
     changes, changing = SavedChanges(journal, clock), asyncio.Lock()
     workspaces = Workspaces(changes, changing)
     users = Users(changes, changing, passwords or Passwords(), clock)
     uses = KeyUses(journal)
-    callers = CallerBook(user_of=users.find, is_open=workspaces.is_open, used=uses.note, now_ms=clock.now_ms)
+    callers = CallerRegistry(user_of=users.find, is_open=workspaces.is_open, used=uses.note, now_ms=clock.now_ms)
     users.watch(callers.refresh_user)
     workspaces.watch(callers.refresh_workspace, callers.refresh_workspace)
-    return IdentityBook(
+    return IdentityDirectory(
         workspaces=workspaces,
         users=users,
         links=ActorLinks(changes, changing, users),
