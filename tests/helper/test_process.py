@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import uvloop
 from tests.tables import for_each
 
-from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
+from bollard.helper.host_link import framed
+from bollard.helper.process import FrameLink, HelperEnded, HelperProcess, LinkLimits
 
 PATIENCE_S = 120.0
 ROOT = Path(__file__).parents[2]
@@ -24,6 +27,29 @@ def readable(body: bytes) -> str:
     if body.endswith(b"nonsense"):
         raise msgspec.DecodeError("not of this version")
     return body.decode()
+
+
+@for_each("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+def test_the_end_of_a_peer_is_noticed_that_left_something_unread_on_both_sides(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """uvloop calls the reader of such a socket once, and then never again."""
+
+    async def main() -> list[str]:
+        heard: list[str] = []
+        lost = asyncio.Event()
+        ours, theirs = socket.socketpair()
+        link = FrameLink(ours, decode=readable, heard=heard.append, lost=lost.set)
+        await asyncio.sleep(0)  # the loop watches the socket now
+        link.send(b"never read")
+        theirs.sendall(framed(b"last words"))
+        theirs.close()
+        async with asyncio.timeout(PATIENCE_S):
+            await lost.wait()
+        return heard
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(main()) == ["last words"]
 
 
 class Owner:
