@@ -112,7 +112,7 @@ async def _measured(folder: Path, program: Path, rounds: int) -> McpCalls:
 async def _connected(source: McpSource, program: Path) -> CallOrder:
     """The server behind the bridge, and a call of its tool."""
     body: JsonObject = {"command": sys.executable, "args": [str(program)]}
-    await source.keeper.save(body, "default", "bench", by="bench", edited=None)
+    await source.repository.save(body, "default", "bench", by="bench", edited=None)
     await source.refresh("default", "bench")
     connection = source.connection("default", "bench")
     if connection is None or not connection.connected:

@@ -102,7 +102,7 @@ class Host:
         self.broken = asyncio.Event()
         """Set when the host cannot write any more and must be stopped."""
         self._on_broken = on_broken
-        self._desk = choose_desk(
+        self._gateway = choose_desk(
             settings,
             store=self._store,
             blobs=self._blobs,
@@ -141,12 +141,12 @@ class Host:
 
     async def start(self) -> ASGIApp:
         """Start everything that must be there before a request is taken. Workers start in the background."""
-        if isinstance(self._desk, WriterProcess):
-            self._desk.spawn()  # beside the rest of the start
+        if isinstance(self._gateway, WriterProcess):
+            self._gateway.spawn()  # beside the rest of the start
         root = self.settings.data / "workspaces"
         walls = asyncio.create_task(asyncio.to_thread(probe_walls, self.settings.sandbox, root))
         storage = Storage(
-            journal=Journal(self._desk, self._operating.counts.commits.committed),
+            journal=Journal(self._gateway, self._operating.counts.commits.committed),
             store=self._store,
             blobs=self._blobs,
             clock=self._clock,
@@ -163,7 +163,7 @@ class Host:
             journal=storage.journal, store=self._store, hub=storage.hub, clock=self._clock, channels=channels
         )
         budgets = await self._open_budgets(storage)
-        library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.desk))
+        library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
         core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
         tools = self._open_tools(storage, core, Workspaces(root), await walls)
         for source in (tools, models.source, ChannelActions(channels)):
@@ -228,7 +228,7 @@ class Host:
     def _writes_first(self) -> bool:
         """Whether the journal starts before the store is read. On PostgreSQL another host may still write, and what is
         read before it has gone would be stale. A data directory has a lock."""
-        return bool(self.settings.database) and isinstance(self._desk, WriterProcess)
+        return bool(self.settings.database) and isinstance(self._gateway, WriterProcess)
 
     async def _open_identity(self, storage: Storage, vault: Vault) -> IdentityDirectory:
         """Open users, keys and workspaces. Every workspace gets the plugins that all of them share."""
@@ -292,7 +292,7 @@ class Host:
             limits=RunLimits(runs_at_once=self.settings.runs_at_once, run_output_mib=self.settings.run_output_mib),
             capabilities=CapabilityParts(
                 budgets=budgets.budgets,
-                models=models.desk,
+                models=models.gateway,
                 library=library,
                 secrets=ConfigSecrets(vault, self.redactor),
                 redactor=self.redactor,

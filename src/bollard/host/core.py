@@ -212,7 +212,7 @@ def build_core(
     if parts.models is not None:
         models = Models(
             ModelPorts(
-                desk=parts.models,
+                gateway=parts.models,
                 budgets=budgets,
                 clock=clock,
                 counts=counts.models,

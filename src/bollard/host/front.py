@@ -37,7 +37,7 @@ def open_api(
         core=parts.core,
         storage=storage,
         directory=parts.directory,
-        keeper=parts.saved.agents,
+        repository=parts.saved.agents,
         channels=parts.channels,
         authenticator=authenticator,
         audience=_audience(parts),
@@ -70,8 +70,8 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
     saved, storage, secret = parts.saved, parts.storage, parts.keys.cursor_secret
     pages = Pages(secret)
     return (
-        Plugins(fleet=parts.fleet, keeper=saved.plugins, pages=pages),
-        PluginLogs(fleet=parts.fleet, keeper=saved.plugins),
+        Plugins(fleet=parts.fleet, repository=saved.plugins, pages=pages),
+        PluginLogs(fleet=parts.fleet, repository=saved.plugins),
         PluginDev(taking=saved.plugins.taking, workbench=saved.workbench),
         Skills(saved.skills.book, saved.skills.catalogue, pages),
         Files(parts.core.files, storage.blobs, parts.redactor, pages),

@@ -115,7 +115,7 @@ def open_saved(
     return SavedParts(
         agents=agents,
         plugins=plugins,
-        workbench=Workbench(fleet=fleet, keeper=plugins, journal=journal, clock=clock),
+        workbench=Workbench(fleet=fleet, repository=plugins, journal=journal, clock=clock),
         skills=skills,
         mcp=mcp,
         library=library,
@@ -123,12 +123,12 @@ def open_saved(
     )
 
 
-def rerank_with(desk: ModelGateway) -> Rerank:
+def rerank_with(gateway: ModelGateway) -> Rerank:
     """A reranker for knowledge bases that no run pays for: the workspace pays."""
 
     async def rerank(workspace: str, model_id: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
         tokens = guess_texts((query, *texts))
-        async with desk.place(ModelCaller(workspace=workspace, by="knowledge"), model_id, tokens) as place:
+        async with gateway.place(ModelCaller(workspace=workspace, by="knowledge"), model_id, tokens) as place:
             return await place.backend.rerank(query, texts, None, place.key)
 
     return rerank

@@ -58,6 +58,6 @@ class Shutdown(msgspec.Struct, kw_only=True):
         """Whatever runs or is connected elsewhere: runtimes, servers, providers, workers."""
         self.parts.saved.runtimes.connections.close()
         await self.parts.saved.mcp.stop()
-        await self.parts.models.desk.close()
+        await self.parts.models.gateway.close()
         await self.parts.saved.library.close()
         await self.parts.fleet.stop()

@@ -50,7 +50,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.agents.put(agent_of(RUNNER))
-        self.keeper = AgentRepository(
+        self.repository = AgentRepository(
             journal=self.journal,
             store=self.store,
             agents=self.agents,
@@ -62,11 +62,11 @@ class Desk:
         )
 
     async def save(self, **more: Any) -> Any:
-        return await self.keeper.save_agent({**BODY, **more}, "default", "admin")
+        return await self.repository.save_agent({**BODY, **more}, "default", "admin")
 
     async def bind(self, binding_id: str, **more: Any) -> Any:
         body = {"binding_id": binding_id, "agent_id": "polly", **more}
-        return await self.keeper.save_binding(body, "default", "admin")
+        return await self.repository.save_binding(body, "default", "admin")
 
 
 @pytest.fixture
@@ -107,12 +107,12 @@ async def test_what_the_store_refuses_changes_no_book(make_desk: Any, gate: Any)
     for change in (
         desk.save(deadline_s=1.0),
         desk.bind("all", priority=1),
-        desk.keeper.delete_binding("all", "default", "admin"),
+        desk.repository.delete_binding("all", "default", "admin"),
     ):
         with pytest.raises(StorageFull):
             await change
-    assert desk.keeper.saved_agent("polly") == before
-    assert (desk.keeper.binding_revision("all"), desk.bindings.get("all").priority) == (1, 0)
+    assert desk.repository.saved_agent("polly") == before
+    assert (desk.repository.binding_revision("all"), desk.bindings.get("all").priority) == (1, 0)
 
 
 async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, memory_store: MemoryStore) -> None:
@@ -123,7 +123,9 @@ async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, 
     outcomes = await asyncio.gather(desk.bind("one"), desk.bind("two"), return_exceptions=True)
     assert [type(outcome).__name__ for outcome in outcomes] == ["Binding", "Conflict"]
     outcomes = await asyncio.gather(
-        desk.keeper.delete_agent("polly", "default", "admin"), desk.bind("three", priority=1), return_exceptions=True
+        desk.repository.delete_agent("polly", "default", "admin"),
+        desk.bind("three", priority=1),
+        return_exceptions=True,
     )
     assert [type(outcome).__name__ for outcome in outcomes] == ["Conflict", "Binding"]
 
@@ -132,18 +134,18 @@ async def test_what_was_saved_is_loaded_again_and_what_was_deleted_is_not(make_d
     desk = make_desk(store)
     agent = await desk.save(config={"key": "s3cret"}, policy={"budget": {"runs_per_day": 5}})
     await desk.save(agent_id="gone")
-    await desk.keeper.delete_agent("gone", "default", "admin")
+    await desk.repository.delete_agent("gone", "default", "admin")
     await desk.bind("all", scope={"conversation": "room"}, filters=[{"field": "event_type", "values": ["x"]}])
     binding = await desk.bind("all", scope={"conversation": "room"})
     await desk.bind("gone")
-    await desk.keeper.delete_binding("gone", "default", "admin")
+    await desk.repository.delete_binding("gone", "default", "admin")
     again = Desk(desk.journal, store, desk.clock)
-    await again.keeper.load()
+    await again.repository.load()
     assert again.agents.get("polly") == agent
-    assert again.agents.saved() == [again.keeper.saved_agent("polly")]
+    assert again.agents.saved() == [again.repository.saved_agent("polly")]
     assert again.bindings.all() == [binding]
-    assert again.keeper.binding_revision("all") == 2
-    assert again.keeper.saved_agent("polly").config == {"key": "s3cret"}
+    assert again.repository.binding_revision("all") == 2
+    assert again.repository.saved_agent("polly").config == {"key": "s3cret"}
 
 
 async def test_a_loaded_budget_knows_the_runs_of_the_day_alone(
@@ -157,7 +159,7 @@ async def test_a_loaded_budget_knows_the_runs_of_the_day_alone(
         records = [msgspec.structs.replace(record, created_ms=created_ms) for record in entry.records]
         await desk.journal.commit(Entry(records=records, dedupe=entry.dedupe))
     again = Desk(desk.journal, memory_store, clock)
-    await again.keeper.load()
+    await again.repository.load()
     assert again.gates.runs_of_day("polly", utc_day(today), workspace="default") == 2
 
 
@@ -170,7 +172,7 @@ async def test_what_cannot_be_read_stops_the_start_and_is_named(
     changed = NewRecord(workspace="default", type="policy.changed", data=data, created_ms=desk.clock.now_ms())
     await desk.journal.commit(Entry(records=[changed]))
     with pytest.raises(SettingsError, match=f"the saved {kind} polly cannot be read") as refused:
-        await Desk(desk.journal, memory_store, desk.clock).keeper.load()
+        await Desk(desk.journal, memory_store, desk.clock).repository.load()
     assert refused.value.hint
 
 
@@ -178,12 +180,12 @@ async def test_deleting_an_agent_tells_whoever_goes_by_the_book(make_desk: Any, 
     desk = make_desk(memory_store)
     await desk.save()
     before = desk.agents.changes
-    await desk.keeper.delete_agent("polly", "default", "admin")
+    await desk.repository.delete_agent("polly", "default", "admin")
     assert desk.agents.changes > before
     with pytest.raises(NotFound):
-        await desk.keeper.delete_agent("polly", "default", "admin")
+        await desk.repository.delete_agent("polly", "default", "admin")
     with pytest.raises(Conflict):
-        await desk.keeper.delete_agent("parrot", "default", "admin")
+        await desk.repository.delete_agent("parrot", "default", "admin")
     with pytest.raises(InvalidRequest):
         await desk.bind("late")
 
@@ -191,7 +193,7 @@ async def test_deleting_an_agent_tells_whoever_goes_by_the_book(make_desk: Any, 
 async def test_a_record_says_who_changed_what(make_desk: Any, memory_store: MemoryStore) -> None:
     desk = make_desk(memory_store)
     await desk.save(config={"key": "s3cret"})
-    await desk.keeper.delete_agent("polly", "default", "ada")
+    await desk.repository.delete_agent("polly", "default", "ada")
     saved, deleted = (msgspec.json.decode(row.data) for row in memory_store.records(0, 10))
     assert (saved["kind"], saved["id"], saved["action"], saved["revision"], saved["by"]) == (
         "agent",

@@ -95,17 +95,17 @@ def sent(api: Any, operation: Operation, ids: dict[str, str], token: str | None,
 
 
 @pytest.fixture(scope="module")
-def keeper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plugins") / "keeper.py"
     path.write_text(textwrap.dedent(KEEPER), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path, keeper: Path) -> Settings:
-    asker = keeper.with_name("asker.py")
+def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path, repository: Path) -> Settings:
+    asker = repository.with_name("asker.py")
     asker.write_text(textwrap.dedent(ASKER), encoding="utf-8")
-    plugins = (plugin, keeper, asker)
+    plugins = (plugin, repository, asker)
     return Settings(data=tmp_path_factory.mktemp("data"), plugins=plugins, builtin_plugins=False, port=0, grace_s=0.5)
 
 

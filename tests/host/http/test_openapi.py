@@ -233,11 +233,11 @@ class World:
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path, workshop: Path) -> Settings:
-    keeper = tmp_path_factory.mktemp("plugins") / "keeper.py"
-    keeper.write_text(textwrap.dedent(KEEPER), encoding="utf-8")
+    repository = tmp_path_factory.mktemp("plugins") / "keeper.py"
+    repository.write_text(textwrap.dedent(KEEPER), encoding="utf-8")
     return Settings(
         data=tmp_path_factory.mktemp("data"),
-        plugins=(plugin, workshop, keeper),
+        plugins=(plugin, workshop, repository),
         builtin_plugins=False,
         port=0,
         grace_s=0.5,

@@ -22,10 +22,10 @@ KEEPER = """
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
-    keeper: Path = tmp_path_factory.mktemp("plugins") / "keeper.py"
-    keeper.write_text(textwrap.dedent(KEEPER), encoding="utf-8")
+    repository: Path = tmp_path_factory.mktemp("plugins") / "keeper.py"
+    repository.write_text(textwrap.dedent(KEEPER), encoding="utf-8")
     return Settings(
-        data=tmp_path_factory.mktemp("data"), plugins=(plugin, keeper), builtin_plugins=False, port=0, grace_s=0.5
+        data=tmp_path_factory.mktemp("data"), plugins=(plugin, repository), builtin_plugins=False, port=0, grace_s=0.5
     )
 
 

@@ -69,7 +69,7 @@ async def test_an_endless_answer_a_packed_one_and_one_of_an_error_end_the_try(se
         connection = servers.source.connection("w", name)
         assert connection is not None
         await servers.until(lambda connection=connection, words=words: words in connection.problem)
-        await servers.source.keeper.delete("w", name, by="ann", edited=None)
+        await servers.source.repository.delete("w", name, by="ann", edited=None)
 
 
 async def test_a_secret_does_not_follow_a_redirect_to_another_place(servers: Servers, serve: Serve) -> None:
@@ -83,4 +83,4 @@ async def test_a_secret_does_not_follow_a_redirect_to_another_place(servers: Ser
     assert b"POST /mcp?apikey=the%20secret%20of%20this%20server HTTP" in heads[0]
     assert b"authorization: bearer the secret of this server" in heads[0].lower()
     assert stolen == []
-    await servers.source.keeper.delete("w", "moving", by="ann", edited=None)
+    await servers.source.repository.delete("w", "moving", by="ann", edited=None)

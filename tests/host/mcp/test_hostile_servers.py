@@ -166,7 +166,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_absent_with_the_rea
         await servers.source.refresh("w", "off")
     await good(servers)
     for name in ("nowhere", "refused", "unset", "deaf", "misshapen"):
-        await servers.source.keeper.delete("w", name, by="ann", edited=None)
+        await servers.source.repository.delete("w", name, by="ann", edited=None)
     assert not {f"mcp:{name}/" for name in ("nowhere", "deaf")} & servers.source.absent("w").keys()
 
 
@@ -174,8 +174,8 @@ async def test_the_bridge_is_there_only_with_a_server_and_what_it_started_goes_w
     open_servers: OpenServers, tmp_path: Path
 ) -> None:
     servers = await open_servers()
-    for kept in servers.source.keeper.all("w"):
-        await servers.source.keeper.delete("w", kept.id, by="ann", edited=None)
+    for kept in servers.source.repository.all("w"):
+        await servers.source.repository.delete("w", kept.id, by="ann", edited=None)
     await servers.until(lambda: servers.source.bridge.pid is None)
     connection = await servers.ready("silent", "hostile", "silent")
     first = servers.source.bridge.pid

@@ -27,18 +27,18 @@ YES = ToolConsent(
 async def test_a_server_and_every_yes_outlive_a_restart(
     store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
-    keeper = McpServerRepository(SavedChanges(open_journal(store), clock), lambda *_: None)
+    repository = McpServerRepository(SavedChanges(open_journal(store), clock), lambda *_: None)
     body = {"url": "https://mcp.example.org/mcp", "headers": {"Authorization": "Bearer secret:key"}, "timeout_s": 5.0}
-    await keeper.save(body, "w", "afar", by="ann", edited=None)
-    await keeper.save(
+    await repository.save(body, "w", "afar", by="ann", edited=None)
+    await repository.save(
         {"command": "npx", "args": ["x"], "env": {"A": "b"}, "allow": []}, "w", "near", by="ann", edited=0
     )
-    await keeper.agree("w", "afar", {"act": YES, "other": YES}, frozenset(), by="ann")
-    await keeper.agree("w", "afar", {}, frozenset({"other"}), by="ann")
-    await keeper.save({**body, "timeout_s": 6.0}, "w", "afar", by="ann", edited=3)
+    await repository.agree("w", "afar", {"act": YES, "other": YES}, frozenset(), by="ann")
+    await repository.agree("w", "afar", {}, frozenset({"other"}), by="ann")
+    await repository.save({**body, "timeout_s": 6.0}, "w", "afar", by="ann", edited=3)
     again = McpServerRepository(SavedChanges(open_journal(store, "i2"), clock), lambda *_: None)
     await again.load(store)
-    assert again.all("w") == keeper.all("w")
+    assert again.all("w") == repository.all("w")
     kept = again.get("w", "afar").thing
     assert (kept.agreed, kept.server.timeout_s) == ({"act": YES}, 6.0)
     assert not again.get("w", "near").thing.server.allows("act"), "an empty list allows nothing"
@@ -53,14 +53,14 @@ async def test_a_server_and_every_yes_outlive_a_restart(
 async def test_a_workspace_has_so_many_servers_and_a_server_so_much_that_is_agreed_to(
     memory_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
-    keeper = McpServerRepository(SavedChanges(open_journal(memory_store), clock), lambda *_: None)
+    repository = McpServerRepository(SavedChanges(open_journal(memory_store), clock), lambda *_: None)
     for number in range(SERVERS_OF_WORKSPACE):
-        await keeper.save({"command": "x"}, "w", f"s{number}", by="ann", edited=None)
+        await repository.save({"command": "x"}, "w", f"s{number}", by="ann", edited=None)
     with pytest.raises(Conflict, match="already"):
-        await keeper.save({"command": "x"}, "w", "one-more", by="ann", edited=None)
+        await repository.save({"command": "x"}, "w", "one-more", by="ann", edited=None)
     large = ToolConsent(
         definition_sha256="b" * 64, definition={"description": "x" * CONSENT_BYTES}, terms=Terms(), by="ann", at_ms=0
     )
     with pytest.raises(Conflict, match="would be more"):
-        await keeper.agree("w", "s0", {"act": large}, frozenset(), by="ann")
-    assert keeper.get("w", "s0").thing.agreed == {}
+        await repository.agree("w", "s0", {"act": large}, frozenset(), by="ann")
+    assert repository.get("w", "s0").thing.agreed == {}

@@ -247,7 +247,7 @@ async def test_a_logout_forgets_the_login_and_so_does_removing_the_server(desk: 
     with pytest.raises(Conflict, match="nobody has logged in"):
         await desk.source.logout("w", "leaving", "ann")
     await desk.complete("leaving", await desk.begin("leaving"))
-    await desk.source.keeper.delete("w", "leaving", by="ann", edited=None)
+    await desk.source.repository.delete("w", "leaving", by="ann", edited=None)
     assert desk.vault.of_thing("w", "mcp_server", "leaving") == []
 
 

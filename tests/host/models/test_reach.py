@@ -62,7 +62,7 @@ async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
 
     yield open_them
     for models, journal in opened:
-        await models.desk.close()
+        await models.gateway.close()
         await journal.close()
 
 
@@ -73,7 +73,7 @@ async def save(models: ModelParts, url: str) -> None:
 
 async def failure(models: ModelParts, model_id: str = "small") -> ModelFailed:
     with pytest.raises(ModelFailed) as told:
-        async with models.desk.place(ASKER, model_id, 1) as place:
+        async with models.gateway.place(ASKER, model_id, 1) as place:
             await place.backend.invoke(call(), None)
     return told.value
 
@@ -99,7 +99,7 @@ async def test_a_provider_inside_is_saved_and_asked_only_where_an_operator_opene
 
     there.say(whole(SPOKEN[0].whole))
     opened = await open_host(f"127.0.0.1:{there.port}")
-    async with opened.desk.place(ASKER, "small", 1) as place:
+    async with opened.gateway.place(ASKER, "small", 1) as place:
         await place.backend.invoke(call(), None)
     assert len(there.asked) == 1
 
@@ -125,7 +125,7 @@ async def test_a_provider_that_the_environment_names_may_be_on_this_machine(
 ) -> None:
     there.say(whole(SPOKEN[0].whole))
     models = await open_host(environment={"OPENAI_BASE_URL": f"http://127.0.0.1:{there.port}/v1"})
-    async with models.desk.place(ASKER, "openai", 1) as place:
+    async with models.gateway.place(ASKER, "openai", 1) as place:
         await place.backend.invoke(call(), None)
     assert len(there.asked) == 1
 
@@ -138,7 +138,7 @@ async def test_what_a_provider_inside_says_is_shown_to_those_who_operate_the_hos
     body = b"<html>internal wiki: the plan</html>"
     there.say(*[whole(body, status=404)] * 2, whole({"error": {"message": "the plan"}}))
     for caller, shown in ((ADMIN, False), (installation(), True)):
-        tried = await try_model(models.desk, SystemClock(), caller, "small")
+        tried = await try_model(models.gateway, SystemClock(), caller, "small")
         assert not tried["ok"]
         assert ("the plan" in str(tried)) is shown
         assert "HTTP 404" in str(tried["message"])

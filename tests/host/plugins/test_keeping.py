@@ -39,7 +39,7 @@ class House:
             clock=clock, host_version="test", agents=self.agents, runners={}, first_workspace="default"
         )
         self.fleet.open_workspace("second")
-        self.keeper = PluginRepository(
+        self.repository = PluginRepository(
             fleet=self.fleet,
             shelf=self.shelf,
             journal=journal,
@@ -48,16 +48,16 @@ class House:
             agents=self.agents,
             bindings=BindingRegistry(),
         )
-        self.bench = Workbench(fleet=self.fleet, keeper=self.keeper, journal=journal, clock=clock)
+        self.bench = Workbench(fleet=self.fleet, repository=self.repository, journal=journal, clock=clock)
 
     async def install(self, workspace: str = "default", code: bytes | None = None, **more: Any) -> Installed:
         files = files_of(**more) if code is None else {**files_of(**more), "runner.py": code}
-        async with self.keeper.taking.archive(pieces(zip_of(files)), "default") as shelved:
+        async with self.repository.taking.archive(pieces(zip_of(files)), "default") as shelved:
             consent = consent_for(shelved.digest, shelved.described)
-            return await self.keeper.install(workspace, shelved, by="user:ann", consent=consent, source="zip")
+            return await self.repository.install(workspace, shelved, by="user:ann", consent=consent, source="zip")
 
     async def develop(self, **more: Any) -> None:
-        async with self.keeper.taking.archive(pieces(zip_of(files_of(**more))), "default") as shelved:
+        async with self.repository.taking.archive(pieces(zip_of(files_of(**more))), "default") as shelved:
             consent = consent_for(shelved.digest, shelved.described)
             await self.bench.put("default", shelved, by="user:ann", consent=consent)
 
@@ -84,7 +84,7 @@ async def house(
     open_journal: Callable[..., Journal], store: Store, clock: ManualClock, tmp_path: Path
 ) -> AsyncIterator[House]:
     made = House(open_journal(store), store, clock, tmp_path)
-    await made.keeper.load()
+    await made.repository.load()
     yield made
     made.bench.close()
     await made.fleet.stop()
@@ -115,13 +115,13 @@ async def test_a_workspace_has_its_own_plugins(house: House) -> None:
     two = await house.install("second")
     assert one.current.digest == two.current.digest
     assert house.shelved() == {one.current.digest}
-    await house.keeper.remove("default", "acme/parrot", "user:ann")
+    await house.repository.remove("default", "acme/parrot", "user:ann")
     assert house.shelved() == {two.current.digest}
-    assert house.keeper.find("second", "acme/parrot") == two
-    await house.keeper.remove("second", "acme/parrot", "user:ann")
+    assert house.repository.find("second", "acme/parrot") == two
+    await house.repository.remove("second", "acme/parrot", "user:ann")
     await asyncio.gather(*house.fleet._leaving.values())
     await turns()
-    await asyncio.gather(*house.keeper._sweeping)
+    await asyncio.gather(*house.repository._sweeping)
     assert house.shelved() == set()
     assert [kind for kind, _ in house.records()][-2:] == ["policy.changed", "plugin.removed"]
 
@@ -142,9 +142,9 @@ async def test_a_store_that_fails_leaves_nothing_in_use(house: House, monkeypatc
     monkeypatch.setattr("bollard.host.log.saved_resources.SavedChanges.write", failing)
     with pytest.raises(StorageUnavailable):
         await house.install()
-    assert house.keeper.of("default") == []
+    assert house.repository.of("default") == []
     assert house.fleet.pids == []
-    await house.keeper.taking.sweep()
+    await house.repository.taking.sweep()
     assert house.shelved() == set()
 
 
@@ -160,12 +160,12 @@ async def test_what_was_installed_is_there_for_the_next_host(
     house: House, open_journal: Callable[..., Journal], store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     installed = await house.install()
-    await house.keeper.change("default", "acme/parrot", by="x", workers=2)
+    await house.repository.change("default", "acme/parrot", by="x", workers=2)
     await house.fleet.stop()
     again = House(open_journal(store, "i2"), store, clock, tmp_path)
-    await again.keeper.load()
+    await again.repository.load()
     try:
-        found = again.keeper.get("default", "acme/parrot")
+        found = again.repository.get("default", "acme/parrot")
         assert (found.current, found.workers, found.revision) == (installed.current, 2, 2)
         fitting = again.fleet.find("default", "acme/parrot")
         assert fitting is not None
@@ -201,7 +201,7 @@ async def test_a_developer_who_is_gone_is_not_waited_for_for_ever(house: House, 
 async def test_an_upload_that_is_too_large_is_cut_off(house: House, monkeypatch: Any) -> None:
     monkeypatch.setattr("bollard.host.plugins.uploads.PLUGIN_ARCHIVE_BYTES", 1000)
     with pytest.raises(HostError) as caught:
-        async with house.keeper.taking.archive(pieces(bytes(5000)), "default"):
+        async with house.repository.taking.archive(pieces(bytes(5000)), "default"):
             raise AssertionError("it was taken")
     assert caught.value.code == "payload_too_large"
     assert list((house.shelf._folder / ".incoming").iterdir()) == []
@@ -215,7 +215,7 @@ async def test_no_more_uploads_than_the_disk_was_promised_for(house: House) -> N
         await hold.wait()
 
     async def upload(workspace: str) -> None:
-        async with house.keeper.taking.archive(slow(), workspace):
+        async with house.repository.taking.archive(slow(), workspace):
             raise AssertionError("it was taken")
 
     async def uploaded(count: int) -> None:

@@ -349,7 +349,7 @@ async def test_an_update_that_defines_a_tool_otherwise_needs_another_yes_and_a_r
     async def pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data
 
-    def keeper(incarnation: str) -> PluginRepository:
+    def repository(incarnation: str) -> PluginRepository:
         fleet = PluginFleet(
             clock=clock, host_version="t", agents=AgentRegistry(), runners={}, first_workspace="default"
         )
@@ -371,7 +371,7 @@ async def test_an_update_that_defines_a_tool_otherwise_needs_another_yes_and_a_r
                 return await keeping.install("default", shelved, by="ann", consent=named, source="zip")
             return await keeping.update("default", "acme/kit", shelved, by="ann", consent=consent, source="zip")
 
-    first = keeper("i1")
+    first = repository("i1")
     await first.load()
     installed = await take(first, CODE, None, new=True)
     pinned = installed.current.definitions
@@ -387,7 +387,7 @@ async def test_an_update_that_defines_a_tool_otherwise_needs_another_yes_and_a_r
         first, CODE.replace("a: int, b: int", "a: int, b: int, keys: str = ''"), str(needed.value.details["consent"])
     )
     await first._fleet.stop()
-    again = keeper("i2")
+    again = repository("i2")
     await again.load()
     assert again.get("default", "acme/kit") == changed
     fitting = again._fleet.find("default", "acme/kit")

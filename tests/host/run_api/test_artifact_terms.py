@@ -126,9 +126,9 @@ async def test_a_tool_makes_no_artifact_of_a_type_that_is_not_taken(memory_house
 
 async def test_a_long_output_of_a_type_that_is_not_taken_is_not_kept(memory_house: Any) -> None:
     run = await memory_house.begin()
-    keeper, ledger = BlobArtifacts(memory_house.blobs, IMAGES), LiveLedger(run)
-    assert await keeper.keep(run.session, ledger, CONTENT, mime_type=TEXT, name="n") is None
-    assert await keeper.keep(run.session, ledger, CONTENT, mime_type="image/png", name="n") is not None
+    repository, ledger = BlobArtifacts(memory_house.blobs, IMAGES), LiveLedger(run)
+    assert await repository.keep(run.session, ledger, CONTENT, mime_type=TEXT, name="n") is None
+    assert await repository.keep(run.session, ledger, CONTENT, mime_type="image/png", name="n") is not None
 
 
 @for_each("wrong", ["text", "text/", "/plain", "text/pl ain", "*", "*/plain", "text/plain; charset=x"])

@@ -128,7 +128,7 @@ class Shop:
         self.tracer = Tracer(house.clock, self.spans.append)
         self.models = Models(
             ModelPorts(
-                desk=self.desk,
+                gateway=self.desk,
                 budgets=Budgets(house.clock, lambda _: self.of_workspace),
                 clock=house.clock,
                 counts=self.counts,

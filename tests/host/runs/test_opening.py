@@ -71,7 +71,7 @@ async def test_a_runner_is_told_of_the_grant_that_its_calls_are_checked_against(
     assert created["grant_sha256"] == sha256_of(issued)
 
 
-async def keeper(worker: Any, run: Any) -> None:
+async def repository(worker: Any, run: Any) -> None:
     """Keeps values of the sizes that it is told."""
     for key, size in json.loads(run.request["context"]["input"]["text"]).items():
         await run.emit("state.updated", {"scope": "conversation", "key": key, "value": "x" * (size - len('""'))})
@@ -83,7 +83,7 @@ async def keeper(worker: Any, run: Any) -> None:
 async def test_state_that_is_too_large_for_a_context_is_told_by_its_keys(
     memory_store: MemoryStore, stages: Stages, over: int
 ) -> None:
-    stage = await stages(memory_store, keeper)
+    stage = await stages(memory_store, repository)
     sizes = {"a": 10, "b": limits.STATE_SNAPSHOT_BYTES - len("ab") - 10 + over}
     for text in (json.dumps(sizes), "{}"):
         await stage.read(await stage.say(text))
@@ -101,14 +101,14 @@ async def test_the_state_of_all_scopes_together_is_bounded(memory_store: MemoryS
     """Each fits alone; the second one does not fit beside the first."""
     value = "x" * (limits.STATE_SNAPSHOT_BYTES * 2 // 3)
 
-    async def keeper(worker: Any, run: Any) -> None:
+    async def repository(worker: Any, run: Any) -> None:
         for scope in ("actor", "conversation", "runner"):
             await run.emit(
                 "state.updated", {"scope": scope, "key": "k", "value": "short" if scope == "runner" else value}
             )
         await worker.complete(run, message={"role": "assistant", "content": "done"})
 
-    stage = await stages(memory_store, keeper)
+    stage = await stages(memory_store, repository)
     stage.agent(policy=AgentPolicy(state=StatePolicy(scopes=("conversation", "actor", "runner"))))
     for _ in range(2):
         await stage.read(await stage.say("hello", actor_type="user", actor_id="ann"))
@@ -123,7 +123,7 @@ async def test_the_state_of_all_scopes_together_is_bounded(memory_store: MemoryS
 async def test_more_keys_than_are_listed_at_once_are_not_dropped_silently(
     memory_store: MemoryStore, stages: Stages, over: int
 ) -> None:
-    stage = await stages(memory_store, keeper)
+    stage = await stages(memory_store, repository)
     sizes = {f"k{number:03}": 3 for number in range(limits.STATE_LIST_KEYS + over)}
     for text in (json.dumps(sizes), "{}"):
         await stage.read(await stage.say(text))

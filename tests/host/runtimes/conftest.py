@@ -144,11 +144,11 @@ class Harbour:
         await self.fleet.stop()
 
     async def invite(self, name: str = "box", workspace: str = "default", plugin: str | None = None) -> str:
-        return (await self.remote.keeper.invite(workspace, name, plugin, "admin-token"))[0]
+        return (await self.remote.repository.invite(workspace, name, plugin, "admin-token"))[0]
 
     async def enrol(self, runtime: Remote, name: str = "box", **more: Any) -> None:
         code = await self.invite(name, **more)
-        await self.remote.keeper.enrol(code, runtime.public, self.proof(runtime, code))
+        await self.remote.repository.enrol(code, runtime.public, self.proof(runtime, code))
 
     @staticmethod
     def proof(runtime: Remote, code: str) -> str:

@@ -213,14 +213,14 @@ async def test_of_two_codes_of_a_plugin_the_one_said_yes_to_last_has_the_place(
     assert (first.pool, second.problem) == (None, None)
     assert "other code of acme/distant is in use" in first.problem
     assert await quick_harbour.fleet.pools[PLUGIN].wait_ready(30) is second.slot
-    await quick_harbour.remote.keeper.revoke("default", "new", "admin-token")
+    await quick_harbour.remote.repository.revoke("default", "new", "admin-token")
     assert (first.problem, first.pool) == (None, quick_harbour.fleet.pools[PLUGIN])
 
 
 async def test_a_revoked_runtime_is_told_to_leave_and_its_agents_go(quick_harbour: Any, connected: Any) -> None:
     remote, connection = connected
     await quick_harbour.consent(connection)
-    await quick_harbour.remote.keeper.revoke("default", "box", "admin-token")
+    await quick_harbour.remote.repository.revoke("default", "box", "admin-token")
     async with asyncio.timeout(120):
         assert "it was revoked" in await remote.ended
     assert remote.told_to_leave

@@ -10,61 +10,61 @@ from bollard.host.limits import RUNTIME_CODE_S, RUNTIME_CODES, RUNTIMES_OF_WORKS
 
 
 async def test_a_code_enrols_one_key_and_a_lost_answer_is_given_again(harbour: Any, make_remote: Any) -> None:
-    keeper, first, second = harbour.remote.keeper, make_remote(1), make_remote(2)
+    repository, first, second = harbour.remote.repository, make_remote(1), make_remote(2)
     code = await harbour.invite()
-    saved = await keeper.enrol(code, first.public, harbour.proof(first, code))
+    saved = await repository.enrol(code, first.public, harbour.proof(first, code))
     assert (saved.workspace, saved.thing.name, saved.thing.consented) == ("default", "box", None)
-    assert await keeper.enrol(code, first.public, harbour.proof(first, code)) == saved
+    assert await repository.enrol(code, first.public, harbour.proof(first, code)) == saved
     with pytest.raises(Unauthenticated):
-        await keeper.enrol(code, second.public, harbour.proof(second, code))
+        await repository.enrol(code, second.public, harbour.proof(second, code))
     assert [row.type for row in harbour.records("runtime.enrolled")] == ["runtime.enrolled"]
     await harbour.again()
-    assert harbour.remote.keeper.of_key(first.public).thing.name == "box"
+    assert harbour.remote.repository.of_key(first.public).thing.name == "box"
     with pytest.raises(Unauthenticated):
-        await harbour.remote.keeper.enrol(code, second.public, harbour.proof(second, code))
+        await harbour.remote.repository.enrol(code, second.public, harbour.proof(second, code))
 
 
 async def test_of_two_who_use_a_code_at_once_one_is_enrolled(harbour: Any, make_remote: Any) -> None:
     code, remotes = await harbour.invite(), [make_remote(1), make_remote(2)]
     outcomes = await asyncio.gather(
-        *(harbour.remote.keeper.enrol(code, each.public, harbour.proof(each, code)) for each in remotes),
+        *(harbour.remote.repository.enrol(code, each.public, harbour.proof(each, code)) for each in remotes),
         return_exceptions=True,
     )
     assert sorted(isinstance(outcome, Unauthenticated) for outcome in outcomes) == [False, True]
-    assert len(harbour.remote.keeper.all("default")) == 1
+    assert len(harbour.remote.repository.all("default")) == 1
 
 
 async def test_a_code_survives_a_restart_and_expires(harbour: Any, make_remote: Any, clock: Any) -> None:
     remote, code, late = make_remote(), await harbour.invite("early"), await harbour.invite("late")
     await harbour.again()
-    await harbour.remote.keeper.enrol(code, remote.public, harbour.proof(remote, code))
+    await harbour.remote.repository.enrol(code, remote.public, harbour.proof(remote, code))
     clock.advance(RUNTIME_CODE_S)
     other = make_remote(2)
     with pytest.raises(Unauthenticated):
-        await harbour.remote.keeper.enrol(late, other.public, harbour.proof(other, late))
+        await harbour.remote.repository.enrol(late, other.public, harbour.proof(other, late))
     await harbour.again()
     with pytest.raises(Unauthenticated):
-        await harbour.remote.keeper.enrol(late, other.public, harbour.proof(other, late))
+        await harbour.remote.repository.enrol(late, other.public, harbour.proof(other, late))
 
 
 async def test_another_code_for_a_name_ends_the_one_before(harbour: Any, make_remote: Any) -> None:
     remote, first, second = make_remote(), await harbour.invite(), await harbour.invite()
     await harbour.again()
     with pytest.raises(Unauthenticated):
-        await harbour.remote.keeper.enrol(first, remote.public, harbour.proof(remote, first))
-    await harbour.remote.keeper.enrol(second, remote.public, harbour.proof(remote, second))
+        await harbour.remote.repository.enrol(first, remote.public, harbour.proof(remote, first))
+    await harbour.remote.repository.enrol(second, remote.public, harbour.proof(remote, second))
 
 
 async def test_who_has_not_the_private_half_enrols_nothing(quick_harbour: Any, make_remote: Any) -> None:
-    keeper, owner, thief = quick_harbour.remote.keeper, make_remote(1), make_remote(2)
+    repository, owner, thief = quick_harbour.remote.repository, make_remote(1), make_remote(2)
     code = await quick_harbour.invite()
     for proof in (quick_harbour.proof(thief, code), quick_harbour.proof(owner, "another"), "00" * 64, "", "no hex"):
         with pytest.raises(Unauthenticated):
-            await keeper.enrol(code, owner.public, proof)
+            await repository.enrol(code, owner.public, proof)
     with pytest.raises(InvalidRequest) as refused:
-        await keeper.enrol(code, "no key", quick_harbour.proof(owner, code))
+        await repository.enrol(code, "no key", quick_harbour.proof(owner, code))
     assert refused.value.details["field"] == "public_key"
-    await keeper.enrol(code, owner.public, quick_harbour.proof(owner, code))
+    await repository.enrol(code, owner.public, quick_harbour.proof(owner, code))
 
 
 async def test_a_name_is_taken_once_and_free_after_a_revocation(harbour: Any, make_remote: Any) -> None:
@@ -72,15 +72,15 @@ async def test_a_name_is_taken_once_and_free_after_a_revocation(harbour: Any, ma
     await harbour.enrol(remote)
     with pytest.raises(Conflict):
         await harbour.invite()
-    assert harbour.remote.keeper.find("other", "box") is None
+    assert harbour.remote.repository.find("other", "box") is None
     with pytest.raises(NotFound):
-        await harbour.remote.keeper.revoke("other", "box", "admin-token")
-    await harbour.remote.keeper.revoke("default", "box", "admin-token")
-    assert harbour.remote.keeper.of_key(remote.public) is None
+        await harbour.remote.repository.revoke("other", "box", "admin-token")
+    await harbour.remote.repository.revoke("default", "box", "admin-token")
+    assert harbour.remote.repository.of_key(remote.public) is None
     assert len(harbour.records("runtime.revoked")) == 1
     await harbour.enrol(remote)
     await harbour.again()
-    assert harbour.remote.keeper.of_key(remote.public).thing.name == "box"
+    assert harbour.remote.repository.of_key(remote.public).thing.name == "box"
 
 
 async def test_there_are_so_many_runtimes_and_codes_and_no_more(quick_harbour: Any, make_remote: Any) -> None:
@@ -99,7 +99,7 @@ async def test_there_are_so_many_runtimes_and_codes_and_no_more(quick_harbour: A
 
 async def test_neither_log_nor_store_holds_the_code(harbour: Any, make_remote: Any) -> None:
     remote, code = make_remote(), await harbour.invite()
-    await harbour.remote.keeper.enrol(code, remote.public, harbour.proof(remote, code))
+    await harbour.remote.repository.enrol(code, remote.public, harbour.proof(remote, code))
     waiting = await harbour.invite("second")
     for secret in (code, waiting):
         assert all(secret.encode() not in (row.data or b"") for row in harbour.store.records(0, 1000))

@@ -32,7 +32,7 @@ class WriterNumbers(msgspec.Struct, array_like=True):
 
 
 class WriterListener(Protocol):
-    """How a desk reports, on the loop: the fates of the oldest entries it holds, its numbers, and signed heads."""
+    """Called on the loop with the results of the oldest entries, the numbers of the writer, and signed heads."""
 
     def __call__(
         self, fates: Sequence[CommitResult | HostError], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()
@@ -40,7 +40,7 @@ class WriterListener(Protocol):
 
 
 class EntryWriter(Protocol):
-    """Where a journal's entries are written: in the order they were put, as few commits as there can be."""
+    """Writes the entries of a journal, in the order of `put`, in as few commits as possible."""
 
     async def open(self, tell: WriterListener) -> None:
         """Ready to write. Raises `HostError` when it cannot be."""
@@ -72,9 +72,9 @@ def passes(error: HostError, tries: int) -> bool:
 class Journal:
     """Takes entries, bounded in number and bytes."""
 
-    def __init__(self, desk: EntryWriter, committed: Callable[[int, float], None] | None = None) -> None:
+    def __init__(self, writer: EntryWriter, committed: Callable[[int, float], None] | None = None) -> None:
         """`committed` is called with each commit: how many entries shared it, and how long it took in seconds."""
-        self._desk = desk
+        self._writer = writer
         self._loop = asyncio.get_running_loop()
         self._open: deque[tuple[Told | None, int]] = deque()
         self._bytes = 0
@@ -85,7 +85,7 @@ class Journal:
         """Told of heads that were signed, once they are on disk."""
 
     async def start(self) -> None:
-        await self._desk.open(self._tell)
+        await self._writer.open(self._tell)
 
     @property
     def full(self) -> bool:
@@ -99,7 +99,7 @@ class Journal:
 
     def remember(self, facts: RunFacts) -> None:
         """A run of an earlier incarnation that goes on. Call before its first record."""
-        self._desk.remember(facts)
+        self._writer.remember(facts)
 
     def append(self, entry: Entry, told: Told | None = None) -> None:
         """Queue an entry; `told` hears of it. Raises `Overloaded` when too much waits already."""
@@ -110,11 +110,11 @@ class Journal:
             raise Overloaded("the journal is behind", hint="try again in a moment", limit=JOURNAL_QUEUE_ENTRIES)
         self._open.append((told, entry.size))
         self._bytes += entry.size
-        self._desk.put(entry)
+        self._writer.put(entry)
 
     def hurry(self) -> None:
         """Somebody began to wait for what is queued: do not linger."""
-        self._desk.hurry()
+        self._writer.hurry()
 
     async def commit(self, entry: Entry, then: Told | None = None) -> CommitResult:
         """Queue an entry and wait until it is on disk. Raises what kept it from that.
@@ -164,7 +164,7 @@ class Journal:
     async def close(self) -> None:
         """Write what is queued, then stop."""
         self._closing = True
-        await self._desk.close()
+        await self._writer.close()
 
     def _tell(
         self, fates: Sequence[CommitResult | HostError], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()

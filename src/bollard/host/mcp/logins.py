@@ -169,10 +169,10 @@ class McpLogins:
     """One per host."""
 
     def __init__(
-        self, *, bridge: McpBridge, keeper: LoginRepository, clock: Clock, hide: Callable[[str, str], str]
+        self, *, bridge: McpBridge, repository: LoginRepository, clock: Clock, hide: Callable[[str, str], str]
     ) -> None:
         self._bridge = bridge
-        self._keeper = keeper
+        self._repository = repository
         self._clock = clock
         self._hide = hide
         self._pending: dict[tuple[str, str], _Pending] = {}
@@ -186,7 +186,7 @@ class McpLogins:
         if server.oauth is None:
             raise Conflict(f"the MCP server {server.name} has no login", hint='save it with `auth: "oauth"`')
         self.drop(workspace, server.name)
-        before = await self._keeper.use(workspace, server, by=by)
+        before = await self._repository.use(workspace, server, by=by)
         order = BeginLogin(
             login=self._bridge.next_link(),
             url=url,
@@ -194,7 +194,7 @@ class McpLogins:
             redirect_uri=redirect_uri,
             scopes=list(server.oauth.scopes),
             client_id=server.oauth.client_id,
-            client_secret=await self._keeper.client_secret(workspace, server, by=by),
+            client_secret=await self._repository.client_secret(workspace, server, by=by),
             client=None if before is None else before.client,
             registered_secret=None if before is None else before.client_secret,
             limit_s=LOGIN_S,

@@ -39,10 +39,10 @@ class McpSource:
     ) -> None:
         """Commands run in folders below `home`. `is_open` says whether a workspace is there; `hide` takes the secrets
         of a workspace out of a text."""
-        self._login_keeper = LoginRepository(secrets)
-        self.keeper: Final = McpServerRepository(changes, self._changed, self._login_keeper.leaving)
+        self._login_repository = LoginRepository(secrets)
+        self.repository: Final = McpServerRepository(changes, self._changed, self._login_repository.leaving)
         self.bridge: Final = McpBridge()
-        self._logins = McpLogins(bridge=self.bridge, keeper=self._login_keeper, clock=clock, hide=hide)
+        self._logins = McpLogins(bridge=self.bridge, repository=self._login_repository, clock=clock, hide=hide)
         self._secrets = secrets
         self._clock = clock
         self._home = home
@@ -56,7 +56,7 @@ class McpSource:
 
     async def load(self, store: Store) -> None:
         """What people saved; nothing is connected yet."""
-        await self.keeper.load(store)
+        await self.repository.load(store)
 
     def start(self) -> None:
         """Begin to connect, in the background: nobody waits for a server."""
@@ -132,8 +132,8 @@ class McpSource:
         self, body: JsonObject, workspace: str, name: str, *, by: str, edited: int | None
     ) -> Saved[ServerRecord]:
         """A server, or a new version of one. Saved again as it was, it is started anew."""
-        before = self.keeper.find(workspace, name)
-        saved = await self.keeper.save(body, workspace, name, by=by, edited=edited)
+        before = self.repository.find(workspace, name)
+        saved = await self.repository.save(body, workspace, name, by=by, edited=edited)
         if before is not None and before.thing.server == saved.thing.server:
             self._replace(saved)
         return saved
@@ -175,14 +175,14 @@ class McpSource:
                 by=by,
                 at_ms=self._clock.now_ms(),
             )
-        return await self.keeper.agree(workspace, name, yes, frozenset(given.withdraw), by=by)
+        return await self.repository.agree(workspace, name, yes, frozenset(given.withdraw), by=by)
 
     # --- logging in ---
 
     async def begin_login(self, workspace: str, name: str, redirect_uri: str, by: str) -> StartedLogin:
         """Where a person goes now. Raises `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
-        server = self.keeper.get(workspace, name).thing.server
+        server = self.repository.get(workspace, name).thing.server
         if server.url is None or server.oauth is None:
             raise Conflict(f"the MCP server {name} has no login", hint='save it with an address and `auth: "oauth"`')
         if not server.enabled:
@@ -197,24 +197,24 @@ class McpSource:
 
     async def complete_login(self, workspace: str, name: str, given: CompleteMcpLogin, by: str) -> Saved[ServerRecord]:
         """A person came back, and the server is connected anew. Raises `InvalidRequest` and `Conflict`."""
-        saved = self.keeper.get(workspace, name)
+        saved = self.repository.get(workspace, name)
         made = await self._logins.complete(workspace, saved.thing.server, given, by)
-        await self._login_keeper.keep(workspace, saved.thing.server, made, by=by)
-        now = self.keeper.get(workspace, name)
+        await self._login_repository.keep(workspace, saved.thing.server, made, by=by)
+        now = self.repository.get(workspace, name)
         self._replace(now)
         return now
 
     async def logout(self, workspace: str, name: str, by: str) -> Saved[ServerRecord]:
         """Forget who logged in. Raises `Conflict` where nobody did."""
-        self.keeper.get(workspace, name)
+        self.repository.get(workspace, name)
         self._logins.drop(workspace, name)
         running = self._connections.get((workspace, name))
         if running is not None:
             await running.stop()  # before, or a token that is renewed right now would be kept behind its back
         try:
-            await self._login_keeper.forget(workspace, name, by=by)
+            await self._login_repository.forget(workspace, name, by=by)
         finally:
-            saved = self.keeper.get(workspace, name)
+            saved = self.repository.get(workspace, name)
             self._replace(saved)
         return saved
 
@@ -226,7 +226,7 @@ class McpSource:
         return [connection for (where, _), connection in sorted(self._connections.items()) if where == workspace]
 
     def _there(self, workspace: str, name: str) -> McpConnection:
-        self.keeper.get(workspace, name)
+        self.repository.get(workspace, name)
         connection = self._connections.get((workspace, name))
         if connection is None:
             raise NotFound("there is no such MCP server", hint="`bollard mcp list` lists them")
@@ -258,7 +258,7 @@ class McpSource:
             saved.thing,
             bridge=self.bridge,
             secrets=self._secrets,
-            logins=self._login_keeper,
+            logins=self._login_repository,
             home=self._home,
             changed=self._bump,
             hide=self._hide,

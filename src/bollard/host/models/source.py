@@ -82,7 +82,7 @@ class ModelParts(msgspec.Struct, frozen=True, kw_only=True):
     """What has a life of its own among them."""
 
     book: ModelRegistry
-    desk: ModelGateway
+    gateway: ModelGateway
     source: ModelSource
 
 
@@ -104,5 +104,5 @@ def open_models(
         if each.key is not None:
             redactor.hold(workspace, each.key)
     book = ModelRegistry(SavedChanges(journal, clock), environment=named, default_model=default_model, egress=egress)
-    desk = ModelGateway(book, vault, redactor, clock, judge=egress.judge, ledger=WorkspaceLedger(journal, clock))
-    return ModelParts(book=book, desk=desk, source=ModelSource(book))
+    gateway = ModelGateway(book, vault, redactor, clock, judge=egress.judge, ledger=WorkspaceLedger(journal, clock))
+    return ModelParts(book=book, gateway=gateway, source=ModelSource(book))

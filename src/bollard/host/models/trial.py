@@ -30,15 +30,15 @@ _SENT: Final = {
 """By type of model, tokens that are sent, and those that may come back."""
 
 
-async def try_model(desk: ModelGateway, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
+async def try_model(gateway: ModelGateway, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
     """`ok`, and what was heard or why nothing was. What a provider inside says is shown to those who operate the host
     alone. Raises `NotFound` where there is no such model."""
-    sent, most = _SENT[desk.book.get(caller.workspace, model_id).spec.model_type]
+    sent, most = _SENT[gateway.book.get(caller.workspace, model_id).spec.model_type]
     asker = ModelCaller(workspace=caller.workspace, by=caller.name)
     started = clock.monotonic()
     heard: JsonObject = {}
     try:
-        async with asyncio.timeout(TEST_S), desk.place(asker, model_id, sent, most) as place:
+        async with asyncio.timeout(TEST_S), gateway.place(asker, model_id, sent, most) as place:
             heard = await _HEARD[place.known.spec.model_type](place, clock, started)
     except TimeoutError:
         heard = _failed("timeout", f"the model did not answer within {TEST_S:g} seconds", "look at its provider")
@@ -48,7 +48,7 @@ async def try_model(desk: ModelGateway, clock: Clock, caller: Caller, model_id: 
             error = with_words(error)
         heard = _failed(str(reason), error.message, error.hint)
     finally:
-        desk.forget(asker)
+        gateway.forget(asker)
     took: JsonObject = {"latency_ms": round((clock.monotonic() - started) * 1000, 1)}
     return {"model_id": model_id, "ok": "reason" not in heard, **took, **heard}
 

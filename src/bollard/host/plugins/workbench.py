@@ -34,13 +34,13 @@ class Workbench:
         self,
         *,
         fleet: PluginFleet,
-        keeper: PluginRepository,
+        repository: PluginRepository,
         journal: Journal,
         clock: Clock,
         patience_s: float = PLUGIN_DEV_S,
     ) -> None:
         self._fleet = fleet
-        self._keeper = keeper
+        self._repository = repository
         self._journal = journal
         self._clock = clock
         self._patience_s = patience_s
@@ -52,7 +52,7 @@ class Workbench:
         described = shelved.described
         key = (workspace, described.plugin_id)
         async with self._locks[key]:
-            self._keeper.check_name(workspace, described.plugin_id)
+            self._repository.check_name(workspace, described.plugin_id)
             there = self._fleet.find(workspace, described.plugin_id)
             before = None if there is None else there.asked
             change = check_consent(shelved.digest, described, before, consent)
@@ -111,7 +111,7 @@ class Workbench:
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
         self._fleet.take_away(*key, "dev")
-        if self._keeper.find(*key) is None:
+        if self._repository.find(*key) is None:
             self._fleet.forget_log(*key)
 
     async def _record(self, workspace: str, kind: str, body: JsonObject) -> None:

@@ -86,8 +86,8 @@ class WorkspacePayer:
 
     def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: CallCost) -> None:
         del called, spent
-        if self._ports.desk.ledger is not None:
-            self._ports.desk.ledger.write(self.asker.workspace, kind, {**data, "by": self.asker.by})
+        if self._ports.gateway.ledger is not None:
+            self._ports.gateway.ledger.write(self.asker.workspace, kind, {**data, "by": self.asker.by})
 
 
 Said = TypeVar("Said", Message, MessageChunk)

@@ -1,6 +1,6 @@
-"""Calls of models, for runs and for who asks outside of them: what they may cost is set aside before, and what they
-came to is written down once, however they end. Asking itself is the desk's job; nothing here writes while an answer
-streams."""
+"""Accounting of model calls, for runs and for callers outside of a run. The cost is reserved before the call, and one
+record states the real cost when the call ends, however it ends. `ModelGateway` makes the call; nothing here writes
+while an answer streams."""
 
 import asyncio
 import base64
@@ -207,7 +207,7 @@ class ModelCalls:
     @asynccontextmanager
     async def asked(self, asker: ModelCaller, model_id: str, sent: int, most: int) -> AsyncGenerator[CallTarget]:
         """A call that no run makes: the workspace of who asks pays."""
-        known = self._ports.desk.book.get(asker.workspace, model_id)
+        known = self._ports.gateway.book.get(asker.workspace, model_id)
         payer, operation = WorkspacePayer(asker, self._ports), _OPERATIONS[known.spec.model_type]
         async with self._asked(payer, model_id, operation, sent, most) as (place, asked):
             yield replace(place, heard=asked.heard)
@@ -219,14 +219,14 @@ class ModelCalls:
         """One call: reserved, asked, measured, settled, written down. `sent` tokens go out, and at `most` so many come
         back where the caller said so."""
         ports = self._ports
-        known = ports.desk.book.get(payer.asker.workspace, model_id)
+        known = ports.gateway.book.get(payer.asker.workspace, model_id)
         asked = BilledCall(payer, known, operation, sent, ports)
         price = known.spec.price
         amount = Cost(calls=1, tokens=sent + most, cost=0.0 if price is None else cost_of(price, sent, most))
         payer.closing.add(asked.cut)
         try:
             asked.reserved = payer.reserve(amount)
-            async with ports.desk.unpaid(payer.asker, model_id, sent) as place:
+            async with ports.gateway.unpaid(payer.asker, model_id, sent) as place:
                 asked.begin(place.pace)
                 yield place, asked
             asked.end("completed")
@@ -256,7 +256,7 @@ class ModelCalls:
     def _forget(self, workspace: str, run_id: str) -> None:
         self._known.discard(run_id)
         self._ports.budgets.forget(run_id)
-        self._ports.desk.forget(ModelCaller(workspace=workspace, by=f"run:{run_id}"))
+        self._ports.gateway.forget(ModelCaller(workspace=workspace, by=f"run:{run_id}"))
 
 
 def _piece(chunk: MessageChunk) -> JsonObject:

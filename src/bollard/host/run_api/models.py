@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ModelPorts(msgspec.Struct, frozen=True, kw_only=True):
     """What calls of models are connected to."""
 
-    desk: ModelGateway
+    gateway: ModelGateway
     budgets: Budgets
     clock: Clock
     counts: ModelCounts
@@ -36,12 +36,12 @@ class ModelPorts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Models:
-    """One per host. Keeps the desk's accounts."""
+    """Accounts for the calls of the model gateway."""
 
     def __init__(self, ports: ModelPorts) -> None:
         self._ports = ports
         self._loaded: ModelCalls | None = None
-        ports.desk.connect(self)
+        ports.gateway.connect(self)
 
     @property
     def _calls(self) -> "ModelCalls":

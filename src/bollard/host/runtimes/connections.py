@@ -88,7 +88,7 @@ class Connections:
     def __init__(
         self,
         *,
-        keeper: RuntimeRepository,
+        repository: RuntimeRepository,
         challenges: Challenges,
         places: RemotePlaces,
         fleet: PluginFleet,
@@ -97,7 +97,7 @@ class Connections:
         is_open: Callable[[str], bool],
     ) -> None:
         """`is_open` says whether a workspace is."""
-        self._keeper = keeper
+        self._repository = repository
         self._challenges = challenges
         self._places = places
         self._fleet = fleet
@@ -111,10 +111,10 @@ class Connections:
 
     def begin(self) -> None:
         """Make places for what is enrolled, and hear of changes from here on."""
-        for workspace in sorted({saved.workspace for saved in self._keeper.everywhere()}):
+        for workspace in sorted({saved.workspace for saved in self._repository.everywhere()}):
             if self._is_open(workspace):
-                self._places.settle(workspace, self._keeper.all(workspace))
-        self._keeper.watch(self._changed)
+                self._places.settle(workspace, self._repository.all(workspace))
+        self._repository.watch(self._changed)
 
     def find(self, saved: Saved[Enrolled]) -> Connection | None:
         return self._open.get(saved.thing.public_key)
@@ -145,7 +145,7 @@ class Connections:
                 raise _twice(saved)
             before.slot.cut("its key came again, and it did not answer")
             self._leave(before)
-        now = self._keeper.of_key(public_key)
+        now = self._repository.of_key(public_key)
         if now is None or not now.thing.enabled or self._closing:  # while it was asked
             raise _stranger()
         if public_key in self._open:
@@ -158,7 +158,7 @@ class Connections:
 
     def _known(self, public_key: str, nonce: str, signature: str) -> Saved[Enrolled]:
         signed = self._challenges.answer(nonce, public_key, signature)
-        saved = self._keeper.of_key(public_key)
+        saved = self._repository.of_key(public_key)
         if not signed or saved is None or not saved.thing.enabled or not self._is_open(saved.workspace):
             raise _stranger()
         wait_s = self._rates.take(public_key, self._clock.monotonic())
@@ -212,7 +212,7 @@ class Connections:
     def _consider(self, connection: Connection) -> None:
         """Give it the place that it may have now, or none."""
         introduced, slot = connection.introduced, connection.slot
-        saved = self._keeper.of_key(connection.saved.thing.public_key)
+        saved = self._repository.of_key(connection.saved.thing.public_key)
         if saved is None or not saved.thing.enabled:
             slot.dismiss("it was revoked" if saved is None else "it was switched off")
             return
@@ -243,7 +243,7 @@ class Connections:
             return problem, None
         pool = self._places.pool_of(saved.workspace, consented)
         if pool is None:  # what had the name may be gone by now
-            self._places.settle(saved.workspace, self._keeper.all(saved.workspace))
+            self._places.settle(saved.workspace, self._repository.all(saved.workspace))
             pool = self._places.pool_of(saved.workspace, consented)
         return (None, pool) if pool is not None else (f"other code of {plugin} is in use, which came later", None)
 
@@ -254,14 +254,14 @@ class Connections:
         connection = self._open.get(saved.thing.public_key)
         if connection is not None and (after is None or not after.thing.enabled):
             self._consider(connection)  # before its plugin goes: nobody waits for runs that are cut
-        self._places.settle(saved.workspace, self._keeper.all(saved.workspace))
+        self._places.settle(saved.workspace, self._repository.all(saved.workspace))
         for each in list(self._open.values()):
             if each.saved.workspace == saved.workspace:
                 self._consider(each)
 
     async def _note(self, saved: Saved[Enrolled], kind: str, told: JsonObject) -> None:
         with suppress(HostError):  # a full disk keeps nobody from working
-            await self._keeper.note(saved, kind, told)
+            await self._repository.note(saved, kind, told)
 
     # --- consent ---
 
@@ -277,7 +277,7 @@ class Connections:
 
     async def consent(self, workspace: str, name: str, given: str | None, by: str) -> Saved[Enrolled]:
         """Say yes to what is connected now. Raises `ConsentNeeded` for any other name of the yes, `Conflict`."""
-        saved = self._keeper.get(workspace, name)
+        saved = self._repository.get(workspace, name)
         connection = self.find(saved)
         if connection is None or connection.introduced is None or connection.introduced.digest is None:
             raise Conflict(
@@ -307,7 +307,7 @@ class Connections:
             by=by,
             at_ms=self._clock.now_ms(),
         )
-        return await self._keeper.consent(workspace, name, consented, by)
+        return await self._repository.consent(workspace, name, consented, by)
 
 
 def _stranger() -> HostError:

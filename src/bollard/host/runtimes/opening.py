@@ -18,13 +18,13 @@ from bollard.host.store.store import Store
 class RemoteRuntimes(msgspec.Struct, frozen=True, kw_only=True):
     """What the surface asks about them."""
 
-    keeper: RuntimeRepository
+    repository: RuntimeRepository
     challenges: Challenges
     connections: Connections
 
     async def load(self, store: Store) -> None:
         """What is enrolled, and the places of what it may bring. After the plugins that are installed."""
-        await self.keeper.load(store)
+        await self.repository.load(store)
         self.connections.begin()
 
 
@@ -39,9 +39,9 @@ def open_runtimes(
     is_open: Callable[[str], bool],
 ) -> RemoteRuntimes:
     """Built, and not filled yet. Runtimes know this host by `host_id`; `is_open` says whether a workspace is."""
-    keeper, challenges = RuntimeRepository(journal, clock), Challenges(host_id, clock)
+    repository, challenges = RuntimeRepository(journal, clock), Challenges(host_id, clock)
     connections = Connections(
-        keeper=keeper,
+        repository=repository,
         challenges=challenges,
         places=RemotePlaces(fleet, plugins, clock),
         fleet=fleet,
@@ -49,4 +49,4 @@ def open_runtimes(
         host_version=host_version,
         is_open=is_open,
     )
-    return RemoteRuntimes(keeper=keeper, challenges=challenges, connections=connections)
+    return RemoteRuntimes(repository=repository, challenges=challenges, connections=connections)

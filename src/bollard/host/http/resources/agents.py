@@ -71,12 +71,12 @@ class Agents:
     def __init__(
         self,
         book: AgentRegistry,
-        keeper: AgentRepository,
+        repository: AgentRepository,
         runners: Mapping[RunnerKey, AgentRunnerDiscovery],
         pages: Pages,
     ) -> None:
         self._book = book
-        self._keeper = keeper
+        self._repository = repository
         self._runners = runners
         self._pages = pages
 
@@ -196,19 +196,19 @@ class Agents:
         body = named_by_path(await read_body(request), "agent_id", agent_id)
         body = with_revision(body, edited_revision(request, self._revision(agent_id, caller.workspace), body))
         with held_to_match(request):
-            agent = await self._keeper.save_agent(body, caller.workspace, caller.name)
+            agent = await self._repository.save_agent(body, caller.workspace, caller.name)
         return revised(request, agent_to_wire(agent), agent.revision, status_code=201 if agent.revision == 1 else 200)
 
     async def delete(self, request: Request) -> Response:
         caller, agent_id = caller_of(request), request.path_params["agent_id"]
         revision = edited_revision(request, self._revision(agent_id, caller.workspace))
         with held_to_match(request):
-            await self._keeper.delete_agent(agent_id, caller.workspace, caller.name, revision)
+            await self._repository.delete_agent(agent_id, caller.workspace, caller.name, revision)
         return JsonAnswer({"agent_id": agent_id, "deleted": True})
 
     def _found(self, agent_id: str, workspace: str) -> Agent | None:
         # An agent with its runner has the runner's form, which says what may be shown; without it nothing is.
-        return self._book.get(agent_id, workspace) or self._keeper.saved_agent(agent_id, workspace)
+        return self._book.get(agent_id, workspace) or self._repository.saved_agent(agent_id, workspace)
 
     def _revision(self, agent_id: str, workspace: str) -> int | None:
         agent = self._found(agent_id, workspace)

@@ -38,9 +38,9 @@ class SaveBinding(SavedBinding):
 class Bindings:
     """Bindings as people save them."""
 
-    def __init__(self, book: BindingRegistry, keeper: AgentRepository, pages: Pages) -> None:
+    def __init__(self, book: BindingRegistry, repository: AgentRepository, pages: Pages) -> None:
         self._book = book
-        self._keeper = keeper
+        self._repository = repository
         self._pages = pages
 
     @staticmethod
@@ -139,7 +139,7 @@ class Bindings:
         body = named_by_path(await read_body(request), "binding_id", binding_id)
         body = with_revision(body, edited_revision(request, self._revision(binding_id, caller.workspace), body))
         with held_to_match(request):
-            binding = await self._keeper.save_binding(body, caller.workspace, caller.name)
+            binding = await self._repository.save_binding(body, caller.workspace, caller.name)
         revision = self._revision(binding_id, caller.workspace) or 0
         return revised(request, self._shown(binding), revision, status_code=201 if revision == 1 else 200)
 
@@ -147,11 +147,11 @@ class Bindings:
         caller, binding_id = caller_of(request), request.path_params["binding_id"]
         revision = edited_revision(request, self._revision(binding_id, caller.workspace))
         with held_to_match(request):
-            await self._keeper.delete_binding(binding_id, caller.workspace, caller.name, revision)
+            await self._repository.delete_binding(binding_id, caller.workspace, caller.name, revision)
         return JsonAnswer({"binding_id": binding_id, "deleted": True})
 
     def _revision(self, binding_id: str, workspace: str) -> int | None:
-        return self._keeper.binding_revision(binding_id, workspace) or None
+        return self._repository.binding_revision(binding_id, workspace) or None
 
     def _shown(self, binding: Binding) -> JsonObject:
         return {**binding_to_wire(binding), "revision": self._revision(binding.binding_id, binding.workspace) or 0}

@@ -44,7 +44,7 @@ class McpServers:
 
     def __init__(self, source: McpSource, pages: Pages) -> None:
         self._source = source
-        self._keeper = source.keeper
+        self._repository = source.repository
         self._pages = pages
 
     @staticmethod
@@ -117,18 +117,18 @@ class McpServers:
         ]
 
     async def list(self, request: Request) -> Response:
-        found = self._keeper.all(caller_of(request).workspace)
+        found = self._repository.all(caller_of(request).workspace)
         return self._pages.of_all(request, _LIST, found, lambda saved: saved.id, self._brief)
 
     async def get(self, request: Request) -> Response:
-        saved = self._keeper.get(caller_of(request).workspace, request.path_params["server_id"])
+        saved = self._repository.get(caller_of(request).workspace, request.path_params["server_id"])
         # What is shown changes without anybody saving it, so no reader is told that it has this already.
         return JsonAnswer(self._whole(saved), headers={"etag": tag_of(saved.revision)})
 
     async def put(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         body = named_by_path(await read_body(request), "server_id", name)
-        before = self._keeper.find(caller.workspace, name)
+        before = self._repository.find(caller.workspace, name)
         edited = edited_revision(request, None if before is None else before.revision, body)
         if edited is None and isinstance(body.get("revision"), int):
             edited = parsed(SavedMcpServer, body).revision
@@ -138,7 +138,7 @@ class McpServers:
 
     async def consent(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
-        self._keeper.get(caller.workspace, name)
+        self._repository.get(caller.workspace, name)
         given = parsed(ConsentMcpTools, await read_body(request))
         saved = await self._source.consent(caller.workspace, name, given, caller.name)
         return revised(request, self._whole(saved), saved.revision)
@@ -146,18 +146,18 @@ class McpServers:
     async def refresh(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         await self._source.refresh(caller.workspace, name)
-        return JsonAnswer(self._whole(self._keeper.get(caller.workspace, name)))
+        return JsonAnswer(self._whole(self._repository.get(caller.workspace, name)))
 
     async def delete(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
-        edited = edited_revision(request, self._keeper.get(caller.workspace, name).revision)
+        edited = edited_revision(request, self._repository.get(caller.workspace, name).revision)
         with held_to_match(request):
-            await self._keeper.delete(caller.workspace, name, by=caller.name, edited=edited)
+            await self._repository.delete(caller.workspace, name, by=caller.name, edited=edited)
         return JsonAnswer({"server_id": name, "deleted": True})
 
     async def login(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
-        self._keeper.get(caller.workspace, name)
+        self._repository.get(caller.workspace, name)
         given = parsed(BeginMcpLogin, await read_body(request))
         begun = await self._source.begin_login(caller.workspace, name, given.redirect_uri, caller.name)
         return JsonAnswer(
@@ -167,7 +167,7 @@ class McpServers:
 
     async def complete_login(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
-        self._keeper.get(caller.workspace, name)
+        self._repository.get(caller.workspace, name)
         given = parsed(CompleteMcpLogin, await read_body(request))
         saved = await self._source.complete_login(caller.workspace, name, given, caller.name)
         return JsonAnswer(self._whole(saved))

@@ -106,7 +106,7 @@ class Models:
 
     def __init__(self, models: ModelParts, pages: Pages, clock: Clock) -> None:
         self._book = models.book
-        self._desk = models.desk
+        self._gateway = models.gateway
         self._pages = pages
         self._clock = clock
 
@@ -203,7 +203,7 @@ class Models:
         caller, model_id = caller_of(request), request.path_params["model_id"]
         # By name, because only a host that asks a model needs it.
         trying = importlib.import_module("bollard.host.models.trial")
-        return JsonAnswer(await trying.try_model(self._desk, self._clock, caller, model_id))
+        return JsonAnswer(await trying.try_model(self._gateway, self._clock, caller, model_id))
 
     async def delete(self, request: Request) -> Response:
         caller, model_id = caller_of(request), request.path_params["model_id"]

@@ -158,9 +158,9 @@ LAST_LINE: Final = HeaderField(name="Last-Event-ID", summary="The last id that w
 class PluginLogs:
     """The logs of a workspace's plugins."""
 
-    def __init__(self, *, fleet: PluginFleet, keeper: PluginRepository) -> None:
+    def __init__(self, *, fleet: PluginFleet, repository: PluginRepository) -> None:
         self._fleet = fleet
-        self._keeper = keeper
+        self._repository = repository
 
     @staticmethod
     def operations() -> list[Operation]:
@@ -220,7 +220,7 @@ class PluginLogs:
 
     def _log(self, request: Request) -> PluginLog:
         workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
-        if self._fleet.find(workspace, plugin_id) is None and self._keeper.find(workspace, plugin_id) is None:
+        if self._fleet.find(workspace, plugin_id) is None and self._repository.find(workspace, plugin_id) is None:
             raise NotFound("there is no such plugin", hint="`bollard plugin list` names them")
         return self._fleet.log_of(workspace, plugin_id)
 

@@ -65,9 +65,9 @@ class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
 class Plugins:
     """The plugins of a workspace."""
 
-    def __init__(self, *, fleet: PluginFleet, keeper: PluginRepository, pages: Pages) -> None:
+    def __init__(self, *, fleet: PluginFleet, repository: PluginRepository, pages: Pages) -> None:
         self._fleet = fleet
-        self._keeper = keeper
+        self._repository = repository
         self._pages = pages
 
     @staticmethod
@@ -147,24 +147,24 @@ class Plugins:
 
     async def list(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
-        installed = {each.plugin_id: each for each in self._keeper.of(workspace)}
+        installed = {each.plugin_id: each for each in self._repository.of(workspace)}
         there = {each.plugin_id or each.source.name: each for each in self._fleet.of(workspace)}
         names = sorted({*installed, *there})
 
         def item(name: str) -> JsonObject:
-            return listed(name, installed.get(name), there.get(name), self._keeper.unusable(workspace, name))
+            return listed(name, installed.get(name), there.get(name), self._repository.unusable(workspace, name))
 
         return self._pages.of_all(request, "plugins.list", names, lambda name: name, item)
 
     async def get(self, request: Request) -> Response:
         workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
-        installed = self._keeper.find(workspace, plugin_id)
+        installed = self._repository.find(workspace, plugin_id)
         return revised(request, self._shown(workspace, plugin_id), 0 if installed is None else installed.revision)
 
     async def install(self, request: Request) -> Response:
         caller = caller_of(request)
-        async with _arrival(request, self._keeper.taking) as came:
-            installed = await self._keeper.install(
+        async with _arrival(request, self._repository.taking) as came:
+            installed = await self._repository.install(
                 caller.workspace,
                 came.shelved,
                 by=caller.name,
@@ -178,11 +178,11 @@ class Plugins:
 
     async def update(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
-        before = self._keeper.get(caller.workspace, plugin_id)
+        before = self._repository.get(caller.workspace, plugin_id)
         revision = edited_revision(request, before.revision)
-        async with _arrival(request, self._keeper.taking) as came:
+        async with _arrival(request, self._repository.taking) as came:
             with held_to_match(request):
-                installed = await self._keeper.update(
+                installed = await self._repository.update(
                     caller.workspace,
                     plugin_id,
                     came.shelved,
@@ -197,10 +197,10 @@ class Plugins:
     async def change(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         raw = await read_body(request)
-        body, before = parsed(ChangePlugin, raw), self._keeper.get(caller.workspace, plugin_id)
+        body, before = parsed(ChangePlugin, raw), self._repository.get(caller.workspace, plugin_id)
         revision = edited_revision(request, before.revision, raw)
         with held_to_match(request):
-            installed = await self._keeper.change(
+            installed = await self._repository.change(
                 caller.workspace,
                 plugin_id,
                 by=caller.name,
@@ -212,31 +212,31 @@ class Plugins:
 
     async def remove(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
-        revision = edited_revision(request, self._keeper.get(caller.workspace, plugin_id).revision)
+        revision = edited_revision(request, self._repository.get(caller.workspace, plugin_id).revision)
         with held_to_match(request):
-            await self._keeper.remove(caller.workspace, plugin_id, caller.name, revision)
+            await self._repository.remove(caller.workspace, plugin_id, caller.name, revision)
         return JsonAnswer({"plugin_id": plugin_id, "deleted": True})
 
     async def rollback(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         body = parsed(RollbackPlugin, await read_body(request))
-        installed = await self._keeper.rollback(caller.workspace, plugin_id, body.digest, caller.name)
+        installed = await self._repository.rollback(caller.workspace, plugin_id, body.digest, caller.name)
         return revised(request, self._shown(caller.workspace, plugin_id), installed.revision)
 
     async def restart(self, request: Request) -> Response:
         workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
         fitting = self._fleet.find(workspace, plugin_id)
         if fitting is None:
-            self._keeper.get(workspace, plugin_id)  # there, but switched off
+            self._repository.get(workspace, plugin_id)  # there, but switched off
             raise NotFound("the plugin has no workers", hint="enable it first", plugin=plugin_id)
         fitting.pool.restart()
         return JsonAnswer(self._shown(workspace, plugin_id), status_code=202)
 
     def _shown(self, workspace: str, plugin_id: str) -> JsonObject:
-        installed, fitting = self._keeper.find(workspace, plugin_id), self._fleet.find(workspace, plugin_id)
+        installed, fitting = self._repository.find(workspace, plugin_id), self._fleet.find(workspace, plugin_id)
         if installed is None and fitting is None:
             raise NotFound("there is no such plugin", hint="`bollard plugin list` names them")
-        leaving, unusable = self._fleet.leaving(workspace, plugin_id), self._keeper.unusable(workspace, plugin_id)
+        leaving, unusable = self._fleet.leaving(workspace, plugin_id), self._repository.unusable(workspace, plugin_id)
         return shown(plugin_id, installed, fitting, leaving, unusable)
 
 

@@ -39,8 +39,8 @@ class AnswerQuestion(Strict):
 class Questions:
     """Shows and answers, for whoever may steer the run."""
 
-    def __init__(self, desk: QuestionRegistry, rows: RunRows, pages: Pages) -> None:
-        self._desk = desk
+    def __init__(self, registry: QuestionRegistry, rows: RunRows, pages: Pages) -> None:
+        self._registry = registry
         self._rows = rows
         self._pages = pages
 
@@ -92,7 +92,9 @@ class Questions:
         row = await self._rows.of(request)
         purpose = f"runs.questions/{row.run_id}"
         place, limit = self._pages.place(request, purpose), page_limit(request)
-        later = [asked for asked in self._desk.of_run(row.run_id) if place is None or asked.question_id > str(place)]
+        later = [
+            asked for asked in self._registry.of_run(row.run_id) if place is None or asked.question_id > str(place)
+        ]
         return self._pages.of_rows(request, purpose, later[: limit + 1], _body, lambda asked: asked.question_id)
 
     async def answer(self, request: Request) -> Response:
@@ -100,7 +102,7 @@ class Questions:
         row, caller = await self._rows.of(request), caller_of(request)
         await self._rows.check_steering(caller, row)
         question_id = str(request.path_params["question_id"])
-        await self._desk.answer(row.run_id, question_id, body.answer, by=caller.name)
+        await self._registry.answer(row.run_id, question_id, body.answer, by=caller.name)
         return JsonAnswer({"run_id": row.run_id, "question_id": question_id, "answered": True})
 
 

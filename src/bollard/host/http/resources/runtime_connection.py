@@ -48,9 +48,9 @@ class RuntimeEntrance:
     """Where runtimes knock."""
 
     def __init__(
-        self, *, keeper: RuntimeRepository, challenges: Challenges, connections: Connections, strangers: Rates
+        self, *, repository: RuntimeRepository, challenges: Challenges, connections: Connections, strangers: Rates
     ) -> None:
-        self._keeper = keeper
+        self._repository = repository
         self._challenges = challenges
         self._connections = connections
         self._strangers = strangers
@@ -122,7 +122,7 @@ class RuntimeEntrance:
     async def enrol(self, request: Request) -> Response:
         self._slow_down(request)
         body = parsed(EnrolRuntime, await read_body(request))
-        saved = await self._keeper.enrol(body.code, body.public_key, body.proof)
+        saved = await self._repository.enrol(body.code, body.public_key, body.proof)
         return JsonAnswer({"name": saved.thing.name, "host_id": self._challenges.host_id}, status_code=201)
 
     async def upgrade(self, request: Request) -> Response:

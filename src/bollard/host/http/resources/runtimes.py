@@ -96,8 +96,8 @@ class ConsentRuntime(Strict):
 class Runtimes:
     """The runtimes of a workspace."""
 
-    def __init__(self, *, keeper: RuntimeRepository, connections: Connections, pages: Pages) -> None:
-        self._keeper = keeper
+    def __init__(self, *, repository: RuntimeRepository, connections: Connections, pages: Pages) -> None:
+        self._repository = repository
         self._connections = connections
         self._pages = pages
 
@@ -153,18 +153,18 @@ class Runtimes:
         ]
 
     async def list(self, request: Request) -> Response:
-        found = self._keeper.all(caller_of(request).workspace)
+        found = self._repository.all(caller_of(request).workspace)
         return self._pages.of_all(request, "runtimes.list", found, _saved_id, self._shown)
 
     async def get(self, request: Request) -> Response:
-        saved = self._keeper.get(caller_of(request).workspace, request.path_params["runtime_id"])
+        saved = self._repository.get(caller_of(request).workspace, request.path_params["runtime_id"])
         # What is shown changes without anybody saving it, so no reader is told that it has this already.
         return JsonAnswer(self._shown(saved), headers={"etag": tag_of(saved.revision)})
 
     async def invite(self, request: Request) -> Response:
         caller = caller_of(request)
         body = parsed(InviteRuntime, await read_body(request))
-        code, made = await self._keeper.invite(caller.workspace, body.name, body.plugin, caller.name)
+        code, made = await self._repository.invite(caller.workspace, body.name, body.plugin, caller.name)
         shown: JsonObject = {"runtime_id": made.name, "code": code, "expires_at": made.expires_ms / 1000}
         return JsonAnswer(shown, status_code=201)
 
@@ -172,9 +172,9 @@ class Runtimes:
         caller, name = caller_of(request), request.path_params["runtime_id"]
         raw = await read_body(request)
         body = parsed(ChangeRuntime, raw)
-        edited = edited_revision(request, self._keeper.get(caller.workspace, name).revision, raw)
+        edited = edited_revision(request, self._repository.get(caller.workspace, name).revision, raw)
         with held_to_match(request):
-            saved = await self._keeper.switch(
+            saved = await self._repository.switch(
                 caller.workspace,
                 name,
                 caller.name,
@@ -191,9 +191,9 @@ class Runtimes:
 
     async def revoke(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["runtime_id"]
-        revision = edited_revision(request, self._keeper.get(caller.workspace, name).revision)
+        revision = edited_revision(request, self._repository.get(caller.workspace, name).revision)
         with held_to_match(request):
-            await self._keeper.revoke(caller.workspace, name, caller.name, revision)
+            await self._repository.revoke(caller.workspace, name, caller.name, revision)
         return JsonAnswer({"runtime_id": name, "deleted": True})
 
     def _shown(self, saved: Saved[Enrolled]) -> JsonObject:
@@ -311,9 +311,9 @@ RUNTIME_RESOURCES: Final[tuple[type[Resource], ...]] = (Runtimes, RuntimeEntranc
 def runtime_resources(remote: RemoteRuntimes, cursor_secret: bytes, clock: Clock) -> tuple[Resource, ...]:
     """Everything of the API that is about runtimes of other machines."""
     return (
-        Runtimes(keeper=remote.keeper, connections=remote.connections, pages=Pages(cursor_secret)),
+        Runtimes(repository=remote.repository, connections=remote.connections, pages=Pages(cursor_secret)),
         RuntimeEntrance(
-            keeper=remote.keeper,
+            repository=remote.repository,
             challenges=remote.challenges,
             connections=remote.connections,
             strangers=stranger_rates(clock),
