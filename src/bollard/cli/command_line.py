@@ -122,9 +122,9 @@ def _fields(error: CliError, text: Text) -> dict[str, object]:
     """What fills the sentences; those of a host are told in the reader's language, as far as they are known."""
     if "advice" not in error.fields:  # only what a host says comes with its own hint
         return error.fields
-    code = error.code if isinstance(error, HostRefusal) else ""
-    said = text.of_host(str(error.fields.get("detail", "")), code)
-    return {**error.fields, "detail": said, "advice": text.advice_of_host(str(error.fields["advice"]), code)}
+    code, details = (error.code, error.details) if isinstance(error, HostRefusal) else ("", {})
+    detail, advice = text.host_error(code, details, str(error.fields.get("detail", "")), str(error.fields["advice"]))
+    return {**error.fields, "detail": detail, "advice": advice}
 
 
 def _tell(sentence: str, hint: str, code: int, text: Text) -> int:

@@ -8,6 +8,7 @@ from typing import Final
 
 LANGUAGES: Final = ("en_US", "zh_Hans")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_REASONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
 
 class Text:
@@ -20,12 +21,14 @@ class Text:
         host: Mapping[str, str] = _NOTHING,
         codes: Mapping[str, str] = _NOTHING,
         advice: Mapping[str, str] = _NOTHING,
+        reasons: Mapping[str, tuple[str, str]] = _NO_REASONS,
     ) -> None:
         self.language = language
         self._templates = templates
         self._host = host
         self._codes = codes
         self._advice = advice
+        self._reasons = reasons
 
     def __call__(self, key: str, /, **fields: object) -> str:
         return self._templates[key].format(**fields)
@@ -39,6 +42,17 @@ class Text:
 
     def yes_or_no(self, answer: object) -> str:
         return self("rights.yes" if answer else "rights.no")
+
+    def host_error(self, code: str, details: Mapping[str, object], message: str, hint: str) -> tuple[str, str]:
+        """The sentence and the hint of an error of the host, in this language, found by code and `details.reason`. A
+        newer host may have others: then they are shown as they came, behind what the code means."""
+        known = self._reasons.get(f"{code}.{details.get('reason', '')}")
+        if known is not None:
+            try:
+                return known[0].format(**details), known[1].format(**details)
+            except KeyError:
+                pass
+        return self.of_host(message, code), self.advice_of_host(hint, code)
 
     def of_host(self, sentence: str, code: str = "") -> str:
         """What a host said, in this language: the same sentence where it is known, otherwise what its code means, and
@@ -79,4 +93,4 @@ def choose_language(environment: Mapping[str, str]) -> str:
 def load_text(language: str) -> Text:
     """The catalogue of a language of `LANGUAGES`."""
     module = importlib.import_module(f"bollard.cli.text.{language}")
-    return Text(language, module.TEXT, module.HOST, module.CODES, module.ADVICE)
+    return Text(language, module.TEXT, module.HOST, module.CODES, module.ADVICE, module.REASONS)

@@ -50,16 +50,22 @@ if TYPE_CHECKING:
 
 
 class HostError(Exception):
-    """Root of the tree. `code` is for programs, the sentence and the hint are for people."""
+    """Root of the tree. `code` and `reason` are for programs, the sentence and the hint are for people.
+
+    Each sentence has its own `reason`, unique below its code. Translations are found by code and reason, and filled
+    with `details`: a value in a sentence is a detail too.
+    """
 
     code: ClassVar[str] = "runtime_error"
     retryable: bool = False
 
-    def __init__(self, message: str, *, hint: str = "", **details: str | int | float | bool | None) -> None:
+    def __init__(
+        self, message: str, *, reason: str = "", hint: str = "", **details: str | int | float | bool | None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.details: JsonObject = dict(details)
+        self.details: JsonObject = {"reason": reason, **details} if reason else dict(details)
 
 
 class NotFound(HostError):
@@ -279,11 +285,13 @@ class ModelFailed(HostError):
 
     code = "model_failed"
 
-    def __init__(self, message: str, *, hint: str = "", **details: str | int | float | bool | None) -> None:
-        super().__init__(message, hint=hint, **details)
+    def __init__(
+        self, message: str, *, reason: str = "", hint: str = "", **details: str | int | float | bool | None
+    ) -> None:
+        super().__init__(message, reason=reason, hint=hint, **details)
         self.provider_words = ""
         """What the provider itself said. Only those who may see it are shown it."""
-        passing = details.get("reason") in ("rate_limited", "overloaded", "timeout", "unreachable")
+        passing = reason in ("rate_limited", "overloaded", "timeout", "unreachable")
         self.retryable = passing and not details.get("emitted")
 
 

@@ -101,8 +101,10 @@ def error_of(refused: Refused) -> HostError:
         "rate_limited": Overloaded,
         "budget_exceeded": BudgetExceeded,
     }
-    wait = {} if refused.retry_after_s is None else {"retry_after_s": round(refused.retry_after_s, 3)}
-    return kinds[refused.code](refused.sentence, hint=refused.hint, **wait)
+    error = kinds[refused.code](refused.sentence, hint=refused.hint)
+    if refused.retry_after_s is not None:
+        error.details["retry_after_s"] = round(refused.retry_after_s, 3)
+    return error
 
 
 # Events that are on disk: what their senders are told when they send them again, and those that nobody takes.

@@ -120,7 +120,13 @@ def without_words(error: ModelFailed) -> ModelFailed:
 
 
 def _copy(error: ModelFailed, message: str, details: JsonObject) -> ModelFailed:
-    made = ModelFailed(message, hint=error.hint, **cast("dict[str, str | int | float | bool | None]", details))
+    others = {name: value for name, value in details.items() if name != "reason"}
+    made = ModelFailed(
+        message,
+        reason=str(details["reason"]),
+        hint=error.hint,
+        **cast("dict[str, str | int | float | bool | None]", others),
+    )
     made.provider_words = error.provider_words
     return made
 

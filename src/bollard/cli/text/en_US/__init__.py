@@ -8,14 +8,14 @@ from bollard.cli.text.en_US.agents import APPROVALS, CAPABILITIES, FILES, KNOWLE
 from bollard.cli.text.en_US.commands import COMMANDS
 from bollard.cli.text.en_US.errors import ERRORS
 from bollard.cli.text.en_US.help import HELP
-from bollard.cli.text.en_US.host import ADVICE, CODES, HOST
+from bollard.cli.text.en_US.host import ADVICE, CODES, HOST, REASONS
 from bollard.cli.text.en_US.identity import IDENTITY, SECRETS
 from bollard.cli.text.en_US.mcp import MCP
 from bollard.cli.text.en_US.operate import AUDIT, OPERATING, UPKEEP
 from bollard.cli.text.en_US.plugins import PLUGINS, RULES, RUNTIMES
 from bollard.cli.text.en_US.runs import READING, STATE
 
-__all__ = ["ADVICE", "CODES", "HOST", "TEXT"]
+__all__ = ["ADVICE", "CODES", "HOST", "REASONS", "TEXT"]
 
 TEXT: Final[Mapping[str, str]] = MappingProxyType(
     {

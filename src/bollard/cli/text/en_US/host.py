@@ -5,3 +5,4 @@ from typing import Final
 HOST: Final[dict[str, str]] = {}
 CODES: Final[dict[str, str]] = {}
 ADVICE: Final[dict[str, str]] = {}
+REASONS: Final[dict[str, tuple[str, str]]] = {}

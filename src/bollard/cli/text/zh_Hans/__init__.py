@@ -13,9 +13,10 @@ from bollard.cli.text.zh_Hans.identity import IDENTITY, SECRETS
 from bollard.cli.text.zh_Hans.mcp import MCP
 from bollard.cli.text.zh_Hans.operate import AUDIT, OPERATING, UPKEEP
 from bollard.cli.text.zh_Hans.plugins import PLUGINS, RULES, RUNTIMES
+from bollard.cli.text.zh_Hans.reasons import REASONS
 from bollard.cli.text.zh_Hans.runs import READING, STATE
 
-__all__ = ["ADVICE", "CODES", "HOST", "TEXT"]
+__all__ = ["ADVICE", "CODES", "HOST", "REASONS", "TEXT"]
 
 TEXT: Final[Mapping[str, str]] = MappingProxyType(
     {

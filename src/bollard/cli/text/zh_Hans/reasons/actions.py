@@ -1,0 +1,5 @@
+"""Errors of actions, approvals, grants, capabilities, tools: the sentence and the hint, by code and reason."""
+
+from typing import Final
+
+REASONS: Final[dict[str, tuple[str, str]]] = {}
