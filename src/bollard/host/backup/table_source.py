@@ -20,7 +20,7 @@ def open_snapshot(database: str, data: Path) -> Snapshot:
 
 def open_filling(database: str, data: Path) -> TableLoader:
     """An empty database to fill. Nothing is opened yet."""
-    return _postgres().PostgresFilling(database) if database else SqliteLoader(data / "bollard.db")
+    return _postgres().PostgresLoader(database) if database else SqliteLoader(data / "bollard.db")
 
 
 def _postgres() -> ModuleType:
