@@ -256,14 +256,13 @@ class Host:
     async def _open_channels(self, storage: Storage, identity: IdentityDirectory) -> ChannelRepository:
         channels = ChannelRepository(
             SavedChanges(storage.journal, self._clock),
-            self._store,
             self._clock,
             identity.workspaces.is_open,
             sealer=self._sealer,
             redactor=self.redactor,
             egress=self.egress,
         )
-        await channels.load()
+        await channels.load(storage.store)
         return channels
 
     async def _open_budgets(self, storage: Storage) -> SavedBudgets:

@@ -25,7 +25,7 @@ class Post:
     def __init__(self, stage: Any, clock: ManualClock, channel: MemoryChannel) -> None:
         self.stage = stage
         self.channel = channel
-        self.book = ChannelRepository(SavedChanges(stage.journal, clock), stage.store, clock)
+        self.book = ChannelRepository(SavedChanges(stage.journal, clock), clock)
         self.book.put("default", "chat", channel)
         self.delivery = Delivery(
             journal=stage.journal, store=stage.store, hub=stage.hub, clock=clock, channels=self.book

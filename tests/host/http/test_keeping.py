@@ -10,7 +10,7 @@ import pytest
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.agent import AgentRegistry, agent_of
-from bollard.host.agents.agent_repository import AgentRepository
+from bollard.host.agents.agent_repository import AgentRepository, BindingRepository
 from bollard.host.agents.gates import FrontGates, utc_day
 from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import ManualClock
@@ -18,6 +18,7 @@ from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsErro
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.store.store import Store
 from bollard.protocol import AgentRunnerDiscovery
 
@@ -60,13 +61,20 @@ class Desk:
             runners={("default", RUNNER.manifest.id): RUNNER},
             has_file=lambda workspace, file_id: (workspace, file_id) == ("default", "file_1"),
         )
+        self.saved_bindings = BindingRepository(
+            SavedChanges(self.journal, self.clock), self.bindings, self.agents, self.repository.changing
+        )
+
+    async def load(self) -> None:
+        await self.repository.load()
+        await self.saved_bindings.load(self.store)
 
     async def save(self, **more: Any) -> Any:
         return await self.repository.save_agent({**BODY, **more}, "default", "admin")
 
     async def bind(self, binding_id: str, **more: Any) -> Any:
         body = {"binding_id": binding_id, "agent_id": "polly", **more}
-        return await self.repository.save_binding(body, "default", "admin")
+        return await self.saved_bindings.save(body, "default", binding_id, by="admin")
 
 
 @pytest.fixture
@@ -107,12 +115,12 @@ async def test_what_the_store_refuses_changes_no_book(make_desk: Any, gate: Any)
     for change in (
         desk.save(deadline_s=1.0),
         desk.bind("all", priority=1),
-        desk.repository.delete_binding("all", "default", "admin"),
+        desk.saved_bindings.delete("default", "all", by="admin"),
     ):
         with pytest.raises(StorageFull):
             await change
     assert desk.repository.saved_agent("polly") == before
-    assert (desk.repository.binding_revision("all"), desk.bindings.get("all").priority) == (1, 0)
+    assert (desk.saved_bindings.get("default", "all").revision, desk.bindings.get("all").priority) == (1, 0)
 
 
 async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, memory_store: MemoryStore) -> None:
@@ -121,13 +129,13 @@ async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, 
     outcomes = await asyncio.gather(desk.save(revision=1), desk.save(revision=1), return_exceptions=True)
     assert [type(outcome).__name__ for outcome in outcomes] == ["Agent", "Conflict"]
     outcomes = await asyncio.gather(desk.bind("one"), desk.bind("two"), return_exceptions=True)
-    assert [type(outcome).__name__ for outcome in outcomes] == ["Binding", "Conflict"]
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Saved", "Conflict"]
     outcomes = await asyncio.gather(
         desk.repository.delete_agent("polly", "default", "admin"),
         desk.bind("three", priority=1),
         return_exceptions=True,
     )
-    assert [type(outcome).__name__ for outcome in outcomes] == ["Conflict", "Binding"]
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Conflict", "Saved"]
 
 
 async def test_what_was_saved_is_loaded_again_and_what_was_deleted_is_not(make_desk: Any, store: Any) -> None:
@@ -138,13 +146,13 @@ async def test_what_was_saved_is_loaded_again_and_what_was_deleted_is_not(make_d
     await desk.bind("all", scope={"conversation": "room"}, filters=[{"field": "event_type", "values": ["x"]}])
     binding = await desk.bind("all", scope={"conversation": "room"})
     await desk.bind("gone")
-    await desk.repository.delete_binding("gone", "default", "admin")
+    await desk.saved_bindings.delete("default", "gone", by="admin")
     again = Desk(desk.journal, store, desk.clock)
-    await again.repository.load()
+    await again.load()
     assert again.agents.get("polly") == agent
     assert again.agents.saved() == [again.repository.saved_agent("polly")]
-    assert again.bindings.all() == [binding]
-    assert again.repository.binding_revision("all") == 2
+    assert again.bindings.all() == [binding.thing]
+    assert again.saved_bindings.get("default", "all").revision == 2
     assert again.repository.saved_agent("polly").config == {"key": "s3cret"}
 
 
@@ -159,7 +167,7 @@ async def test_a_loaded_budget_knows_the_runs_of_the_day_alone(
         records = [msgspec.structs.replace(record, created_ms=created_ms) for record in entry.records]
         await desk.journal.commit(Entry(records=records, dedupe=entry.dedupe))
     again = Desk(desk.journal, memory_store, clock)
-    await again.repository.load()
+    await again.load()
     assert again.gates.runs_of_day("polly", utc_day(today), workspace="default") == 2
 
 
@@ -172,7 +180,7 @@ async def test_what_cannot_be_read_stops_the_start_and_is_named(
     changed = NewRecord(workspace="default", type="policy.changed", data=data, created_ms=desk.clock.now_ms())
     await desk.journal.commit(Entry(records=[changed]))
     with pytest.raises(SettingsError, match=f"the saved {kind} polly cannot be read") as refused:
-        await Desk(desk.journal, memory_store, desk.clock).repository.load()
+        await Desk(desk.journal, memory_store, desk.clock).load()
     assert refused.value.hint
 
 

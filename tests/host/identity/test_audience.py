@@ -279,5 +279,5 @@ async def test_whoever_has_another_session_is_still_somebody_and_who_is_disabled
     made = await office.book.keys.make(KeyRequest(name="k", rights=("runs.read",)), installation())
     key = office.caller(made.token)
     assert await hall.audience.still_sees(key, row)
-    await office.book.keys.delete("default", made.saved.id, installation())
+    await office.book.keys.delete_as(installation(), made.saved.id)
     assert not await hall.audience.still_sees(key, row)

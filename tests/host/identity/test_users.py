@@ -390,7 +390,7 @@ async def test_a_password_is_not_changed_of_who_was_shut_out_meanwhile(memory_of
         await changing
     with pytest.raises(Unauthenticated):
         await office.login(password="another password")
-    found = office.book.users.find("default", "ann")
+    found = office.book.users.user("default", "ann")
     assert (None if found is None else found.disabled) == {"disabled": True, "deleted": None, "another": False}[
         meanwhile
     ]
@@ -428,7 +428,7 @@ async def test_nobody_becomes_a_user_who_may_more_than_themselves(memory_office:
         ({"user_id": "ann", "role": "viewer"}, None),  # lowered by who is below
         ({"user_id": "ann", "role": "admin"}, "another password"),  # taken over
     ):
-        with pytest.raises(Forbidden, match="may more than you"):
+        with pytest.raises(Forbidden, match="has rights that you lack"):
             await office.book.save_user(body, narrow, password=password)
     with pytest.raises(Forbidden):
         await office.book.delete_user("ann", narrow)

@@ -61,6 +61,6 @@ async def test_a_workspace_has_so_many_servers_and_a_server_so_much_that_is_agre
     large = ToolConsent(
         definition_sha256="b" * 64, definition={"description": "x" * CONSENT_BYTES}, terms=Terms(), by="ann", at_ms=0
     )
-    with pytest.raises(Conflict, match="would be more"):
+    with pytest.raises(Conflict, match="the consents for s0 exceed"):
         await repository.agree("w", "s0", {"act": large}, frozenset(), by="ann")
     assert repository.get("w", "s0").thing.agreed == {}

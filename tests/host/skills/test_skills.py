@@ -194,10 +194,10 @@ async def test_a_removed_skill_leaves_no_file_and_old_versions_go_in_time(room: 
     for number in range(SKILL_VERSIONS + 3):
         await room.save(files(body=f"{number}\n"))
     assert len(room.kept()) == SKILL_VERSIONS + 1
-    await room.skills.book.remove("default", "report-writer", by="user:ann")
+    await room.skills.book.delete("default", "report-writer", by="user:ann")
     assert room.kept() == set()
     with pytest.raises(NotFound):
-        await room.skills.book.remove("default", "report-writer", by="user:ann")
+        await room.skills.book.delete("default", "report-writer", by="user:ann")
 
 
 async def test_a_file_that_was_changed_on_disk_is_not_read(room: Room) -> None:
@@ -280,7 +280,7 @@ async def test_a_run_writes_skills_that_stay_untrusted_and_never_take_a_persons_
     assert capability.flow.brings_untrusted
     assert (await room.call(REGISTER, **{**said, "body": "Better."})).structured["revision"] == 2
     await room.save(files())
-    with pytest.raises(ToolFailed, match="was written by a person"):
+    with pytest.raises(ToolFailed, match="a person wrote the skill"):
         await room.call(REGISTER, **{**said, "name": "report-writer"})
     bad = await room.call(REGISTER, **said, files=[{"path": "../x", "text": "n"}])
     assert bad.is_error

@@ -1,7 +1,4 @@
-"""Keeps what people save: agents and bindings. A change is one record, on disk before anybody goes by it.
-
-Whether a body fits is decided elsewhere (`saving`, `binding_wire`); here it is held against what else is there.
-"""
+"""The saved agents and bindings of every workspace."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,25 +14,36 @@ from bollard.host.agents.config_form import refuse_unknown_files, secret_fields
 from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
 from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound
+from bollard.host.errors import Conflict, HostError, InvalidRequest
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_resources import JointChange, SavedChange, SavedChanges, check_revision, unreadable
+from bollard.host.log.saved_resources import (
+    JointChange,
+    Repository,
+    ResourceKind,
+    Saved,
+    SavedChange,
+    SavedChanges,
+    check_revision,
+    unreadable,
+)
 from bollard.host.secrets.references import is_chosen, is_reference, own_name, reference_to, referred
 from bollard.host.secrets.vault import Vault
 from bollard.host.store.store import Store
 from bollard.protocol import AgentRunnerDiscovery, JsonObject
 
-# Where the secrets of a configuration go when an agent is saved: into the vault. The configuration says only where.
-#
-# A field holds `secret:NAME` for a secret that people keep under a name, or a value, which becomes a secret of this
-# agent alone and goes with it.
+AGENT: Final = ResourceKind(kind="agent", noun="agent", listed_by="agents")
+BINDING: Final = ResourceKind(kind="binding", noun="binding", listed_by="bindings")
+_KIND: Final = "agent"
+_DEFAULT: Final = "default"
+_decode: Final = msgspec.json.Decoder().decode
 
 
-_KIND = "agent"
+# --- secrets of a configuration ---
 
 
 def agent_with_secrets(vault: Vault, agent: Agent, before: Agent | None, by: str) -> tuple[Agent, JointChange]:
-    """The agent as it is saved, and what is written with it. Raises `InvalidRequest` for a name that leads nowhere."""
+    """Move the secrets of the configuration into the vault: a field holds `secret:NAME`, or a value that becomes a
+    secret of this agent alone. Raises `InvalidRequest` for a reference to an unknown secret."""
     workspace, along, config = agent.workspace, JointChange(), {**agent.config}
     kept: set[str] = set()
     for field in sorted(secret_fields(agent.form)):
@@ -56,12 +64,12 @@ def agent_with_secrets(vault: Vault, agent: Agent, before: Agent | None, by: str
 
 
 def secrets_of_agent(vault: Vault, workspace: str, agent_id: str) -> list[str]:
-    """Those that belong to it and go with it."""
+    """The names of the secrets that are deleted with the agent."""
     return vault.of_thing(workspace, _KIND, agent_id)
 
 
 def _had(before: Agent | None, agent: Agent, field: str, value: str) -> bool:
-    """Whether it stands there already, for the same runner: nobody gets what was entered for another one."""
+    """Whether the same runner had this reference: a secret is never passed on to another runner."""
     return before is not None and before.runner_id == agent.runner_id and before.config.get(field) == value
 
 
@@ -69,18 +77,19 @@ def _check(vault: Vault, workspace: str, field: str, name: str) -> None:
     if not is_chosen(name) or vault.find(workspace, name) is None:
         shown = name if is_chosen(name) else "of this name"
         raise InvalidRequest(
-            f"config.{field} refers to a secret that is not there: {shown}",
+            f"config.{field} refers to an unknown secret: {shown}",
+            reason="unknown_secret" if is_chosen(name) else "unknown_own_secret",
             hint=f"set it first: `bollard secrets set {shown}`" if is_chosen(name) else "enter the value itself",
             field=f"config.{field}",
+            secret=shown,
         )
 
 
-_DEFAULT: Final = "default"
-_decode: Final = msgspec.json.Decoder().decode
+# --- agents and bindings ---
 
 
 class AgentRepository:
-    """One per host. Changes are made one after the other, so that each is held against all before it."""
+    """The saved agents. `changing` is held during each change."""
 
     def __init__(
         self,
@@ -95,7 +104,7 @@ class AgentRepository:
         has_file: Callable[[str, str], bool],
         vault: Vault | None = None,
     ) -> None:
-        """`has_file` says whether a workspace has a file of this id. Without a `vault`, in memory, secrets stay in the
+        """`has_file` says whether a workspace has a file with an id. Without a `vault`, in memory, secrets stay in the
         configuration."""
         self._has_file = has_file
         self._vault = vault
@@ -106,13 +115,11 @@ class AgentRepository:
         self._clock = clock
         self._gates = gates
         self._runners = runners
-        """What plugins offer now, by workspace and the runner's id."""
-        self._binding_revisions: dict[tuple[str, str], int] = {}
-        self._changing = asyncio.Lock()
+        """The runners that plugins offer now, by workspace and id."""
+        self.changing: Final = asyncio.Lock()
 
     async def load(self) -> None:
-        """Fill the books from the store, of every workspace. What cannot be read stops the start: without it others
-        would get more."""
+        """Read the agents of every workspace. Raises `SettingsError` for an agent that cannot be read."""
         for row in await asyncio.to_thread(self._store.policies_everywhere, "agent"):
             try:
                 agent = agent_from_store(_decode(row.body), row.workspace, row.revision)
@@ -120,22 +127,14 @@ class AgentRepository:
                 raise unreadable("agent", row, error) from error
             await self._seed(agent)
             self._agents.save(agent)
-        for row in await asyncio.to_thread(self._store.policies_everywhere, "binding"):
-            try:
-                self._bindings.put(binding_from_wire(_decode(row.body), row.workspace))
-            except HostError as error:
-                raise unreadable("binding", row, error) from error
-            self._binding_revisions[row.workspace, row.id] = row.revision
-
-    # --- agents ---
 
     def saved_agent(self, agent_id: str, workspace: str = _DEFAULT) -> Agent | None:
-        """The agent as it was saved, also where its runner is not there."""
+        """The saved agent, also without its runner."""
         return self._agents.saved_one(agent_id, workspace)
 
     async def save_agent(self, body: JsonObject, workspace: str, by: str) -> Agent:
-        """Take an agent, or a new version of one; raises where it cannot work, and then nothing changed."""
-        async with self._changing:
+        """Save an agent. Raises `InvalidRequest` for a body that cannot work, and then changes nothing."""
+        async with self.changing:
             runner = self._runners.get((workspace, runner_named(body)))
             agent_id = cast("str", body["agent_id"])
             before = self.saved_agent(agent_id, workspace)
@@ -164,16 +163,18 @@ class AgentRepository:
         refuse_unknown_files(agent.config, agent.form, added, lambda each: self._has_file(agent.workspace, each))
 
     async def delete_agent(self, agent_id: str, workspace: str, by: str, revision: int | None = None) -> None:
-        """Forget a saved agent. A runner's own of that id is back then."""
-        async with self._changing:
+        """Delete a saved agent. The own agent of a runner with this id is used again."""
+        async with self.changing:
             before = self.saved_agent(agent_id, workspace)
             if before is None:
                 raise self._not_saved(agent_id, workspace)
             check_revision("agent", agent_id, before.revision, revision)
             if named := [each.binding_id for each in self._bindings.all(workspace) if each.agent_id == agent_id]:
                 raise Conflict(
-                    f"agent {agent_id} gets the events of {', '.join(named)}",
+                    f"agent {agent_id} is used by the bindings {', '.join(named)}",
+                    reason="agent_in_use",
                     hint="delete these bindings first, or bind them to another agent",
+                    agent=agent_id,
                     bindings=", ".join(named),
                 )
             change = SavedChange(kind="agent", workspace=workspace, thing=agent_id, revision=before.revision + 1, by=by)
@@ -193,19 +194,21 @@ class AgentRepository:
 
     def _not_saved(self, agent_id: str, workspace: str) -> HostError:
         if self._agents.own(agent_id, workspace) is None:
-            return NotFound("there is no such agent", hint="`bollard agents` lists them")
+            return AGENT.missing()
         return Conflict(
-            f"agent {agent_id} is its runner's own and goes with its plugin",
-            hint="save an agent of the same id to change what it may do",
+            f"agent {agent_id} is the own agent of its runner and is removed with its plugin",
+            reason="agent_of_runner",
+            hint="save an agent with the same id to change what it may do",
+            agent=agent_id,
         )
 
     def _forget_agent(self, agent_id: str, workspace: str) -> None:
         self._agents.remove(agent_id, workspace)
-        self._agents.stir()  # what is offered to others goes by the book's changes
+        self._agents.stir()  # offers are computed again when the registry changes
         self._gates.forget(agent_id, workspace=workspace)
 
     async def _seed(self, agent: Agent) -> None:
-        """A budget of the day counts the runs that the agent has had today, also before it had the budget."""
+        """Count the runs of today: a daily budget applies to runs before the budget was set, too."""
         if agent.policy.budget.runs_per_day is None:
             return
         agent_id, workspace, day = agent.agent_id, agent.workspace, utc_day(self._clock.now_ms())
@@ -214,57 +217,46 @@ class AgentRepository:
         meanwhile = self._gates.runs_of_day(agent_id, day, workspace=workspace) - known
         self._gates.seed(agent_id, day, counted + meanwhile, workspace=workspace)
 
-    # --- bindings ---
 
-    def binding_revision(self, binding_id: str, workspace: str = _DEFAULT) -> int:
-        """How often the binding was saved; 0 where there is none."""
-        return self._binding_revisions.get((workspace, binding_id), 0)
+class BindingRepository(Repository[Binding]):
+    """The saved bindings. The registry has those of them that match events."""
 
-    async def save_binding(self, body: JsonObject, workspace: str, by: str) -> Binding:
-        """Take a binding, or a new version of one. `revision` in its body is the revision that was edited."""
-        async with self._changing:
-            binding = binding_from_wire(_without_revision(body), workspace)
-            binding_id = binding.binding_id
-            before = self.binding_revision(binding_id, workspace)
-            check_revision("binding", binding_id, before, _edited(body))
+    def __init__(
+        self, changes: SavedChanges, bindings: BindingRegistry, agents: AgentRegistry, changing: asyncio.Lock
+    ) -> None:
+        """`changing` is the lock of the agents: an agent and its bindings refer to each other."""
+        super().__init__(BINDING, changes, binding_from_wire, binding_to_wire, changing)
+        self._bindings = bindings
+        self._agents = agents
+
+    async def save(
+        self, body: JsonObject, workspace: str, binding_id: str, *, by: str, edited: int | None = None
+    ) -> Saved[Binding]:
+        """Raises `InvalidRequest` for an unknown agent, and `Conflict` for a binding that matches like another one."""
+
+        def make(_: Saved[Binding] | None) -> Binding:
+            binding = binding_from_wire({**_without_revision(body), "binding_id": binding_id}, workspace)
             self._refuse_unknown_agent(binding.agent_id, workspace)
             self._bindings.check(binding)
-            change = SavedChange(
-                kind="binding",
-                workspace=workspace,
-                thing=binding_id,
-                revision=before + 1,
-                by=by,
-                body=binding_to_wire(binding),
-            )
-            await self._changes.write(change, lambda: self._take_binding(binding, before + 1))
             return binding
 
-    def _take_binding(self, binding: Binding, revision: int) -> None:
-        self._bindings.put(binding)
-        self._binding_revisions[binding.workspace, binding.binding_id] = revision
+        based_on = _edited(body)
+        return await self._save(workspace, binding_id, make, by=by, edited=based_on if edited is None else edited)
 
-    async def delete_binding(self, binding_id: str, workspace: str, by: str, revision: int | None = None) -> None:
-        """Forget a binding; what it took goes to whatever matches next."""
-        async with self._changing:
-            if self._bindings.get(binding_id, workspace) is None:
-                raise NotFound("there is no such binding", hint="`bollard bindings` lists them")
-            before = self.binding_revision(binding_id, workspace)
-            check_revision("binding", binding_id, before, revision)
-            change = SavedChange(kind="binding", workspace=workspace, thing=binding_id, revision=before + 1, by=by)
-            await self._changes.write(change, lambda: self._forget_binding(binding_id, workspace))
-
-    def _forget_binding(self, binding_id: str, workspace: str) -> None:
-        self._bindings.remove(binding_id, workspace)
-        self._binding_revisions.pop((workspace, binding_id), None)
+    def changed(self, before: Saved[Binding] | None, after: Saved[Binding] | None) -> None:
+        if after is not None:
+            self._bindings.put(after.thing)
+        elif before is not None:
+            self._bindings.remove(before.id, before.workspace)
 
     def _refuse_unknown_agent(self, agent_id: str, workspace: str) -> None:
-        there = self._agents.get(agent_id, workspace) or self.saved_agent(agent_id, workspace)
-        if there is None:
+        if (self._agents.get(agent_id, workspace) or self._agents.saved_one(agent_id, workspace)) is None:
             raise InvalidRequest(
                 f"binding.agent_id: there is no agent {agent_id}",
+                reason="binding_unknown_agent",
                 hint="`bollard agents` lists them; save the agent first",
                 field="binding.agent_id",
+                agent=agent_id,
             )
 
 
@@ -277,5 +269,8 @@ def _edited(body: JsonObject) -> int | None:
     if revision is None or (isinstance(revision, int) and not isinstance(revision, bool) and revision >= 0):
         return revision
     raise InvalidRequest(
-        "binding.revision: should be a whole number from 0", hint="send the one you read", field="binding.revision"
+        "binding.revision: should be a whole number from 0",
+        reason="binding_revision",
+        hint="send the revision that you read",
+        field="binding.revision",
     )

@@ -35,12 +35,12 @@ class ChannelActions:
 
     @property
     def revision(self) -> int:
-        return self._book.changes
+        return self._book.revision
 
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         found: list[Capability] = []
         for channel_id in self._book.ids(workspace):
-            channel = self._book.find(workspace, channel_id)
+            channel = self._book.sender(workspace, channel_id)
             if channel is not None:
                 found += _actions(channel_id, channel.abilities)
         return found
@@ -49,13 +49,13 @@ class ChannelActions:
         return {
             f"channel:{channel_id}/": f"the channel {channel_id} is switched off, or has nowhere to send to"
             for channel_id in self._book.ids(workspace)
-            if self._book.find(workspace, channel_id) is None
+            if self._book.sender(workspace, channel_id) is None
         }
 
     async def invoke(self, order: CallOrder) -> CallResult:
         said = order.arguments
         channel_id = order.capability.id.removeprefix("channel:").partition("/")[0]
-        channel = self._book.find(order.context.workspace, channel_id)
+        channel = self._book.sender(order.context.workspace, channel_id)
         if channel is None:
             raise ToolFailed(f"the channel {channel_id} is not there any more", hint="`bollard channels` lists them")
         outgoing = Outgoing(

@@ -123,7 +123,7 @@ class Previews:
 
     def add(self, facts: RunFacts, goes_to: DeliverTo, message_key: str, text: str) -> None:
         """More of a message."""
-        channel = self._channels.find(facts.workspace, goes_to.channel)
+        channel = self._channels.sender(facts.workspace, goes_to.channel)
         if channel is None or not channel.abilities.supports_streaming:
             return
         queue = self._open.setdefault((facts.run_id, message_key), deque())

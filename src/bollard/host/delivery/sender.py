@@ -110,7 +110,7 @@ class Sender:
         if self._clock.now_ms() - row.created_ms > DELIVERY_AGE_S * 1000:
             over = self._doubt if waiting.left_before else self._fail
             return await over(waiting, "it waited too long")
-        channel = self._channels.find(row.workspace, row.channel)
+        channel = self._channels.sender(row.workspace, row.channel)
         if channel is None:
             if self._channels.is_off(row.workspace, row.channel):
                 return _OFF_S

@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from bollard.host.agents.agent_repository import AgentRepository
+from bollard.host.agents.agent_repository import AgentRepository, BindingRepository
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
@@ -113,7 +113,8 @@ class Api:
         core: Core,
         storage: Storage,
         directory: AgentDirectory,
-        repository: AgentRepository,
+        saved_agents: AgentRepository,
+        saved_bindings: BindingRepository,
         channels: ChannelRepository,
         authenticator: Authenticator,
         audience: Audience,
@@ -152,7 +153,7 @@ class Api:
             Events(intake=core.intake, taking=taking, payloads=payloads, channels=channels, rows=rows),
             # Strangers send to channels too: what they send takes no place from those who have a token.
             Channels(
-                book=channels,
+                repository=channels,
                 taking=taking,
                 payloads=Payloads(blobs, traffic.event_bytes),
                 store=store,
@@ -163,9 +164,9 @@ class Api:
                 strangers=strangers,
             ),
             EventList(store, pages, audience),
-            Agents(agents, repository, directory.runners, pages),
+            Agents(agents, saved_agents, directory.runners, pages),
             Capabilities(core=core, agents=agents, pages=pages),
-            Bindings(directory.bindings, repository, pages),
+            Bindings(saved_bindings, pages),
             Conversations(store, pages, audience),
             Artifacts(store, blobs, clock, audience, journal),
             StateControl(StatePurger(store, journal, clock)),

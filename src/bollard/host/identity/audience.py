@@ -129,7 +129,7 @@ class Audience:
     def _names(self, caller: Caller) -> frozenset[str]:
         actor = caller.actor
         own = frozenset[str]() if actor is None else self._links.names(caller.workspace, *actor)
-        user = None if caller.user_id is None else self._users.find(caller.workspace, caller.user_id)
+        user = None if caller.user_id is None else self._users.user(caller.workspace, caller.user_id)
         return own if user is None else own | names_of_user(user)
 
     def _takes_part(self, caller: Caller, row: RunRow) -> bool:

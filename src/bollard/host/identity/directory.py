@@ -64,7 +64,7 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
     ) -> None:
         """A user's own, who must know the old one. Their other sessions end; the one with the digest `but` stays."""
         user_id = caller.user_id
-        user = None if user_id is None else self.users.find(caller.workspace, user_id)
+        user = None if user_id is None else self.users.user(caller.workspace, user_id)
         if user is None or user_id is None:
             raise InvalidRequest("this token is no user's", hint="log in as the user whose password it is")
         self.sessions.throttle(caller.workspace, user_id, address)
@@ -91,7 +91,7 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
             keys, links = (part.leaving(workspace, user_id, by) for part in (self.keys, self.links))
             return sessions + keys + links
 
-        await self.users.delete(user_id, caller, edited=edited, along=along)
+        await self.users.delete_as(caller, user_id, edited=edited, along=along)
 
 
 def open_identity(
@@ -102,7 +102,7 @@ def open_identity(
     workspaces = Workspaces(changes, changing)
     users = Users(changes, changing, passwords or Passwords(), clock)
     uses = KeyUses(journal)
-    callers = CallerRegistry(user_of=users.find, is_open=workspaces.is_open, used=uses.note, now_ms=clock.now_ms)
+    callers = CallerRegistry(user_of=users.user, is_open=workspaces.is_open, used=uses.note, now_ms=clock.now_ms)
     users.watch(callers.refresh_user)
     workspaces.watch(callers.refresh_workspace, callers.refresh_workspace)
     return IdentityDirectory(

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, Forbidden, HostError, InvalidRequest, NotFound, Overloaded
+from bollard.host.errors import Conflict, Forbidden, HostError, InvalidRequest, Overloaded
 from bollard.host.identity.caller import RIGHTS, Caller, Right
 from bollard.host.identity.entities import ApiKey, read
 from bollard.host.identity.sessions import digest_of
@@ -20,7 +20,7 @@ from bollard.host.identity.tokens import CallerRegistry, Credential
 from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S, KEY_USE_S, KEYS_OF_WORKSPACE
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
-from bollard.host.log.saved_resources import JointChange, Saved, SavedChanges, SavedResources
+from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -79,8 +79,11 @@ class IssuedKey(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
 
-class Keys:
-    """One per host."""
+API_KEY: Final = ResourceKind(kind="key", noun="key", listed_by="keys", limit=KEYS_OF_WORKSPACE, full=Overloaded)
+
+
+class Keys(Repository[ApiKey]):
+    """The API keys. Only the digest of a token is kept."""
 
     def __init__(
         self,
@@ -91,36 +94,13 @@ class Keys:
         callers: CallerRegistry,
         uses: KeyUses,
     ) -> None:
+        super().__init__(API_KEY, changes, lambda body, _: read(ApiKey, body, "key"), ApiKey.to_wire, changing)
         self._clock = clock
         self._callers = callers
         self._uses = uses
-        self._shelf: SavedResources[ApiKey] = SavedResources(
-            "key",
-            changes=changes,
-            read=lambda body, _: read(ApiKey, body, "key"),
-            write=ApiKey.to_wire,
-            changing=changing,
-            watch=self._changed,
-        )
-
-    async def load(self, store: Store) -> None:
-        await self._shelf.load(store)
-
-    def all(self, workspace: str) -> list[Saved[ApiKey]]:
-        return self._shelf.all(workspace)
-
-    def find_saved(self, workspace: str, key_id: str) -> Saved[ApiKey] | None:
-        return self._shelf.get(workspace, key_id)
 
     def has_expired(self, key: ApiKey) -> bool:
         return key.expires_ms <= self._clock.now_ms()
-
-    def get(self, workspace: str, key_id: str) -> Saved[ApiKey]:
-        """Raises `NotFound`."""
-        found = self._shelf.get(workspace, key_id)
-        if found is None:
-            raise _no_key()
-        return found
 
     # --- making ---
 
@@ -144,9 +124,7 @@ class Keys:
 
         def new(before: Saved[ApiKey] | None) -> ApiKey:
             if before is not None:
-                raise Conflict("there is a key of this id", hint="try again")
-            if self._shelf.count(caller.workspace) >= KEYS_OF_WORKSPACE:
-                raise Overloaded("the workspace has too many keys", hint="delete some", limit=KEYS_OF_WORKSPACE)
+                raise Conflict("a key with this id exists", reason="key_id_taken", hint="repeat the request")
             return key
 
         issued: JsonObject = {
@@ -156,55 +134,60 @@ class Keys:
             "expires_ms": key.expires_ms,
             "by": caller.name,
         }
-        saved = await self._shelf.save(caller.workspace, key_id, new, by=caller.name, beside=[("token.issued", issued)])
+        saved = await self._save(caller.workspace, key_id, new, by=caller.name, beside=[("token.issued", issued)])
         return IssuedKey(saved=saved, token=token)
 
     def _own(self, caller: Caller) -> ApiKey | None:
-        """The key that a caller is."""
-        found = self._shelf.get(caller.workspace, caller.name.removeprefix("key:")) if caller.kind == "key" else None
+        """The key of the caller, if it is one."""
+        found = self.find(caller.workspace, caller.name.removeprefix("key:")) if caller.kind == "key" else None
         return None if found is None else found.thing
 
     @staticmethod
     def _check(wanted: KeyRequest, caller: Caller) -> None:
         if beyond := sorted(set(wanted.rights) - caller.rights):
             raise Forbidden(
-                f"a key can do no more than its maker, who lacks {', '.join(beyond)}",
-                hint="leave these rights out, or ask somebody who has them",
+                f"a key cannot have rights that you lack: {', '.join(beyond)}",
+                reason="key_beyond_caller",
+                hint="leave these rights out, or ask a person who has them",
                 right=beyond[0],
+                rights=", ".join(beyond),
             )
         if not 0 < wanted.expires_in_s <= KEY_LIFE_MAX_S:
             raise InvalidRequest(
                 f"expires_in_s is not between 0 and {KEY_LIFE_MAX_S:g}",
-                hint="choose a shorter time; make a new key then",
+                reason="key_life",
+                hint="choose a shorter time, and make a new key then",
                 field="expires_in_s",
+                most=KEY_LIFE_MAX_S,
             )
 
     # --- ending and use ---
 
-    async def delete(self, workspace: str, key_id: str, caller: Caller, *, edited: int | None = None) -> None:
-        """It opens nothing from the commit on. Who could not have made it cannot delete it either."""
+    async def delete_as(self, caller: Caller, key_id: str, *, edited: int | None = None) -> None:
+        """Delete a key; it opens nothing from the commit on. A caller cannot delete a key with more rights."""
 
-        def check(before: Saved[ApiKey] | None) -> None:
-            if before is None:
-                raise _no_key()
+        def check(before: Saved[ApiKey]) -> None:
             if not caller.rights.issuperset(before.thing.rights):
                 raise Forbidden(
-                    f"key {key_id} can do more than you may", hint="ask an admin, or whoever made it, to delete it"
+                    f"key {key_id} has rights that you lack",
+                    reason="key_above_caller",
+                    hint="ask an admin to delete it",
+                    key=key_id,
                 )
 
-        use = DropKept(KEY_USE, workspace, key_id)
-        await self._shelf.delete(workspace, key_id, check, by=caller.name, edited=edited, keeps=[use])
+        use = DropKept(KEY_USE, caller.workspace, key_id)
+        await self._delete(caller.workspace, key_id, check, by=caller.name, edited=edited, keeps=[use])
 
     def leaving(self, workspace: str, user_id: str, by: str) -> JointChange:
-        """Those of a user who is deleted: who gets the id next is somebody else."""
+        """Delete the keys of a deleted user: the next user with this id is another person."""
 
         def goes(saved: Saved[ApiKey]) -> bool:
             return saved.thing.user_id == user_id
 
         uses = [DropKept(KEY_USE, workspace, saved.id) for saved in self.all(workspace) if goes(saved)]
-        return self._shelf.leaving(workspace, goes, by) + JointChange(keeps=uses)
+        return self._leaving(workspace, goes, by) + JointChange(keeps=uses)
 
-    def _changed(self, before: Saved[ApiKey] | None, after: Saved[ApiKey] | None) -> None:
+    def changed(self, before: Saved[ApiKey] | None, after: Saved[ApiKey] | None) -> None:
         if before is not None:
             self._callers.drop(before.thing.sha256)
         if after is None:
@@ -223,7 +206,3 @@ class Keys:
                 expires_ms=key.expires_ms,
             )
         )
-
-
-def _no_key() -> NotFound:
-    return NotFound("there is no such key", hint="`bollard keys` lists them")

@@ -1,7 +1,7 @@
-"""The saved things of one kind, of every workspace: in memory as they are on disk. Loaded at start, changed after the
-commit, so that a reader never sees what a crash could take back.
+"""Repositories of saved resources: agents, channels, models, users and the like.
 
-What a thing is, and whether a change of it may be made, is for whoever has the shelf.
+A repository holds the resources of one kind, of every workspace, in memory. A change is one record `policy.changed`. It
+is on disk before it is in memory, so that a reader never sees a change that a crash could take back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, HostError, SettingsError, StorageFull
+from bollard.host.errors import Conflict, HostError, NotFound, SettingsError, StorageFull
 from bollard.host.log.entries import CommitResult, Committed, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
@@ -25,36 +25,31 @@ if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
 
-# How things that people save change: one record `policy.changed`, on disk before anybody goes by it.
-#
-# Whether a change may be made is for whoever keeps the kind of thing; here it becomes durable, and only then true.
-
-
 class SavedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing as it will be; without a body it is deleted."""
+    """One change of a resource; without a body the resource is deleted."""
 
     kind: PolicyKind
     workspace: str
     thing: str
     revision: int
     by: str
-    """Who did it: the name of the caller."""
+    """The name of the caller."""
     body: JsonObject | None = None
 
     def data(self) -> JsonObject:
-        """What the record says."""
-        said: JsonObject = {
+        """The data of the record."""
+        data: JsonObject = {
             "kind": self.kind,
             "id": self.thing,
             "action": "deleted",
             "revision": self.revision,
             "by": self.by,
         }
-        return said if self.body is None else {**said, "action": "saved", "body": self.body}
+        return data if self.body is None else {**data, "action": "saved", "body": self.body}
 
 
 class SavedChanges:
-    """Writes changes. Whoever makes them sees to it that they come one after the other."""
+    """Writes changes to the log. Callers serialise them with a lock."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -68,15 +63,16 @@ class SavedChanges:
         keeps: Sequence[KeptChange] = (),
         beside: Sequence[tuple[str, JsonObject]] = (),
     ) -> None:
-        """On disk first, then in the book (`settled`), then the answer. A caller who goes away changes nothing, and
-        what comes next finds the change made.
+        """Commit the change, then call `settled`, then return. A caller that is cancelled does not undo the change.
 
-        `keeps` and `beside`, further records of the workspace as type and data, are part of the same commit.
+        `keeps` and the further records `beside`, as type and data, are part of the same commit.
         """
         if self._journal.full:
-            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+            raise StorageFull(
+                "the disk is full, so nothing new is taken", reason="disk_full", hint="free space in the data directory"
+            )
 
-        def told(outcome: CommitResult | HostError) -> None:
+        def committed(outcome: CommitResult | HostError) -> None:
             if isinstance(outcome, Committed):
                 settled()
 
@@ -87,36 +83,44 @@ class SavedChanges:
             for kind, data in bodies
         ]
         entry = Entry(records=records, keeps=list(keeps), size=sum(len(record.data) for record in records))
-        await self._journal.commit_through(entry, told)
+        await self._journal.commit_through(entry, committed)
 
 
 def check_revision(kind: PolicyKind, thing: str, now: int, edited: int | None) -> None:
-    """Refuse a change that somebody made of an older version; `None` when any version will do."""
+    """Raise `Conflict` for a change of an older revision. `None` matches every revision."""
     if edited is not None and edited != now:
         raise Conflict(
             f"{kind} {thing} is at revision {now}, but revision {edited} was edited",
+            reason="revision_conflict",
             hint=f"read the {kind} again and repeat the change",
+            kind=kind,
+            id=thing,
             revision=now,
+            edited=edited,
         )
 
 
 def unreadable(kind: PolicyKind, row: PolicyRow, error: HostError) -> SettingsError:
-    """What stops a start: without this thing others would get more than they should."""
+    """The error that stops a start: without this resource, others could get more rights than they should have."""
     return SettingsError(
         f"the saved {kind} {row.id} cannot be read: {error.message}",
+        reason="saved_resource_unreadable",
         hint="start the version of Bollard that saved it, and correct or delete it there",
+        kind=kind,
+        id=row.id,
+        problem=error.message,
     )
 
 
 T = TypeVar("T")
 Keeps = Sequence[KeptChange] | Callable[[], Sequence[KeptChange]]
-"""What is kept with a change; as a function it is asked when no other change is under way."""
+"""Rows beside the log that a change writes; a function is called while no other change is under way."""
 _decode: Final = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved(Generic[T]):
-    """A thing, and how often it was saved."""
+    """A saved resource, and its revision: how often it was saved."""
 
     workspace: str
     id: str
@@ -124,20 +128,8 @@ class Saved(Generic[T]):
     thing: T
 
 
-def _nothing(before: Saved[T] | None, after: Saved[T] | None) -> None:
-    del before, after
-
-
-def _kept(keeps: Keeps) -> Sequence[KeptChange]:
-    return keeps() if callable(keeps) else keeps
-
-
-def _done() -> None:
-    """Nobody else hears of it."""
-
-
 class JointChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes with a thing that is deleted, in the same commit."""
+    """Changes that share the commit of another resource."""
 
     records: Sequence[tuple[str, JsonObject]] = ()
     keeps: Sequence[KeptChange] = ()
@@ -151,158 +143,209 @@ class JointChange(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class SavedResources(Generic[T]):
-    """One kind of thing. Changes of all shelves that share a lock are made one after the other."""
+class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repository must know of its resources."""
+
+    kind: PolicyKind
+    noun: str
+    """As people read it: `knowledge base`."""
+    listed_by: str
+    """The command that lists them, without `bollard`."""
+    limit: int | None = None
+    """Resources of one workspace."""
+    full: type[HostError] = Conflict
+    """The error at the limit."""
+
+    def missing(self) -> NotFound:
+        return NotFound(
+            f"there is no such {self.noun}",
+            reason=f"no_{self.kind}",
+            hint=f"`bollard {self.listed_by}` lists them",
+        )
+
+    def at_limit(self) -> HostError:
+        return self.full(
+            f"the workspace has {self.limit} {self.noun}s already",
+            reason=f"{self.kind}_limit",
+            hint="delete one that is not used",
+            limit=self.limit,
+        )
+
+
+class Repository(Generic[T]):
+    """The resources of one kind. Repositories that share a lock make their changes one after the other.
+
+    A subclass says how a resource is validated, and what else a change writes. It overrides `changed` to hear of every
+    resource that is loaded, saved or deleted.
+    """
 
     def __init__(
         self,
-        kind: PolicyKind,
-        *,
+        kind: ResourceKind,
         changes: SavedChanges,
         read: Callable[[JsonObject, str], T],
         write: Callable[[T], JsonObject],
         changing: asyncio.Lock | None = None,
-        watch: Callable[[Saved[T] | None, Saved[T] | None], None] = _nothing,
     ) -> None:
-        """`read` makes a thing of its body and its workspace, `write` a body of it. `watch` hears of what was there
-        and what is there now, at each load and after each commit."""
-        self._kind: PolicyKind = kind
+        """`read` makes a resource of its body and its workspace, `write` a body of the resource."""
+        self._kind = kind
         self._changes = changes
-        self._read = read
-        self._write = write
+        self._from_body = read
+        self._to_body = write
         self._changing = changing or asyncio.Lock()
-        self._watch = watch
-        self._things: dict[str, dict[str, Saved[T]]] = {}
+        self._by_workspace: dict[str, dict[str, Saved[T]]] = {}
 
     async def load(self, store: Store) -> None:
-        """What is on disk. Raises `SettingsError` for a thing that cannot be read."""
-        for row in await asyncio.to_thread(store.policies_everywhere, self._kind):
+        """Read everything from the store. Raises `SettingsError` for a resource that cannot be read."""
+        for row in await asyncio.to_thread(store.policies_everywhere, self._kind.kind):
             try:
-                thing = self._read(_decode(row.body), row.workspace)
+                thing = self._from_body(_decode(row.body), row.workspace)
             except HostError as error:
-                raise unreadable(self._kind, row, error) from error
+                raise unreadable(self._kind.kind, row, error) from error
             self._settle(
                 row.workspace, row.id, Saved(workspace=row.workspace, id=row.id, revision=row.revision, thing=thing)
             )
 
-    def get(self, workspace: str, thing_id: str) -> Saved[T] | None:
-        return self._things.get(workspace, {}).get(thing_id)
+    def find(self, workspace: str, resource_id: str, /) -> Saved[T] | None:
+        return self._by_workspace.get(workspace, {}).get(resource_id)
+
+    def get(self, workspace: str, resource_id: str, /) -> Saved[T]:
+        """Raises `NotFound`."""
+        return self._existing(self.find(workspace, resource_id))
 
     def all(self, workspace: str) -> list[Saved[T]]:
-        """Of one workspace, by id."""
-        return sorted(self._things.get(workspace, {}).values(), key=lambda saved: saved.id)
+        """The resources of one workspace, by id."""
+        return sorted(self._by_workspace.get(workspace, {}).values(), key=lambda saved: saved.id)
 
     def everywhere(self) -> list[Saved[T]]:
-        """Of every workspace, by workspace and id."""
-        return [saved for workspace in sorted(self._things) for saved in self.all(workspace)]
+        """The resources of every workspace, by workspace and id."""
+        return [saved for workspace in sorted(self._by_workspace) for saved in self.all(workspace)]
 
     def count(self, workspace: str) -> int:
-        return len(self._things.get(workspace, {}))
+        return len(self._by_workspace.get(workspace, {}))
 
-    async def save(
+    def changed(self, before: Saved[T] | None, after: Saved[T] | None) -> None:
+        """Called for each resource that is loaded, and after each commit."""
+
+    # --- changes ---
+
+    async def delete(self, workspace: str, resource_id: str, /, *, by: str, edited: int | None = None) -> None:
+        """Raises `NotFound`, and `Conflict` for a change of an older revision."""
+        await self._delete(workspace, resource_id, by=by, edited=edited)
+
+    async def _save(
         self,
         workspace: str,
-        thing_id: str,
+        resource_id: str,
         make: Callable[[Saved[T] | None], T],
         *,
         by: str,
         edited: int | None = None,
         keeps: Keeps = (),
         beside: Sequence[tuple[str, JsonObject]] = (),
-        then: Callable[[], None] = _done,
+        then: Callable[[], None] = lambda: None,
     ) -> Saved[T]:
-        """Save what `make` makes of what is there, which raises to refuse it. `edited` is the revision that somebody
-        changed; raises `Conflict` when there is another one now. `keeps` and `beside` are part of the same commit, and
-        `then` is called when it is on disk, also when nobody waits any more."""
+        """Save what `make` returns for the present resource; `make` raises to refuse the change. `edited` is the
+        revision that the caller changed: another one raises `Conflict`. `keeps` and `beside` share the commit, and
+        `then` is called after it, also when no caller waits any more."""
         async with self._changing:
-            before = self.get(workspace, thing_id)
+            before = self.find(workspace, resource_id)
             revision = 0 if before is None else before.revision
-            check_revision(self._kind, thing_id, revision, edited)
+            check_revision(self._kind.kind, resource_id, revision, edited)
             thing = make(before)
-            saved = Saved(workspace=workspace, id=thing_id, revision=revision + 1, thing=thing)
-            change = SavedChange(
-                kind=self._kind,
-                workspace=workspace,
-                thing=thing_id,
-                revision=revision + 1,
-                by=by,
-                body=self._write(thing),
-            )
+            limit = self._kind.limit
+            if before is None and limit is not None and self.count(workspace) >= limit:
+                raise self._kind.at_limit()
+            saved = Saved(workspace=workspace, id=resource_id, revision=revision + 1, thing=thing)
 
             def settled() -> None:
-                self._settle(workspace, thing_id, saved)
+                self._settle(workspace, resource_id, saved)
                 then()
 
-            await self._changes.write(change, settled, keeps=_kept(keeps), beside=beside)
+            await self._changes.write(self._change(saved, by), settled, keeps=_rows(keeps), beside=beside)
             return saved
 
-    async def delete(
+    async def _delete(
         self,
         workspace: str,
-        thing_id: str,
-        check: Callable[[Saved[T] | None], None],
+        resource_id: str,
+        check: Callable[[Saved[T]], None] = lambda _: None,
         *,
         by: str,
         edited: int | None = None,
         keeps: Keeps = (),
         beside: Sequence[tuple[str, JsonObject]] = (),
         along: Callable[[], JointChange] = JointChange,
-        then: Callable[[], None] = _done,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
-        """Forget a thing. `check` gets what is there, and raises where it must stay or is not there. `along`, asked
-        when no other change is under way, says what goes with it."""
+        """`check` raises to refuse the deletion. `along`, called while no other change is under way, returns what is
+        deleted in the same commit."""
         async with self._changing:
-            before = self.get(workspace, thing_id)
+            before = self.get(workspace, resource_id)
             check(before)
-            if before is None:
-                return
-            check_revision(self._kind, thing_id, before.revision, edited)
-            change = SavedChange(
-                kind=self._kind, workspace=workspace, thing=thing_id, revision=before.revision + 1, by=by
-            )
-
-            others = along()
+            check_revision(self._kind.kind, resource_id, before.revision, edited)
+            joint = along()
 
             def settled() -> None:
-                self._settle(workspace, thing_id, None)
-                for told in others.settled:
-                    told()
+                self._settle(workspace, resource_id, None)
+                for each in joint.settled:
+                    each()
                 then()
 
-            every = [*_kept(keeps), *others.keeps]
-            await self._changes.write(change, settled, keeps=every, beside=[*beside, *others.records])
+            every = [*_rows(keeps), *joint.keeps]
+            beside = [*beside, *joint.records]
+            await self._changes.write(self._deletion(before, by), settled, keeps=every, beside=beside)
 
-    def joining(self, workspace: str, thing_id: str, thing: T, by: str) -> JointChange:
-        """One that is saved with another thing, in its commit. For who alone changes it."""
-        before = self.get(workspace, thing_id)
+    def _joining(self, workspace: str, resource_id: str, thing: T, by: str) -> JointChange:
+        """Save a resource in the commit of another one, whose owner alone changes it."""
+        before = self.find(workspace, resource_id)
         revision = 1 if before is None else before.revision + 1
-        saved = Saved(workspace=workspace, id=thing_id, revision=revision, thing=thing)
-        change = SavedChange(
-            kind=self._kind, workspace=workspace, thing=thing_id, revision=revision, by=by, body=self._write(thing)
-        )
+        saved = Saved(workspace=workspace, id=resource_id, revision=revision, thing=thing)
         return JointChange(
-            records=[("policy.changed", change.data())], settled=[lambda: self._settle(workspace, thing_id, saved)]
+            records=[("policy.changed", self._change(saved, by).data())],
+            settled=[lambda: self._settle(workspace, resource_id, saved)],
         )
 
-    def leaving(self, workspace: str, goes: Callable[[Saved[T]], bool], by: str) -> JointChange:
-        """Those that go with another thing. For who holds the lock."""
+    def _leaving(self, workspace: str, goes: Callable[[Saved[T]], bool], by: str) -> JointChange:
+        """Delete resources in the commit of another one. The caller holds the lock."""
         found = [saved for saved in self.all(workspace) if goes(saved)]
-        changes = [
-            SavedChange(kind=self._kind, workspace=workspace, thing=saved.id, revision=saved.revision + 1, by=by)
-            for saved in found
-        ]
 
         def settled() -> None:
             for saved in found:
                 self._settle(workspace, saved.id, None)
 
-        return JointChange(records=[("policy.changed", change.data()) for change in changes], settled=[settled])
+        records = [("policy.changed", self._deletion(saved, by).data()) for saved in found]
+        return JointChange(records=records, settled=[settled])
 
-    def _settle(self, workspace: str, thing_id: str, after: Saved[T] | None) -> None:
-        things = self._things.setdefault(workspace, {})
-        before = things.pop(thing_id, None)
+    def _existing(self, saved: Saved[T] | None) -> Saved[T]:
+        if saved is None:
+            raise self._kind.missing()
+        return saved
+
+    def _change(self, saved: Saved[T], by: str) -> SavedChange:
+        return SavedChange(
+            kind=self._kind.kind,
+            workspace=saved.workspace,
+            thing=saved.id,
+            revision=saved.revision,
+            by=by,
+            body=self._to_body(saved.thing),
+        )
+
+    def _deletion(self, before: Saved[T], by: str) -> SavedChange:
+        return SavedChange(
+            kind=self._kind.kind, workspace=before.workspace, thing=before.id, revision=before.revision + 1, by=by
+        )
+
+    def _settle(self, workspace: str, resource_id: str, after: Saved[T] | None) -> None:
+        resources = self._by_workspace.setdefault(workspace, {})
+        before = resources.pop(resource_id, None)
         if after is not None:
-            things[thing_id] = after
-        elif not things:
-            del self._things[workspace]
-        self._watch(before, after)
+            resources[resource_id] = after
+        elif not resources:
+            del self._by_workspace[workspace]
+        self.changed(before, after)
+
+
+def _rows(keeps: Keeps) -> Sequence[KeptChange]:
+    return keeps() if callable(keeps) else keeps

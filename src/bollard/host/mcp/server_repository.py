@@ -1,24 +1,24 @@
-"""The MCP servers that people saved, of every workspace, with what was agreed to of each. On disk first, then true."""
+"""The saved MCP servers of every workspace, with the tools that a person consented to."""
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.errors import Conflict, NotFound
-from bollard.host.log.saved_resources import JointChange, Saved, SavedChanges, SavedResources
+from bollard.host.errors import Conflict
+from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.mcp.consent import ToolConsent, agreed_from_store, agreed_to_wire
 from bollard.host.mcp.limits import CONSENT_BYTES, CONSENT_TOOLS, SERVERS_OF_WORKSPACE
 from bollard.host.mcp.servers import McpServer, server_from_wire, server_to_wire
-from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-_AGREED = "agreed"
+MCP_SERVER: Final = ResourceKind(kind="mcp_server", noun="MCP server", listed_by="mcp list", limit=SERVERS_OF_WORKSPACE)
+_AGREED: Final = "agreed"
 
 
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One server, and the tools of it that somebody said yes to."""
+    """One server, and the consent to each of its tools."""
 
     server: McpServer
     agreed: Mapping[str, ToolConsent]
@@ -26,7 +26,7 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 Watch = Callable[[Saved[ServerRecord] | None, Saved[ServerRecord] | None], None]
 Leaving = Callable[[str, str, str], JointChange]
-"""What goes with a server of a workspace, and by whom."""
+"""What is deleted with a server: called with the workspace, the server and the caller."""
 
 
 def _nothing_leaves(workspace: str, name: str, by: str) -> JointChange:
@@ -34,81 +34,58 @@ def _nothing_leaves(workspace: str, name: str, by: str) -> JointChange:
     return JointChange()
 
 
-class McpServerRepository:
-    """One per host."""
+class McpServerRepository(Repository[ServerRecord]):
+    """The saved MCP servers."""
 
     def __init__(self, changes: SavedChanges, watch: Watch, leaving: Leaving = _nothing_leaves) -> None:
-        """`watch` hears of what was there and what is there now."""
-        self._leaving = leaving
-        self._shelf: SavedResources[ServerRecord] = SavedResources(
-            "mcp_server", changes=changes, read=_read, write=_written, watch=watch
-        )
+        """`watch` is called with the server before and after each change."""
+        super().__init__(MCP_SERVER, changes, _read, _written)
+        self._watch = watch
+        self._login_leaving = leaving
 
-    async def load(self, store: Store) -> None:
-        """What is on disk."""
-        await self._shelf.load(store)
-
-    def find(self, workspace: str, name: str) -> Saved[ServerRecord] | None:
-        return self._shelf.get(workspace, name)
-
-    def get(self, workspace: str, name: str) -> Saved[ServerRecord]:
-        """Raises `NotFound`."""
-        return _there(self._shelf.get(workspace, name))
-
-    def all(self, workspace: str) -> list[Saved[ServerRecord]]:
-        return self._shelf.all(workspace)
+    def changed(self, before: Saved[ServerRecord] | None, after: Saved[ServerRecord] | None) -> None:
+        self._watch(before, after)
 
     async def save(
         self, body: JsonObject, workspace: str, name: str, *, by: str, edited: int | None
     ) -> Saved[ServerRecord]:
-        """A server, or a new version of one. What was agreed to stays, and holds as far as the definitions do."""
+        """Save a server. Consents stay, and are valid as long as the definitions of the tools do not change."""
         server = server_from_wire({**body, "server_id": name})
 
         def make(before: Saved[ServerRecord] | None) -> ServerRecord:
-            if before is not None:
-                return replace(before.thing, server=server)
-            if self._shelf.count(workspace) >= SERVERS_OF_WORKSPACE:
-                raise Conflict(
-                    f"the workspace has {SERVERS_OF_WORKSPACE} MCP servers already", hint="remove one that is not used"
-                )
-            return ServerRecord(server=server, agreed={})
+            return ServerRecord(server=server, agreed={} if before is None else before.thing.agreed)
 
-        return await self._shelf.save(workspace, name, make, by=by, edited=edited)
+        return await self._save(workspace, name, make, by=by, edited=edited)
 
     async def agree(
         self, workspace: str, name: str, yes: Mapping[str, ToolConsent], withdrawn: frozenset[str], *, by: str
     ) -> Saved[ServerRecord]:
-        """Add what somebody said yes to, and take away what nobody does any more."""
+        """Add consents, and withdraw others."""
 
         def make(before: Saved[ServerRecord] | None) -> ServerRecord:
-            kept = _there(before).thing
+            kept = self._existing(before).thing
             agreed = {**{tool: old for tool, old in kept.agreed.items() if tool not in withdrawn}, **yes}
             made = replace(kept, agreed=dict(sorted(agreed.items())))
             if len(agreed) > CONSENT_TOOLS or len(msgspec.json.encode(_written(made))) > CONSENT_BYTES:
                 raise Conflict(
-                    f"what is agreed to of {name} would be more than {CONSENT_TOOLS} tools or {CONSENT_BYTES} bytes",
-                    hint="say yes to fewer tools, or withdraw some that are not used",
+                    f"the consents for {name} exceed {CONSENT_TOOLS} tools or {CONSENT_BYTES} bytes",
+                    reason="consents_too_large",
+                    hint="consent to fewer tools, or withdraw some that are not used",
+                    server=name,
+                    tools=CONSENT_TOOLS,
+                    bytes=CONSENT_BYTES,
                 )
             return made
 
-        return await self._shelf.save(workspace, name, make, by=by)
+        return await self._save(workspace, name, make, by=by)
 
-    async def delete(self, workspace: str, name: str, *, by: str, edited: int | None) -> None:
-        """Forget a server, all that was agreed to, and who logged in for it."""
-
-        def check(before: Saved[ServerRecord] | None) -> None:
-            _there(before)
+    async def delete(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
+        """Delete a server with its consents and its logins."""
 
         def along() -> JointChange:
-            return self._leaving(workspace, name, by)
+            return self._login_leaving(workspace, name, by)
 
-        await self._shelf.delete(workspace, name, check, by=by, edited=edited, along=along)
-
-
-def _there(saved: Saved[ServerRecord] | None) -> Saved[ServerRecord]:
-    if saved is None:
-        raise NotFound("there is no such MCP server", hint="`bollard mcp list` lists them")
-    return saved
+        await self._delete(workspace, name, by=by, edited=edited, along=along)
 
 
 def _written(kept: ServerRecord) -> JsonObject:

@@ -9,12 +9,11 @@ import msgspec
 
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.destination import Destination
-from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, NotFound, SettingsError
-from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
+from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, SettingsError
+from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.limits import MODELS_OF_WORKSPACE
 from bollard.host.models.specs import check_url, model_from_wire, model_to_wire
-from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 # Models that the environment of the host names, the way that other programs find theirs. Read once, at the start.
@@ -68,8 +67,9 @@ def _address(name: str, url: str) -> str:
     return url.rstrip("/")
 
 
+MODEL: Final = ResourceKind(kind="model", noun="model", listed_by="models list", limit=MODELS_OF_WORKSPACE)
 DEFAULT: Final = "default"
-"""The alias that an agent names which takes whatever the host has."""
+"""The alias for the default model of the host."""
 DEMO: Final = "demo"
 Origin = Literal["saved", "environment", "builtin"]
 _DEMO: Final = ModelSpec(
@@ -100,8 +100,26 @@ class RegisteredModel:
         return self.spec.model_id
 
 
+class _SavedModels(Repository[ModelSpec]):
+    """The saved models."""
+
+    def __init__(self, changes: SavedChanges, changed: Callable[[str, str], None]) -> None:
+        super().__init__(MODEL, changes, lambda body, _: model_from_wire(body), model_to_wire)
+        self._listener = changed
+        self.revision = 0
+
+    async def save(self, spec: ModelSpec, workspace: str, *, by: str, edited: int | None) -> Saved[ModelSpec]:
+        return await self._save(workspace, spec.model_id, lambda _: spec, by=by, edited=edited)
+
+    def changed(self, before: Saved[ModelSpec] | None, after: Saved[ModelSpec] | None) -> None:
+        self.revision += 1
+        either = after or before
+        if either is not None:
+            self._listener(either.workspace, either.id)
+
+
 class ModelRegistry:
-    """One per host."""
+    """The models of every workspace: saved, of the environment, built in, and the alias `default`."""
 
     def __init__(
         self,
@@ -112,28 +130,24 @@ class ModelRegistry:
         egress: EgressClient | None = None,
         changed: Callable[[str, str], None] = lambda _workspace, _model: None,
     ) -> None:
-        """`egress` says where providers may be, `changed` hears which model of which workspace is another one now."""
+        """`egress` says where providers may be. `changed` is called with the workspace and the id of each model that
+        changes."""
         self._fixed: dict[str, RegisteredModel] = {DEMO: RegisteredModel(spec=_DEMO, origin="builtin")}
         for each in environment:
             self._fixed[each.spec.model_id] = RegisteredModel(spec=each.spec, origin="environment", key=each.key)
         self._default = default_model
         self._egress = egress or EgressClient()
-        self._changed = changed
-        self.revision = 0
+        self._saved = _SavedModels(changes, changed)
+        self.load: Final = self._saved.load
+
+    @property
+    def revision(self) -> int:
         """Grows with every change."""
-        self._shelf: SavedResources[ModelSpec] = SavedResources(
-            "model", changes=changes, read=_read, write=model_to_wire, watch=self._saw
-        )
-
-    async def load(self, store: Store) -> None:
-        """What is on disk."""
-        await self._shelf.load(store)
-
-    # --- what there is ---
+        return self._saved.revision
 
     def all(self, workspace: str) -> list[RegisteredModel]:
         """By id, without the alias."""
-        found = {saved.id: _known(saved) for saved in self._shelf.all(workspace)} | self._fixed
+        found = {saved.id: _known(saved) for saved in self._saved.all(workspace)} | self._fixed
         return [found[model_id] for model_id in sorted(found)]
 
     def find(self, workspace: str, model_id: str) -> RegisteredModel | None:
@@ -143,14 +157,14 @@ class ModelRegistry:
             return replace(meant, spec=msgspec.structs.replace(meant.spec, model_id=DEFAULT), alias_of=meant.model_id)
         if model_id in self._fixed:
             return self._fixed[model_id]
-        saved = self._shelf.get(workspace, model_id)
+        saved = self._saved.find(workspace, model_id)
         return None if saved is None else _known(saved)
 
     def get(self, workspace: str, model_id: str) -> RegisteredModel:
         """Raises `NotFound`."""
         found = self.find(workspace, model_id)
         if found is None:
-            raise NotFound("there is no such model", hint="`bollard models list` lists them")
+            raise MODEL.missing()
         return found
 
     def default(self, workspace: str) -> RegisteredModel:
@@ -174,24 +188,11 @@ class ModelRegistry:
         self._refuse_fixed(model_id)
         spec = model_from_wire({**body, "model_id": model_id})
         self._check_reach(spec)
-
-        def make(before: Saved[ModelSpec] | None) -> ModelSpec:
-            if before is None and self._shelf.count(workspace) >= MODELS_OF_WORKSPACE:
-                raise Conflict(
-                    f"the workspace has {MODELS_OF_WORKSPACE} models already", hint="remove one that is not used"
-                )
-            return spec
-
-        return _known(await self._shelf.save(workspace, model_id, make, by=by, edited=edited))
+        return _known(await self._saved.save(spec, workspace, by=by, edited=edited))
 
     async def delete(self, workspace: str, model_id: str, *, by: str, edited: int | None) -> None:
         self._refuse_fixed(model_id)
-
-        def check(before: Saved[ModelSpec] | None) -> None:
-            if before is None:
-                raise NotFound("there is no such model", hint="`bollard models list` lists them")
-
-        await self._shelf.delete(workspace, model_id, check, by=by, edited=edited)
+        await self._saved.delete(workspace, model_id, by=by, edited=edited)
 
     def _check_reach(self, spec: ModelSpec) -> None:
         """A provider that can never be reached is told at once; a name is judged with each connection."""
@@ -216,17 +217,6 @@ class ModelRegistry:
             )
             raise Conflict(said, hint="save yours under another name")
 
-    def _saw(self, before: Saved[ModelSpec] | None, after: Saved[ModelSpec] | None) -> None:
-        self.revision += 1
-        either = after or before
-        if either is not None:
-            self._changed(either.workspace, either.id)
-
 
 def _known(saved: Saved[ModelSpec]) -> RegisteredModel:
     return RegisteredModel(spec=saved.thing, origin="saved", revision=saved.revision)
-
-
-def _read(body: JsonObject, workspace: str) -> ModelSpec:
-    del workspace
-    return model_from_wire(body)

@@ -8,19 +8,22 @@ from collections.abc import Callable
 from typing import Final
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound, Overloaded, Unauthenticated
+from bollard.host.errors import Conflict, HostError, InvalidRequest, Overloaded, Unauthenticated
 from bollard.host.identity.entities import read
 from bollard.host.limits import RUNTIMES_OF_WORKSPACE
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
+from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.runtimes.enrolment import Consented, Enrolled, Invitation, Invitations
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 from bollard.trust import BadSignature, enrol_proof
 from bollard.trust.keys import VerifyKey
 
+RUNTIME: Final = ResourceKind(
+    kind="runtime", noun="runtime", listed_by="runtimes", limit=RUNTIMES_OF_WORKSPACE, full=Overloaded
+)
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 Changed = Callable[[Saved[Enrolled] | None, Saved[Enrolled] | None], None]
 
@@ -29,46 +32,26 @@ def _nobody(before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> No
     del before, after
 
 
-class RuntimeRepository:
-    """One per host."""
+class RuntimeRepository(Repository[Enrolled]):
+    """The enrolled runtimes, and the open invitations."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
+        super().__init__(
+            RUNTIME, SavedChanges(journal, clock), lambda body, _: read(Enrolled, body, "runtime"), Enrolled.to_wire
+        )
         self._journal = journal
         self._clock = clock
         self._by_key: dict[str, Saved[Enrolled]] = {}
         self._watch: Changed = _nobody
         self._invitations = Invitations(journal, clock)
-        self._shelf: SavedResources[Enrolled] = SavedResources(
-            "runtime",
-            changes=SavedChanges(journal, clock),
-            read=lambda body, _: read(Enrolled, body, "runtime"),
-            write=Enrolled.to_wire,
-            watch=self._changed,
-        )
 
     def watch(self, watch: Changed) -> None:
         """Who hears of each change, after its commit."""
         self._watch = watch
 
     async def load(self, store: Store) -> None:
-        await self._shelf.load(store)
+        await super().load(store)
         await self._invitations.load(store)
-
-    def all(self, workspace: str) -> list[Saved[Enrolled]]:
-        return self._shelf.all(workspace)
-
-    def everywhere(self) -> list[Saved[Enrolled]]:
-        return self._shelf.everywhere()
-
-    def find(self, workspace: str, name: str) -> Saved[Enrolled] | None:
-        return self._shelf.get(workspace, name)
-
-    def get(self, workspace: str, name: str) -> Saved[Enrolled]:
-        """Raises `NotFound`."""
-        found = self.find(workspace, name)
-        if found is None:
-            raise _none()
-        return found
 
     def of_key(self, public_key: str) -> Saved[Enrolled] | None:
         return self._by_key.get(public_key)
@@ -106,7 +89,7 @@ class RuntimeRepository:
             )
 
         told: JsonObject = {"runtime": invitation.name, "public_key": public_key, "by": invitation.by}
-        return await self._shelf.save(
+        return await self._save(
             invitation.workspace,
             invitation.name,
             new,
@@ -119,10 +102,13 @@ class RuntimeRepository:
     def _check_new(self, workspace: str, name: str) -> None:
         if self.find(workspace, name) is not None:
             raise Conflict(
-                f"there is a runtime {name} already", hint="revoke it first, or choose another name", runtime=name
+                f"there is a runtime {name} already",
+                reason="runtime_exists",
+                hint="revoke it first, or choose another name",
+                runtime=name,
             )
-        if self._shelf.count(workspace) >= RUNTIMES_OF_WORKSPACE:
-            raise Overloaded("the workspace has too many runtimes", hint="revoke some", limit=RUNTIMES_OF_WORKSPACE)
+        if self.count(workspace) >= RUNTIMES_OF_WORKSPACE:
+            raise RUNTIME.at_limit()
 
     # --- changing and going ---
 
@@ -130,12 +116,10 @@ class RuntimeRepository:
         """Somebody said yes to what its plugin asks for."""
 
         def changed(before: Saved[Enrolled] | None) -> Enrolled:
-            if before is None:
-                raise _none()
-            return before.thing.model_copy(update={"consented": consented})
+            return self._existing(before).thing.model_copy(update={"consented": consented})
 
         told: JsonObject = {"runtime": name, **consented.to_wire()}
-        return await self._shelf.save(workspace, name, changed, by=by, beside=[("runtime.consented", told)])
+        return await self._save(workspace, name, changed, by=by, beside=[("runtime.consented", told)])
 
     async def switch(
         self, workspace: str, name: str, by: str, *, enabled: bool, revision: int | None = None
@@ -143,22 +127,15 @@ class RuntimeRepository:
         """Let it in again, or no more for now."""
 
         def changed(before: Saved[Enrolled] | None) -> Enrolled:
-            if before is None:
-                raise _none()
-            return before.thing.model_copy(update={"enabled": enabled})
+            return self._existing(before).thing.model_copy(update={"enabled": enabled})
 
-        return await self._shelf.save(workspace, name, changed, by=by, edited=revision)
+        return await self._save(workspace, name, changed, by=by, edited=revision)
 
     async def revoke(self, workspace: str, name: str, by: str, revision: int | None = None) -> None:
-        """Forget its key. It is refused from the commit on."""
-
-        def there(before: Saved[Enrolled] | None) -> None:
-            if before is None:
-                raise _none()
-
+        """Delete a runtime and its key. From the commit on, it is refused."""
         public_key = self.get(workspace, name).thing.public_key
         told: JsonObject = {"runtime": name, "public_key": public_key, "by": by}
-        await self._shelf.delete(workspace, name, there, by=by, edited=revision, beside=[("runtime.revoked", told)])
+        await self._delete(workspace, name, by=by, edited=revision, beside=[("runtime.revoked", told)])
 
     async def note(self, saved: Saved[Enrolled], kind: str, told: JsonObject) -> None:
         """Write down that it came or went. Raises `HostError`."""
@@ -166,7 +143,7 @@ class RuntimeRepository:
         record = NewRecord(workspace=saved.workspace, type=kind, data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], size=len(data)))
 
-    def _changed(self, before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
+    def changed(self, before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
         if before is not None:
             self._by_key.pop(before.thing.public_key, None)
         if after is not None:
@@ -177,7 +154,10 @@ class RuntimeRepository:
 def _is_proved(code: str, public_key: str, proof: str) -> bool:
     if _KEY.fullmatch(public_key) is None:
         raise InvalidRequest(
-            "public_key is not 64 hex digits", hint="send the 32 bytes of an Ed25519 public key", field="public_key"
+            "public_key is not 64 hex digits",
+            reason="public_key_format",
+            hint="send the 32 bytes of an Ed25519 public key",
+            field="public_key",
         )
     try:
         key = VerifyKey(bytes.fromhex(public_key))
@@ -191,7 +171,3 @@ def _refused() -> HostError:
     return Unauthenticated(
         "the code enrols nothing", hint="it is good once, for minutes: get another with `bollard runtimes enroll NAME`"
     )
-
-
-def _none() -> NotFound:
-    return NotFound("there is no such runtime", hint="`bollard runtimes` lists them")

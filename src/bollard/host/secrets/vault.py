@@ -23,7 +23,7 @@ from bollard.host.limits import (
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.saved_resources import JointChange, Saved, SavedChanges, SavedResources
+from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.references import is_chosen
 from bollard.host.secrets.sealing import SEALED_BYTES, Fingerprints, Sealer, Unsealable
@@ -34,6 +34,11 @@ from bollard.protocol import JsonObject, JsonValue
 _log = structlog.get_logger("bollard.host.secrets")
 _SECRET: Final = "secret"  # noqa: S105 -- the kind of row that holds one
 _USE: Final = "secret_use"
+
+
+SECRET: Final = ResourceKind(
+    kind="secret", noun="secret", listed_by="secrets", limit=SECRETS_OF_WORKSPACE, full=Overloaded
+)
 
 
 class SecretNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,10 +52,11 @@ class SecretNote(msgspec.Struct, frozen=True, kw_only=True):
         return {"created_ms": self.created_ms, "set_ms": self.set_ms, "set_by": self.set_by}
 
 
-class Vault:
-    """One per host."""
+class Vault(Repository[SecretNote]):
+    """The secrets of every workspace. The log has their names and dates; sealed values are kept beside it."""
 
     def __init__(self, *, journal: Journal, clock: Clock, sealer: Sealer, redactor: Redactor) -> None:
+        super().__init__(SECRET, SavedChanges(journal, clock), _note, SecretNote.to_wire)
         self._journal = journal
         self._clock = clock
         self._sealer = sealer
@@ -59,9 +65,6 @@ class Vault:
         self._sealed: dict[tuple[str, str], bytes] = {}
         self._unreadable: set[tuple[str, str]] = set()
         self._used_ms: dict[tuple[str, str], int] = {}
-        self._shelf: SavedResources[SecretNote] = SavedResources(
-            "secret", changes=SavedChanges(journal, clock), read=_note, write=SecretNote.to_wire
-        )
 
     async def load(self, store: Store) -> None:
         """What is on disk. A secret that cannot be read stays, and says so: the others must work."""
@@ -77,22 +80,9 @@ class Vault:
         for row in await asyncio.to_thread(store.all_kept, _USE):
             self._used_ms[row.workspace, row.id] = row.updated_ms
         await self.fingerprints.load(store)
-        await self._shelf.load(store)
+        await super().load(store)
 
     # --- what may be known ---
-
-    def all(self, workspace: str) -> list[Saved[SecretNote]]:
-        return self._shelf.all(workspace)
-
-    def find(self, workspace: str, name: str) -> Saved[SecretNote] | None:
-        return self._shelf.get(workspace, name)
-
-    def get(self, workspace: str, name: str) -> Saved[SecretNote]:
-        """Raises `NotFound`."""
-        saved = self._shelf.get(workspace, name)
-        if saved is None:
-            raise NotFound("there is no such secret", hint="`bollard secrets` lists them")
-        return saved
 
     def last_used_ms(self, workspace: str, name: str) -> int | None:
         return self._used_ms.get((workspace, name))
@@ -124,11 +114,9 @@ class Vault:
         row = self._row(workspace, name, value)
 
         def make(before: Saved[SecretNote] | None) -> SecretNote:
-            if before is None and self._shelf.count(workspace) >= SECRETS_OF_WORKSPACE:
-                raise Overloaded("the workspace has too many secrets", hint="delete some", limit=SECRETS_OF_WORKSPACE)
             return self._noted(before, by)
 
-        return await self._shelf.save(
+        return await self._save(
             workspace, name, make, by=by, edited=edited, keeps=[PutKept(row)], then=lambda: self._keep(row)
         )
 
@@ -142,15 +130,9 @@ class Vault:
 
     async def drop_own(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
         """The same for one that belongs to a thing. Raises `NotFound`."""
-
-        def check(before: Saved[SecretNote] | None) -> None:
-            del before
-            self.get(workspace, name)
-
-        await self._shelf.delete(
+        await self._delete(
             workspace,
             name,
-            check,
             by=by,
             edited=edited,
             keeps=_drops(workspace, name),
@@ -161,26 +143,26 @@ class Vault:
         """A secret that belongs to another thing, for the commit of that thing. Its keeper alone changes it."""
         check_value(value)
         row = self._row(workspace, name, value)
-        note = self._noted(self._shelf.get(workspace, name), by)
+        note = self._noted(self.find(workspace, name), by)
         kept = JointChange(keeps=[PutKept(row)], settled=[lambda: self._keep(row)])
-        return self._shelf.joining(workspace, name, note, by) + kept
+        return self._joining(workspace, name, note, by) + kept
 
     def leaving(self, workspace: str, names: Iterable[str], by: str) -> JointChange:
         """Secrets that go with another thing."""
-        going = {name for name in names if self._shelf.get(workspace, name) is not None}
+        going = {name for name in names if self.find(workspace, name) is not None}
         drops = [drop for name in sorted(going) for drop in _drops(workspace, name)]
 
         def settled() -> None:
             for name in going:
                 self._forget(workspace, name)
 
-        return self._shelf.leaving(workspace, lambda saved: saved.id in going, by) + JointChange(
+        return self._leaving(workspace, lambda saved: saved.id in going, by) + JointChange(
             keeps=drops, settled=[settled]
         )
 
     def of_thing(self, workspace: str, kind: str, thing: str) -> list[str]:
         """The names of those that belong to one thing."""
-        return [saved.id for saved in self._shelf.all(workspace) if saved.id.startswith(f"{kind}/{thing}/")]
+        return [saved.id for saved in self.all(workspace) if saved.id.startswith(f"{kind}/{thing}/")]
 
     # --- handing out ---
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, NotFound, StorageFull, StorageUnavailable
+from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
 from bollard.host.limits import SKILL_VERSIONS, SKILLS_OF_WORKSPACE
-from bollard.host.log.saved_resources import Saved, SavedChanges, SavedResources
+from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.skills.skill import KeptSkill, KeptVersion, SkillContent, kept_from_store, read_content
 from bollard.host.store.store import Store
 from bollard.trust import make_folder, sync_folder
@@ -77,37 +77,25 @@ def _write(aside: Path, target: Path, content: bytes) -> None:
         aside.unlink(missing_ok=True)
 
 
-class SkillRepository:
-    """One per host. Changes are made one after the other."""
+SKILL: Final = ResourceKind(kind="skill", noun="skill", listed_by="skills list", limit=SKILLS_OF_WORKSPACE)
+
+
+class SkillRepository(Repository[KeptSkill]):
+    """The saved skills. The files of a skill are on disk before the row that names them."""
 
     def __init__(self, changes: SavedChanges, files: ContentFiles, clock: Clock) -> None:
+        super().__init__(SKILL, changes, kept_from_store, KeptSkill.to_wire)
         self._files = files
         self._clock = clock
-        self._changing = asyncio.Lock()
+        self._filing = asyncio.Lock()
         self.revision = 0
         """Grows with each change."""
-        self._shelf: SavedResources[KeptSkill] = SavedResources(
-            "skill", changes=changes, read=kept_from_store, write=KeptSkill.to_wire, watch=self._changed
-        )
 
     async def load(self, store: Store) -> None:
-        """What is on disk; files that nothing names any more go."""
-        await self._shelf.load(store)
+        """Read the store, and remove files that no skill names."""
+        await super().load(store)
         for workspace in await asyncio.to_thread(self._files.workspaces):
             await self._sweep(workspace)
-
-    def all(self, workspace: str) -> list[Saved[KeptSkill]]:
-        return self._shelf.all(workspace)
-
-    def has(self, workspace: str, name: str) -> bool:
-        return self._shelf.get(workspace, name) is not None
-
-    def get(self, workspace: str, name: str) -> Saved[KeptSkill]:
-        """Raises `NotFound`."""
-        saved = self._shelf.get(workspace, name)
-        if saved is None:
-            raise _absent()
-        return saved
 
     async def save(
         self,
@@ -119,62 +107,52 @@ class SkillRepository:
         edited: int | None = None,
         authored: bool = False,
     ) -> Saved[KeptSkill]:
-        """Take these files as a skill, or as the new version of one. Raises `InvalidRequest`, `Conflict`,
-        `StorageFull`. What a run wrote never takes the place of what a person did."""
+        """Save these files as a skill, or as a new version of it. A skill that a run wrote never replaces one that a
+        person wrote. Raises `InvalidRequest`, `Conflict`, `StorageFull`."""
         content = await asyncio.to_thread(read_content, files, called)
         name = content.text.name
-        async with self._changing:
+        async with self._filing:
             await asyncio.to_thread(self._files.keep, workspace, files.values())
-            saved = await self._shelf.save(
-                workspace, name, self._next(workspace, content, by=by, authored=authored), by=by, edited=edited
+            saved = await self._save(
+                workspace, name, self._next(content, by=by, authored=authored), by=by, edited=edited
             )
             await self._sweep(workspace)
             return saved
 
-    async def remove(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
-        """Forget a skill, with every version. Raises `NotFound`, `Conflict`."""
-        async with self._changing:
-            await self._shelf.delete(workspace, name, _must_be, by=by, edited=edited)
+    async def delete(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
+        """Delete a skill with every version. Raises `NotFound`, `Conflict`."""
+        async with self._filing:
+            await self._delete(workspace, name, by=by, edited=edited)
             await self._sweep(workspace)
 
     async def read(self, workspace: str, sha256: str) -> bytes:
         return await asyncio.to_thread(self._files.read, workspace, sha256)
 
     def _next(
-        self, workspace: str, content: SkillContent, *, by: str, authored: bool
+        self, content: SkillContent, *, by: str, authored: bool
     ) -> Callable[[Saved[KeptSkill] | None], KeptSkill]:
         version = KeptVersion.of(content, by=by, at_ms=self._clock.now_ms(), authored=authored)
 
         def make(before: Saved[KeptSkill] | None) -> KeptSkill:
             if before is None:
-                if self._shelf.count(workspace) >= SKILLS_OF_WORKSPACE:
-                    limit = f"the workspace has {SKILLS_OF_WORKSPACE} skills"
-                    raise Conflict(limit, hint="remove one that is not needed")
                 return KeptSkill(name=content.text.name, current=version)
             known = before.thing
             if authored and not known.current.authored:
                 raise Conflict(
-                    f"the skill {known.name} was written by a person, and no run takes its place",
-                    hint="give it another name",
+                    f"a person wrote the skill {known.name}, and a run cannot replace it",
+                    reason="skill_of_person",
+                    hint="choose another name",
+                    skill=known.name,
                 )
             others = [each for each in (known.current, *known.earlier) if each.digest != version.digest]
             return KeptSkill(name=known.name, current=version, earlier=tuple(others[:SKILL_VERSIONS]))
 
         return make
 
-    def _changed(self, before: Saved[KeptSkill] | None, after: Saved[KeptSkill] | None) -> None:
+    def changed(self, before: Saved[KeptSkill] | None, after: Saved[KeptSkill] | None) -> None:
         del before, after
         self.revision += 1
 
     async def _sweep(self, workspace: str) -> None:
         wanted = frozenset[str]().union(*(saved.thing.contents for saved in self.all(workspace)))
         await asyncio.to_thread(self._files.sweep, workspace, wanted)
-
-
-def _absent() -> NotFound:
-    return NotFound("there is no such skill", hint="`bollard skills list` names them")
-
-
-def _must_be(saved: Saved[KeptSkill] | None) -> None:
-    if saved is None:
-        raise _absent()

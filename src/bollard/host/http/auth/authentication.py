@@ -14,7 +14,7 @@ from bollard.host.errors import HostError, Unauthenticated
 from bollard.host.http.auth.admin_token import AdminToken
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, Caller, installation
 from bollard.host.identity.directory import IdentityDirectory
-from bollard.host.identity.workspaces import no_workspace
+from bollard.host.identity.workspaces import WORKSPACE
 
 COOKIE: Final = "bollard"
 SECURE_COOKIE: Final = "__Host-bollard"
@@ -80,11 +80,11 @@ class IdentityAuthenticator:
         if caller is None:
             return Unauthenticated()
         # One that is somebody else's and one that is not there are answered alike.
-        return caller if wanted is None or wanted == caller.workspace else no_workspace()
+        return caller if wanted is None or wanted == caller.workspace else WORKSPACE.missing()
 
     def _installation(self, workspace: str) -> Caller | HostError:
         if not self._workspaces.is_open(workspace):
-            return no_workspace()
+            return WORKSPACE.missing()
         caller = self._installations.get(workspace)
         if caller is None:
             caller = self._installations[workspace] = installation(workspace)

@@ -11,11 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.channels.channel import ChannelConfig, SavedChannel, channel_to_wire
-from bollard.host.channels.registry import ChannelRepository
+from bollard.host.channels.registry import CHANNEL, ChannelRepository
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
-from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.events.cloudevents import CLOUD_EVENT
@@ -34,39 +33,36 @@ from bollard.host.http.events.reception import EventReception, single_answer
 from bollard.host.http.guard import Rates, Unlimited
 from bollard.host.http.openapi.examples import CHANNEL_EXAMPLE, DELIVERY_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, HeaderField, Operation, QueryField, leads_to, page_of
+from bollard.host.http.operations import PAGE, Answer, HeaderField, Operation, QueryField, page_of
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.request_log import traceparent_of
-from bollard.host.http.resources.agents import REVISION, named_by_path
 from bollard.host.http.resources.events import EVENT_ANSWERS
 from bollard.host.http.resources.runs import EVENT_ERRORS
-from bollard.host.http.revisions import edited_revision, held_to_match, revised
+from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.identity.audience import Audience
+from bollard.host.identity.caller import Caller
 from bollard.host.log.saved_resources import Saved
 from bollard.host.store.rows import OutboxRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-_LIST: Final = "channels.list"
 _DELIVERIES: Final = "channels.deliveries"
-_CHANNEL: Final = named(
-    "Channel",
-    fields(
-        {"url": TEXT, "bot": TEXT},
-        channel_id=TEXT,
-        kind=choice("http"),
-        enabled=FLAG,
-        secret=TEXT,
-        abilities=fields(
-            {"max_message_size": NUMBER},
-            dedupe=choice("native", "none"),
-            supports_streaming=FLAG,
-            supports_edit=FLAG,
-            supports_reaction=FLAG,
-            edits_per_s={"type": "number"},
-        ),
-        revision=NUMBER,
-    ),
+_CHANNEL: Final = SavedResource(
+    kind=CHANNEL,
+    path="/api/v1/channels",
+    id="channel_id",
+    names=("Channel", "Channels"),
+    right="channels",
+    body=SavedChannel,
+    body_example={"url": "https://chat.example.org/hook", "abilities": {"dedupe": "native"}},
+    schema=shown_as("Channel", SavedChannel, secret=TEXT),
+    example=CHANNEL_EXAMPLE,
+    created_example={**CHANNEL_EXAMPLE, "secret": "whsec_…"},
+    summaries={"delete": "Delete a channel. Messages that wait for it fail."},
+    descriptions={
+        "save": "A program that sends events and takes replies. Without `url` it only sends events. Without `secret` "
+        "the host makes one; the answer shows a new secret once."
+    },
 )
 _DELIVERY: Final = named(
     "Delivery",
@@ -95,16 +91,17 @@ _SIGNATURE: Final = (
         required=True,
     ),
 )
-_EXAMPLE: Final[JsonObject] = {"url": "https://chat.example.org/hook", "abilities": {"dedupe": "native"}}
 
 
-class Channels:
-    """Channels as people save them, and the way in."""
+class Channels(SavedRoutes[ChannelConfig]):
+    """Channels, their events and their deliveries."""
+
+    resource = _CHANNEL
 
     def __init__(
         self,
         *,
-        book: ChannelRepository,
+        repository: ChannelRepository,
         taking: EventReception,
         payloads: Payloads,
         store: Store,
@@ -118,89 +115,20 @@ class Channels:
         self._rates = rates or Unlimited()
         self._strangers = strangers or Unlimited()
         self._audience = audience
-        self._book = book
+        super().__init__(repository, pages)
+        self._repository: ChannelRepository = repository
         self._taking = taking
         self._payloads = payloads
         self._store = store
-        self._pages = pages
         self._clock = clock
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        channel = "/api/v1/channels/{channel_id}"
-        saved = Answer(summary="The channel as it is now.", schema=_CHANNEL, example=CHANNEL_EXAMPLE)
-        made = Answer(
-            summary="The channel is new. Its secret is shown only now.",
-            links=leads_to("channel_id", getChannel="Read it again.", deleteChannel="Forget it."),
-            schema=_CHANNEL,
-            example={**CHANNEL_EXAMPLE, "secret": "whsec_…"},
-        )
+    @classmethod
+    def operations(cls) -> list[Operation]:
         return [
-            Operation(
-                method="GET",
-                path="/api/v1/channels",
-                handler=Channels.list,
-                name="listChannels",
-                tag="channels",
-                summary="The channels of the workspace.",
-                right="channels.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of channels.", schema=page_of(_CHANNEL), example=page_example(CHANNEL_EXAMPLE)
-                    )
-                },
-            ),
-            Operation(
-                method="GET",
-                path=channel,
-                handler=Channels.get,
-                name="getChannel",
-                tag="channels",
-                summary="One channel.",
-                right="channels.read",
-                editable=True,
-                answers={200: saved},
-                errors=("not_found",),
-            ),
-            Operation(
-                method="PUT",
-                path=channel,
-                handler=Channels.put,
-                name="saveChannel",
-                tag="channels",
-                summary="Save a channel, or a new revision of one.",
-                description="A program that brings events and takes answers. Without `url` it only brings events; "
-                "without `secret` one is made.",
-                right="channels.write",
-                body=SavedChannel,
-                body_example=_EXAMPLE,
-                editable=True,
-                answers={200: saved, 201: made},
-                errors=("conflict", "precondition_failed"),
-            ),
-            Operation(
-                method="DELETE",
-                path=channel,
-                handler=Channels.delete,
-                name="deleteChannel",
-                tag="channels",
-                summary="Forget a channel. What waits for it will have failed.",
-                right="channels.write",
-                query=(REVISION,),
-                editable=True,
-                answers={
-                    200: Answer(
-                        summary="It is gone.",
-                        schema=fields(channel_id=TEXT, deleted=FLAG),
-                        example={"channel_id": "room", "deleted": True},
-                    )
-                },
-                errors=("not_found", "conflict", "precondition_failed"),
-            ),
+            *super().operations(),
             Operation(
                 method="POST",
-                path=f"{channel}/events",
+                path="/api/v1/channels/{channel_id}/events",
                 handler=Channels.receive,
                 name="postChannelEvent",
                 tag="channels",
@@ -237,34 +165,14 @@ class Channels:
             ),
         ]
 
-    async def list(self, request: Request) -> Response:
-        found = self._book.all(caller_of(request).workspace)
-        return self._pages.of_all(request, _LIST, found, lambda saved: saved.id, _shown)
+    def show_item(self, saved: Saved[ChannelConfig]) -> JsonObject:
+        return {**channel_to_wire(saved.thing), "revision": saved.revision}
 
-    async def get(self, request: Request) -> Response:
-        saved = self._book.get(caller_of(request).workspace, request.path_params["channel_id"])
-        return revised(request, _shown(saved), saved.revision)
-
-    async def put(self, request: Request) -> Response:
-        caller, channel_id = caller_of(request), request.path_params["channel_id"]
-        body = named_by_path(await read_body(request), "channel_id", channel_id)
-        edited = edited_revision(request, self._revision(caller.workspace, channel_id), body)
-        if edited is None and isinstance(body.get("revision"), int):
-            edited = parsed(SavedChannel, body).revision
-        with held_to_match(request):
-            saved, secret = await self._book.save(body, caller.workspace, channel_id, by=caller.name, edited=edited)
-        shown = _shown(saved) if secret is None else {**_shown(saved), "secret": secret}
-        return revised(request, shown, saved.revision, status_code=201 if saved.revision == 1 else 200)
-
-    async def delete(self, request: Request) -> Response:
-        caller, channel_id = caller_of(request), request.path_params["channel_id"]
-        edited = edited_revision(request, self._revision(caller.workspace, channel_id))
-        with held_to_match(request):
-            await self._book.delete(caller.workspace, channel_id, by=caller.name, edited=edited)
-        return JsonAnswer({"channel_id": channel_id, "deleted": True})
-
-    def _revision(self, workspace: str, channel_id: str) -> int | None:
-        return self._book.get(workspace, channel_id).revision if self._book.has(workspace, channel_id) else None
+    async def save(
+        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
+    ) -> tuple[Saved[ChannelConfig], JsonObject]:
+        saved, secret = await self._repository.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
+        return saved, {} if secret is None else {"secret": secret}
 
     # --- what comes in ---
 
@@ -275,7 +183,7 @@ class Channels:
             raise self._stranger(request, seal)
         check_signed(request.headers)
         channel_id: str = request.path_params["channel_id"]
-        named = [saved for saved in self._book.named(channel_id) if saved.thing.secret]
+        named = [saved for saved in self._repository.named(channel_id) if saved.thing.secret]
         if not named:
             raise self._stranger(request, "forged")  # before anything of a stranger's body is kept
         digests = [(saved, seal.begin(secret_bytes(saved.thing.secret))) for saved in named]
@@ -340,10 +248,6 @@ def _unsigned(fault: str) -> Unauthenticated:
         "forged": "no channel of this name has the secret that signed it; look at both",
     }
     return Unauthenticated("this needs the signature of a channel", hint=hints[fault])
-
-
-def _shown(saved: Saved[ChannelConfig]) -> JsonObject:
-    return {**channel_to_wire(saved.thing), "revision": saved.revision}
 
 
 def _delivery(row: OutboxRow) -> JsonObject:

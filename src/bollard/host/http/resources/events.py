@@ -218,7 +218,7 @@ class Events:
             return single_answer(await self._take(draft.under(trace), payload, caller, keyed=keyed))
 
     async def _take(self, draft: Draft, payload: Payload, caller: Caller, *, keyed: bool = False) -> Accepted:
-        if self._channels.has(caller.workspace, draft.source):
+        if self._channels.find(caller.workspace, draft.source) is not None:
             raise Forbidden(
                 f"events of channel {draft.source} come through the channel",
                 hint=f"send it to /api/v1/channels/{draft.source}/events, or name another source",
@@ -243,7 +243,9 @@ class Events:
         """Nothing is written, nothing is counted."""
         body, caller = parsed(ResolveEvent, await read_body(request)), caller_of(request)
         workspace = caller.workspace
-        if self._channels.has(workspace, body.source):  # only the channel itself brings events of this source
+        if (
+            self._channels.find(workspace, body.source) is not None
+        ):  # only the channel itself brings events of this source
             event = event_through(body, self._channels.get(workspace, body.source).thing)
         else:
             event = body.event(body.source, body.id, body.type, body.trigger, caller=caller.name)

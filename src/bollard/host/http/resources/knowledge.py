@@ -13,13 +13,12 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, Operation, leads_to, page_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, choice, fields, maybe, named
+from bollard.host.http.operations import Answer, Operation
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.agents import REVISION, named_by_path
-from bollard.host.http.revisions import edited_revision, held_to_match, revised
-from bollard.host.knowledge.bases import KnowledgeBase, SavedKnowledgeBase, base_to_wire
+from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
+from bollard.host.identity.caller import Caller
+from bollard.host.knowledge.bases import KNOWLEDGE_BASE, KnowledgeBase, SavedKnowledgeBase, base_to_wire
 from bollard.host.knowledge.boundary import Document, checked_question
 from bollard.host.knowledge.library import Library
 from bollard.host.knowledge.limits import (
@@ -55,20 +54,6 @@ _ID_PATTERN: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{DOCUMENT_ID_CHARACTERS - 
 _ID: Final = re.compile(_ID_PATTERN.replace("$", r"\Z"))
 
 DocumentId = Annotated[str, Field(pattern=_ID_PATTERN)]
-BASE: Final = named(
-    "KnowledgeBase",
-    fields(
-        kb_id=TEXT,
-        name=TEXT,
-        description=TEXT,
-        embedding=choice("bundled", "none"),
-        chunk_tokens=NUMBER,
-        overlap_tokens=NUMBER,
-        flow=array_of(choice("private", "untrusted")),
-        rerank_model=maybe(TEXT),
-        revision=NUMBER,
-    ),
-)
 BASE_EXAMPLE: Final[JsonObject] = {
     "kb_id": "handbook",
     "name": "Handbook",
@@ -197,96 +182,51 @@ def document_shown(document: Document) -> JsonObject:
 
 
 BASE_PATH: Final = "/api/v1/knowledge/{kb_id}"
-_LIST: Final = "knowledge.list"
-_BODY: Final[JsonObject] = {"name": "Handbook", "description": "How we work: leave, travel, equipment."}
+_BASE: Final = SavedResource(
+    kind=KNOWLEDGE_BASE,
+    path="/api/v1/knowledge",
+    id="kb_id",
+    names=("KnowledgeBase", "KnowledgeBases"),
+    right="knowledge",
+    body=SavedKnowledgeBase,
+    body_example={"name": "Handbook", "description": "How we work: leave, travel, equipment."},
+    schema=shown_as("KnowledgeBase", SavedKnowledgeBase, rerank_model=maybe(TEXT)),
+    example=BASE_EXAMPLE,
+    deleted={"erased": FLAG},
+    summaries={"delete": "Delete a knowledge base with its documents."},
+    descriptions={
+        "save": "Agents get access by their configuration or policy. A change of `embedding`, `chunk_tokens` or "
+        "`overlap_tokens` indexes the documents again, in the background.",
+        "delete": "`erased` says whether every document is off the disk. The host erases the rest later.",
+    },
+    links={"listKnowledgeDocuments": "List its documents."},
+)
 
 
-class Knowledge:
-    """Knowledge bases of a workspace."""
+class Knowledge(SavedRoutes[KnowledgeBase]):
+    """Knowledge bases, and questions to try them."""
+
+    resource = _BASE
 
     def __init__(self, library: Library, pages: Pages) -> None:
+        super().__init__(library.book, pages)
         self._library = library
-        self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        saved = Answer(summary="The base as it is now.", schema=BASE, example=BASE_EXAMPLE)
-        made = Answer(
-            summary="The base is new.",
-            links=leads_to("kb_id", getKnowledgeBase="Read it again.", listKnowledgeDocuments="See what is in it."),
-            schema=BASE,
-            example=BASE_EXAMPLE,
-        )
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/knowledge",
-                handler=Knowledge.list,
-                name="listKnowledgeBases",
-                tag="knowledge",
-                summary="The knowledge bases of the workspace.",
-                right="knowledge.read",
-                query=PAGE,
-                answers={
-                    200: Answer(summary="A page of bases.", schema=page_of(BASE), example=page_example(BASE_EXAMPLE))
-                },
-            ),
-            Operation(
-                method="GET",
-                path=BASE_PATH,
-                handler=Knowledge.get,
-                name="getKnowledgeBase",
-                tag="knowledge",
-                summary="One knowledge base.",
-                right="knowledge.read",
-                editable=True,
-                answers={200: saved},
-                errors=("not_found",),
-            ),
-            Operation(
-                method="PUT",
-                path=BASE_PATH,
-                handler=Knowledge.put,
-                name="saveKnowledgeBase",
-                tag="knowledge",
-                summary="Save a knowledge base, or a new revision of one.",
-                description="Nobody gets it by that: an agent's configuration or policy names it. Where `embedding`, "
-                "`chunk_tokens` or `overlap_tokens` change, its documents are indexed anew in the background.",
-                right="knowledge.write",
-                body=SavedKnowledgeBase,
-                body_example=_BODY,
-                editable=True,
-                answers={200: saved, 201: made},
-                errors=("conflict", "precondition_failed"),
-            ),
-            *_deeds(),
-        ]
+    @classmethod
+    def operations(cls) -> list[Operation]:
+        return [*super().operations(), *_questions()]
 
-    async def list(self, request: Request) -> Response:
-        found = self._library.book.all(caller_of(request).workspace)
-        return self._pages.of_all(request, _LIST, found, lambda saved: saved.id, _shown)
+    def show_item(self, saved: Saved[KnowledgeBase]) -> JsonObject:
+        return {**base_to_wire(saved.thing), "revision": saved.revision}
 
-    async def get(self, request: Request) -> Response:
-        saved = self._library.book.get(caller_of(request).workspace, request.path_params["kb_id"])
-        return revised(request, _shown(saved), saved.revision)
+    async def save(
+        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
+    ) -> tuple[Saved[KnowledgeBase], JsonObject]:
+        return await self._library.save(body, caller.workspace, resource_id, by=caller.name, edited=edited), {}
 
-    async def put(self, request: Request) -> Response:
-        caller, kb_id = caller_of(request), request.path_params["kb_id"]
-        body = named_by_path(await read_body(request), "kb_id", kb_id)
-        before = self._library.book.find(caller.workspace, kb_id)
-        edited = edited_revision(request, None if before is None else before.revision, body)
-        if edited is None and isinstance(body.get("revision"), int):
-            edited = parsed(SavedKnowledgeBase, body).revision
-        with held_to_match(request):
-            saved = await self._library.save(body, caller.workspace, kb_id, by=caller.name, edited=edited)
-        return revised(request, _shown(saved), saved.revision, status_code=201 if saved.revision == 1 else 200)
-
-    async def delete(self, request: Request) -> Response:
-        caller, kb_id = caller_of(request), request.path_params["kb_id"]
-        edited = edited_revision(request, self._library.book.get(caller.workspace, kb_id).revision)
-        with held_to_match(request):
-            erased = await self._library.delete(caller.workspace, kb_id, by=caller.name, edited=edited)
-        return JsonAnswer({"kb_id": kb_id, "deleted": True, "erased": erased})
+    async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:
+        erased = await self._library.delete(caller.workspace, resource_id, by=caller.name, edited=edited)
+        return {"erased": erased}
 
     async def retrieve(self, request: Request) -> Response:
         workspace, kb_id = caller_of(request).workspace, request.path_params["kb_id"]
@@ -302,32 +242,8 @@ class Knowledge:
         return JsonAnswer({"kb_id": kb_id}, status_code=202)
 
 
-def _shown(saved: Saved[KnowledgeBase]) -> JsonObject:
-    return {**base_to_wire(saved.thing), "revision": saved.revision}
-
-
-def _deeds() -> list[Operation]:
+def _questions() -> list[Operation]:
     return [
-        Operation(
-            method="DELETE",
-            path=BASE_PATH,
-            handler=Knowledge.delete,
-            name="deleteKnowledgeBase",
-            tag="knowledge",
-            summary="Delete a knowledge base with every document of it.",
-            description="`erased` says whether all of it is off the disk; what is not is erased as soon as it can be.",
-            right="knowledge.write",
-            query=(REVISION,),
-            editable=True,
-            answers={
-                200: Answer(
-                    summary="It is gone.",
-                    schema=fields(kb_id=TEXT, deleted=FLAG, erased=FLAG),
-                    example={"kb_id": "handbook", "deleted": True, "erased": True},
-                )
-            },
-            errors=("not_found", "conflict", "precondition_failed"),
-        ),
         Operation(
             method="POST",
             path=f"{BASE_PATH}/retrieve",

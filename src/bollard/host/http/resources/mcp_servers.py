@@ -9,151 +9,94 @@ from starlette.responses import Response
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, fields
-from bollard.host.http.operations import PAGE, Answer, Operation, leads_to, page_of
+from bollard.host.http.openapi.schemas import TEXT, TIME, fields
+from bollard.host.http.operations import Answer, Operation
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.agents import REVISION, named_by_path
 from bollard.host.http.resources.mcp_shapes import (
-    MCP_SERVER,
     MCP_SERVER_EXAMPLE,
+    MCP_SERVER_SCHEMA,
     MCP_SERVER_WHOLE,
     MCP_WHOLE_EXAMPLE,
     tool_shown,
 )
-from bollard.host.http.revisions import edited_revision, held_to_match, revised, tag_of
+from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
+from bollard.host.http.revisions import revised, tag_of
+from bollard.host.identity.caller import Caller
 from bollard.host.log.saved_resources import Saved
 from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.logins import BeginMcpLogin, CompleteMcpLogin
-from bollard.host.mcp.server_repository import ServerRecord
+from bollard.host.mcp.server_repository import MCP_SERVER, ServerRecord
 from bollard.host.mcp.servers import SavedMcpServer, server_to_wire
 from bollard.host.mcp.source import McpSource
 from bollard.protocol import JsonObject
 
 _SERVER: Final = "/api/v1/mcp-servers/{server_id}"
-_LIST: Final = "mcp_servers.list"
-_EXAMPLE: Final[JsonObject] = {
-    "url": "https://mcp.example.org/mcp",
-    "headers": {"Authorization": "Bearer secret:github"},
-    "enabled": False,
-}
+_RESOURCE: Final = SavedResource(
+    kind=MCP_SERVER,
+    path="/api/v1/mcp-servers",
+    id="server_id",
+    names=("McpServer", "McpServers"),
+    right="mcp",
+    body=SavedMcpServer,
+    body_example={
+        "url": "https://mcp.example.org/mcp",
+        "headers": {"Authorization": "Bearer secret:github"},
+        "enabled": False,
+    },
+    schema=MCP_SERVER_WHOLE,
+    example=MCP_WHOLE_EXAMPLE,
+    listed=(MCP_SERVER_SCHEMA, MCP_SERVER_EXAMPLE),
+    summaries={
+        "list": "List the MCP servers of the workspace, with the state of each connection.",
+        "get": "Show one MCP server: its state, its tools, and the last lines of its stderr.",
+        "save": "Save an MCP server, or a new revision of it. The host connects in the background.",
+        "delete": "Delete an MCP server with its consents, and end its process.",
+    },
+    descriptions={
+        "get": "A tool is `offered`, `new` (without consent), `changed` since the consent (see `diff`), `missing`, "
+        "`refused` by the list of allowed tools, or `unusable`. Only an offered tool can be called.",
+        "save": "Either `command` with `args` and `env`, a program that runs as the user of the host, or `url` with "
+        "`headers`. Write secrets as `secret:NAME`. With `auth: oauth` a person logs in. A new server offers no tool "
+        "before a person consents to it.",
+    },
+)
 
 
-class McpServers:
-    """MCP servers of a workspace."""
+class McpServers(SavedRoutes[ServerRecord]):
+    """The MCP servers of a workspace."""
+
+    resource = _RESOURCE
 
     def __init__(self, source: McpSource, pages: Pages) -> None:
+        super().__init__(source.repository, pages)
         self._source = source
-        self._repository = source.repository
-        self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        whole = Answer(
-            summary="The server, how it is, its tools, and the last lines of its stderr.",
-            schema=MCP_SERVER_WHOLE,
-            example=MCP_WHOLE_EXAMPLE,
-        )
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/mcp-servers",
-                handler=McpServers.list,
-                name="listMcpServers",
-                tag="mcp",
-                summary="The MCP servers of the workspace, and whether they are connected.",
-                right="mcp.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of servers.",
-                        schema=page_of(MCP_SERVER),
-                        example=page_example(MCP_SERVER_EXAMPLE),
-                    )
-                },
-            ),
-            Operation(
-                method="GET",
-                path=_SERVER,
-                handler=McpServers.get,
-                name="getMcpServer",
-                tag="mcp",
-                summary="One MCP server: how it is, and each of its tools with its state.",
-                description="A tool is `offered`, `new` (nobody said yes), `changed` since somebody did (`diff` says "
-                "how), `missing`, `refused` by the list of allowed tools, or `unusable`. Only an offered one can be "
-                "called.",
-                right="mcp.read",
-                editable=True,
-                answers={200: whole},
-                errors=("not_found",),
-            ),
-            Operation(
-                method="PUT",
-                path=_SERVER,
-                handler=McpServers.put,
-                name="saveMcpServer",
-                tag="mcp",
-                summary="Save an MCP server, or a new revision of one. It is connected in the background.",
-                description="Either `command` with `args` and `env`, a program that runs as the host's own user, or "
-                "`url` with `headers`. What must not be seen is written as `secret:NAME`. With `auth: oauth` somebody "
-                "logs in for it. Nothing of a new server is offered before somebody said yes to it.",
-                right="mcp.write",
-                body=SavedMcpServer,
-                body_example=_EXAMPLE,
-                editable=True,
-                answers={
-                    200: whole,
-                    201: Answer(
-                        summary="The server is new.",
-                        links=leads_to("server_id", getMcpServer="Read it again.", deleteMcpServer="Forget it."),
-                        schema=MCP_SERVER_WHOLE,
-                        example=MCP_WHOLE_EXAMPLE,
-                    ),
-                },
-                errors=("conflict", "precondition_failed"),
-            ),
-            *_deeds(whole),
-            *_logins(whole),
-        ]
+    @classmethod
+    def operations(cls) -> list[Operation]:
+        whole = Answer(summary="The server.", schema=MCP_SERVER_WHOLE, example=MCP_WHOLE_EXAMPLE)
+        return [*super().operations(), *_deeds(whole), *_logins(whole)]
 
-    async def list(self, request: Request) -> Response:
-        found = self._repository.all(caller_of(request).workspace)
-        return self._pages.of_all(request, _LIST, found, lambda saved: saved.id, self._brief)
+    def answer(self, request: Request, saved: Saved[ServerRecord], body: JsonObject) -> Response:
+        del request
+        # The state of a connection changes without a new revision, so no reader gets a 304.
+        return JsonAnswer(body, headers={"etag": tag_of(saved.revision)})
 
-    async def get(self, request: Request) -> Response:
-        saved = self._repository.get(caller_of(request).workspace, request.path_params["server_id"])
-        # What is shown changes without anybody saving it, so no reader is told that it has this already.
-        return JsonAnswer(self._whole(saved), headers={"etag": tag_of(saved.revision)})
-
-    async def put(self, request: Request) -> Response:
-        caller, name = caller_of(request), request.path_params["server_id"]
-        body = named_by_path(await read_body(request), "server_id", name)
-        before = self._repository.find(caller.workspace, name)
-        edited = edited_revision(request, None if before is None else before.revision, body)
-        if edited is None and isinstance(body.get("revision"), int):
-            edited = parsed(SavedMcpServer, body).revision
-        with held_to_match(request):
-            saved = await self._source.save(body, caller.workspace, name, by=caller.name, edited=edited)
-        return revised(request, self._whole(saved), saved.revision, status_code=201 if saved.revision == 1 else 200)
+    async def save(
+        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
+    ) -> tuple[Saved[ServerRecord], JsonObject]:
+        return await self._source.save(body, caller.workspace, resource_id, by=caller.name, edited=edited), {}
 
     async def consent(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         self._repository.get(caller.workspace, name)
         given = parsed(ConsentMcpTools, await read_body(request))
         saved = await self._source.consent(caller.workspace, name, given, caller.name)
-        return revised(request, self._whole(saved), saved.revision)
+        return revised(request, await self.show(saved), saved.revision)
 
     async def refresh(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         await self._source.refresh(caller.workspace, name)
-        return JsonAnswer(self._whole(self._repository.get(caller.workspace, name)))
-
-    async def delete(self, request: Request) -> Response:
-        caller, name = caller_of(request), request.path_params["server_id"]
-        edited = edited_revision(request, self._repository.get(caller.workspace, name).revision)
-        with held_to_match(request):
-            await self._repository.delete(caller.workspace, name, by=caller.name, edited=edited)
-        return JsonAnswer({"server_id": name, "deleted": True})
+        return JsonAnswer(await self.show(self._repository.get(caller.workspace, name)))
 
     async def login(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
@@ -170,13 +113,13 @@ class McpServers:
         self._repository.get(caller.workspace, name)
         given = parsed(CompleteMcpLogin, await read_body(request))
         saved = await self._source.complete_login(caller.workspace, name, given, caller.name)
-        return JsonAnswer(self._whole(saved))
+        return JsonAnswer(await self.show(saved))
 
     async def logout(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
-        return JsonAnswer(self._whole(await self._source.logout(caller.workspace, name, caller.name)))
+        return JsonAnswer(await self.show(await self._source.logout(caller.workspace, name, caller.name)))
 
-    def _brief(self, saved: Saved[ServerRecord]) -> JsonObject:
+    def show_item(self, saved: Saved[ServerRecord]) -> JsonObject:
         connection = self._source.connection(saved.workspace, saved.id)
         said = None if connection is None else connection.said
         tools = [] if connection is None else connection.tools
@@ -193,10 +136,10 @@ class McpServers:
             "revision": saved.revision,
         }
 
-    def _whole(self, saved: Saved[ServerRecord]) -> JsonObject:
+    async def show(self, saved: Saved[ServerRecord]) -> JsonObject:
         connection = self._source.connection(saved.workspace, saved.id)
         tools = [] if connection is None else [tool_shown(tool) for tool in connection.tools]
-        return {**self._brief(saved), "tools": [*tools], "log": [] if connection is None else [*connection.log]}
+        return {**self.show_item(saved), "tools": [*tools], "log": [] if connection is None else [*connection.log]}
 
 
 def _deeds(whole: Answer) -> list[Operation]:
@@ -226,25 +169,6 @@ def _deeds(whole: Answer) -> list[Operation]:
             right="mcp.write",
             answers={200: whole},
             errors=("not_found", "conflict"),
-        ),
-        Operation(
-            method="DELETE",
-            path=_SERVER,
-            handler=McpServers.delete,
-            name="deleteMcpServer",
-            tag="mcp",
-            summary="Forget an MCP server and all that was agreed to. Its process is ended.",
-            right="mcp.write",
-            query=(REVISION,),
-            editable=True,
-            answers={
-                200: Answer(
-                    summary="It is gone.",
-                    schema=fields(server_id=TEXT, deleted=FLAG),
-                    example={"server_id": "github", "deleted": True},
-                )
-            },
-            errors=("not_found", "conflict", "precondition_failed"),
         ),
     ]
 

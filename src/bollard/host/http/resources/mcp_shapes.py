@@ -67,7 +67,7 @@ _BRIEF: Final[JsonObject] = {
     "waiting": NUMBER,
     "revision": NUMBER,
 }
-MCP_SERVER: Final = named("McpServer", fields(_WAY, **_BRIEF))
+MCP_SERVER_SCHEMA: Final = named("McpServer", fields(_WAY, **_BRIEF))
 MCP_SERVER_WHOLE: Final = named("McpServerWhole", fields(_WAY, **_BRIEF, tools=array_of(_TOOL), log=array_of(TEXT)))
 
 MCP_SERVER_EXAMPLE: Final[JsonObject] = {

@@ -7,55 +7,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.clock import Clock
-from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, choice, fields, map_of, named
-from bollard.host.http.operations import PAGE, Answer, Operation, leads_to, page_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, choice, fields, named
+from bollard.host.http.operations import Answer, Operation
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.agents import REVISION, named_by_path
-from bollard.host.http.revisions import edited_revision, held_to_match, revised
-from bollard.host.models.boundary import ModelType, Style
-from bollard.host.models.registry import DEFAULT, RegisteredModel
+from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
+from bollard.host.http.revisions import revised
+from bollard.host.identity.caller import Caller
+from bollard.host.log.saved_resources import Saved
+from bollard.host.models.boundary import ModelType
+from bollard.host.models.registry import DEFAULT, MODEL, RegisteredModel
 from bollard.host.models.source import ModelParts
 from bollard.host.models.specs import SavedModel, model_to_wire, provider_of
 from bollard.protocol import JsonObject
 
 _MODEL: Final = "/api/v1/models/{model_id}"
-_LIST: Final = "models.list"
 _AMOUNT: Final[JsonObject] = {"type": "number"}
-_SHOWN: Final = named(
-    "Model",
-    fields(
-        {
-            "secret": TEXT,
-            "context_window": NUMBER,
-            "max_output_tokens": NUMBER,
-            "price": fields({"cached_input": _AMOUNT}, input=_AMOUNT, output=_AMOUNT, currency=TEXT),
-            "requests_per_minute": NUMBER,
-            "tokens_per_minute": NUMBER,
-            "alias_of": TEXT,
-        },
-        model_id=TEXT,
-        model_type=choice(*get_args(ModelType)),
-        style=choice(*get_args(Style)),
-        provider=TEXT,
-        base_url=TEXT,
-        model=TEXT,
-        headers=map_of(TEXT),
-        vision=FLAG,
-        extra_args=ANY,
-        connect_s=_AMOUNT,
-        first_token_s=_AMOUNT,
-        idle_s=_AMOUNT,
-        tries=NUMBER,
-        at_once=NUMBER,
-        origin=choice("saved", "environment", "builtin"),
-        is_default=FLAG,
-        revision=NUMBER,
-    ),
-)
 _BODY: Final[JsonObject] = {
     "style": "openai-chat",
     "base_url": "https://api.openai.com/v1",
@@ -101,103 +69,82 @@ _TRIED: Final = named(
 )
 
 
-class Models:
-    """Models of a workspace, with those that everybody has."""
+_RESOURCE: Final = SavedResource(
+    kind=MODEL,
+    path="/api/v1/models",
+    id="model_id",
+    names=("Model", "Models"),
+    right="models",
+    body=SavedModel,
+    body_example=_BODY,
+    schema=shown_as(
+        "Model",
+        SavedModel,
+        {"alias_of": TEXT},
+        model_type=choice(*get_args(ModelType)),
+        provider=TEXT,
+        origin=choice("saved", "environment", "builtin"),
+        is_default=FLAG,
+    ),
+    example=_EXAMPLE,
+    summaries={"delete": "Delete a model. Agents that name it cannot call it any more."},
+    descriptions={
+        "list": "The list includes the models of the host's environment, and the built-in `demo`. `is_default` marks "
+        "the model behind the name `default`.",
+        "save": "`style` is the wire format of the endpoint, `secret` the name of the secret with its key. An agent "
+        "may call the model if its configuration or its policy names it. An address that is not globally routable "
+        "must be in the setting `egress_allow`.",
+    },
+    links={"testModel": "Test the model."},
+)
+
+
+class Models(SavedRoutes[RegisteredModel]):
+    """The models of a workspace, with those of the host."""
+
+    resource = _RESOURCE
 
     def __init__(self, models: ModelParts, pages: Pages, clock: Clock) -> None:
-        self._book = models.book
+        self._registry = models.book
         self._gateway = models.gateway
         self._pages = pages
         self._clock = clock
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        whole = Answer(summary="The model, without its key.", schema=_SHOWN, example=_EXAMPLE)
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/models",
-                handler=Models.list,
-                name="listModels",
-                tag="models",
-                summary="The models of the workspace.",
-                description="With those that the environment of the host names, and the built-in `demo`. `is_default` "
-                "says which one agents get that name `default`.",
-                right="models.read",
-                query=PAGE,
-                answers={
-                    200: Answer(summary="A page of models.", schema=page_of(_SHOWN), example=page_example(_EXAMPLE))
-                },
-            ),
-            Operation(
-                method="GET",
-                path=_MODEL,
-                handler=Models.get,
-                name="getModel",
-                tag="models",
-                summary="One model.",
-                description="`default` is the one that it stands for.",
-                right="models.read",
-                editable=True,
-                answers={200: whole},
-                errors=("not_found",),
-            ),
-            _try(),
-            Operation(
-                method="PUT",
-                path=_MODEL,
-                handler=Models.put,
-                name="saveModel",
-                tag="models",
-                summary="Save a model, or a new revision of one.",
-                description="`style` says which format its endpoint speaks, `secret` which secret holds its key. An "
-                "agent may ask it once its configuration or its policy names it. An address that is not globally "
-                "routable must be in the setting `egress_allow`.",
-                right="models.write",
-                body=SavedModel,
-                body_example=_BODY,
-                editable=True,
-                answers={
-                    200: whole,
-                    201: Answer(
-                        summary="The model is new.",
-                        links=leads_to(
-                            "model_id", getModel="Read it again.", testModel="Try it.", deleteModel="Forget it."
-                        ),
-                        schema=_SHOWN,
-                        example=_EXAMPLE,
-                    ),
-                },
-                errors=("conflict", "precondition_failed"),
-            ),
-            _delete(),
-        ]
+    @classmethod
+    def operations(cls) -> list[Operation]:
+        return [*super().operations(), _try()]
 
-    async def list(self, request: Request) -> Response:
-        workspace = caller_of(request).workspace
-        found = self._book.all(workspace)
-        return self._pages.of_all(
-            request, _LIST, found, lambda known: known.model_id, lambda known: self._shown(workspace, known)
-        )
+    def all(self, caller: Caller) -> list[Saved[RegisteredModel]]:
+        return [_saved(caller, model) for model in self._registry.all(caller.workspace)]
 
-    async def get(self, request: Request) -> Response:
-        workspace = caller_of(request).workspace
-        known = self._book.get(workspace, request.path_params["model_id"])
-        # The alias has no revision of its own: whoever has seen it may not have seen what it stands for now.
-        revision = 0 if known.alias_of is not None else known.revision
-        return revised(request, self._shown(workspace, known), revision)
+    def find(self, caller: Caller, resource_id: str) -> Saved[RegisteredModel] | None:
+        found = self._registry.find(caller.workspace, resource_id)
+        return None if found is None else _saved(caller, found)
 
-    async def put(self, request: Request) -> Response:
-        caller, model_id = caller_of(request), request.path_params["model_id"]
-        body = named_by_path(await read_body(request), "model_id", model_id)
-        before = self._book.find(caller.workspace, model_id)
-        edited = edited_revision(request, None if before is None else before.revision, body)
-        if edited is None and isinstance(body.get("revision"), int):
-            edited = parsed(SavedModel, body).revision
-        with held_to_match(request):
-            saved = await self._book.save(body, caller.workspace, model_id, by=caller.name, edited=edited)
-        shown = self._shown(caller.workspace, saved)
-        return revised(request, shown, saved.revision, status_code=201 if saved.revision == 1 else 200)
+    def show_item(self, saved: Saved[RegisteredModel]) -> JsonObject:
+        model = saved.thing
+        shown: JsonObject = {
+            **model_to_wire(model.spec),
+            "provider": provider_of(model.spec),
+            "origin": model.origin,
+            "is_default": model.model_id in (DEFAULT, self._registry.default(saved.workspace).model_id),
+            "revision": model.revision,
+        }
+        return shown if model.alias_of is None else {**shown, "alias_of": model.alias_of}
+
+    def answer(self, request: Request, saved: Saved[RegisteredModel], body: JsonObject) -> Response:
+        # The alias has no revision of its own: the model behind it can change without one.
+        return revised(request, body, 0 if saved.thing.alias_of is not None else saved.revision)
+
+    async def save(
+        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
+    ) -> tuple[Saved[RegisteredModel], JsonObject]:
+        saved = await self._registry.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
+        return _saved(caller, saved), {}
+
+    async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:
+        await self._registry.delete(caller.workspace, resource_id, by=caller.name, edited=edited)
+        return {}
 
     async def try_one(self, request: Request) -> Response:
         caller, model_id = caller_of(request), request.path_params["model_id"]
@@ -205,22 +152,9 @@ class Models:
         trying = importlib.import_module("bollard.host.models.trial")
         return JsonAnswer(await trying.try_model(self._gateway, self._clock, caller, model_id))
 
-    async def delete(self, request: Request) -> Response:
-        caller, model_id = caller_of(request), request.path_params["model_id"]
-        edited = edited_revision(request, self._book.get(caller.workspace, model_id).revision)
-        with held_to_match(request):
-            await self._book.delete(caller.workspace, model_id, by=caller.name, edited=edited)
-        return JsonAnswer({"model_id": model_id, "deleted": True})
 
-    def _shown(self, workspace: str, known: RegisteredModel) -> JsonObject:
-        shown: JsonObject = {
-            **model_to_wire(known.spec),
-            "provider": provider_of(known.spec),
-            "origin": known.origin,
-            "is_default": known.model_id in (DEFAULT, self._book.default(workspace).model_id),
-            "revision": known.revision,
-        }
-        return shown if known.alias_of is None else {**shown, "alias_of": known.alias_of}
+def _saved(caller: Caller, model: RegisteredModel) -> Saved[RegisteredModel]:
+    return Saved(workspace=caller.workspace, id=model.model_id, revision=model.revision, thing=model)
 
 
 def _try() -> Operation:
@@ -244,26 +178,4 @@ def _try() -> Operation:
             )
         },
         errors=("not_found",),
-    )
-
-
-def _delete() -> Operation:
-    return Operation(
-        method="DELETE",
-        path=_MODEL,
-        handler=Models.delete,
-        name="deleteModel",
-        tag="models",
-        summary="Forget a model. Agents that name it cannot ask it from then on.",
-        right="models.write",
-        query=(REVISION,),
-        editable=True,
-        answers={
-            200: Answer(
-                summary="It is gone.",
-                schema=fields(model_id=TEXT, deleted=FLAG),
-                example={"model_id": "small", "deleted": True},
-            )
-        },
-        errors=("not_found", "conflict", "precondition_failed"),
     )

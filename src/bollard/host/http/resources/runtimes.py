@@ -17,9 +17,9 @@ from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
 from bollard.host.http.operations import PAGE, Answer, Operation, Resource, page_of
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.agents import REVISION
 from bollard.host.http.resources.plugin_shapes import ASKS
 from bollard.host.http.resources.runtime_connection import RuntimeEntrance
+from bollard.host.http.resources.saved_routes import REVISION
 from bollard.host.http.revisions import edited_revision, held_to_match, revised, tag_of
 from bollard.host.log.saved_resources import Saved
 from bollard.host.runtimes.connections import Connection, Connections
