@@ -74,7 +74,7 @@ def test_every_mode_for_a_message_during_a_run_is_listed(pages: dict[str, Any]) 
 
 
 def test_every_record_of_steering_is_listed(pages: dict[str, Any]) -> None:
-    section = _section(pages["docs/concepts/steering.md"], "What becomes of a message")
+    section = _section(pages["docs/concepts/steering.md"], "Message states")
     listed = set(re.findall(r"^\| `steering\.(\w+)` \|", section, re.MULTILINE))
     assert listed == set(get_args(SteeringStatus))
 
