@@ -178,7 +178,7 @@ def build_core(
     )
     child_calls = ChildCalls(intake, dispatcher, agents, store)
     parts.sources.add(AgentTools(agents, child_calls, dispatcher.live.get))
-    parking = ApprovalRequests(
+    approval_requests = ApprovalRequests(
         journal=journal,
         clock=clock,
         live=dispatcher.live,
@@ -188,7 +188,7 @@ def build_core(
     )
     budgets = parts.budgets or Budgets(clock)
     executor = Executor(
-        approver=parking,
+        approver=approval_requests,
         adapters=parts.sources,
         store=store,
         artifacts=BlobArtifacts(storage.blobs, storage.terms),
@@ -198,14 +198,14 @@ def build_core(
         counts=counts,
     )
     approvals = open_approvals(
-        parking,
+        approval_requests,
         store=store,
         clock=clock,
         live=dispatcher.live,
         agents=agents,
-        carry=DetachedCalls(executor, journal, clock).carry,
-        raises=intake.raise_event,
-        offered=parts.sources.offers,
+        execute=DetachedCalls(executor, journal, clock).execute,
+        submit_event=intake.raise_event,
+        is_offered=parts.sources.offers,
     )
     tool_calls = ToolCalls(executor)
     models = None

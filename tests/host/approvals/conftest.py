@@ -39,7 +39,7 @@ def capability(name: str = "send", **more: Any) -> Capability:
     return Capability(**{**fields, **more})
 
 
-class Desk:
+class ApprovalHost:
     """One incarnation of a host: its runs, its questions, and what was done for them."""
 
     def __init__(self, stage: Any, done: list[tuple[str, str, str]]) -> None:
@@ -47,8 +47,8 @@ class Desk:
         self.done = done
         """Every call that was made, by run, call and digest: of all incarnations."""
         self.raised: list[NewEvent] = []
-        self.before_carry: Callable[[], Awaitable[None]] | None = None
-        parking = ApprovalRequests(
+        self.before_execute: Callable[[], Awaitable[None]] | None = None
+        requests = ApprovalRequests(
             journal=stage.journal,
             clock=stage.clock,
             live=stage.dispatcher.live,
@@ -57,14 +57,14 @@ class Desk:
             holds_secret=lambda workspace, value: SECRET in str(value),
         )
         self.approvals: Approvals = open_approvals(
-            parking,
+            requests,
             store=stage.store,
             clock=stage.clock,
             live=stage.dispatcher.live,
             agents=stage.agents,
-            carry=self._carry,
-            raises=self._raise,
-            offered=lambda workspace, thing: True,
+            execute=self._execute,
+            submit_event=self._submit_event,
+            is_offered=lambda workspace, capability_id: True,
         )
         self._count = 0
         self.asking: list[asyncio.Task[Permission]] = []
@@ -116,7 +116,7 @@ class Desk:
         return task, found.approval
 
     def open(self, run: LiveRun, call_id: str) -> OpenApproval | None:
-        return self.approvals.book.of_call(run.facts.run_id, call_id)
+        return self.approvals.registry.of_call(run.facts.run_id, call_id)
 
     async def decide(self, approval: Approval, decision: Decision, by: str = "user:ann", **more: Any) -> None:
         fields: dict[str, Any] = {"digest": approval.digest, **more}
@@ -147,10 +147,10 @@ class Desk:
         await self.stage.ended(run.facts.run_id)
         await self.stage.pool.add()
 
-    async def _carry(self, session: RunSession, approval: Approval) -> DetachedOutcome:
+    async def _execute(self, session: RunSession, approval: Approval) -> DetachedOutcome:
         """The executor's way for a run that has ended: it asks again, and gets the yes that there is."""
-        if self.before_carry is not None:
-            await self.before_carry()
+        if self.before_execute is not None:
+            await self.before_execute()
         asked = capability()
         proposal = Proposal(
             call_id=approval.call_id,
@@ -167,7 +167,7 @@ class Desk:
         result: JsonObject = {"content": [{"type": "text", "text": "sent"}]}
         return DetachedOutcome(status="completed", result=result)
 
-    async def _raise(self, event: NewEvent, workspace: str, agent_id: str) -> object:
+    async def _submit_event(self, event: NewEvent, workspace: str, agent_id: str) -> object:
         self.raised.append(event)
         return await self.stage.intake.accept(event, workspace, agent_id, keep=True)
 
@@ -179,32 +179,32 @@ class Desk:
 
 
 @pytest.fixture
-async def desks(stages: Any) -> AsyncIterator[Callable[..., Awaitable[Desk]]]:
-    """Hosts: `await desks(store)`; a second one on the same store comes after the first. Ask for the store before this:
+async def hosts(stages: Any) -> AsyncIterator[Callable[..., Awaitable[ApprovalHost]]]:
+    """Hosts: `await hosts(store)`; a second one on the same store comes after the first. Ask for the store before this:
     it is closed after them."""
-    opened: list[Desk] = []
+    opened: list[ApprovalHost] = []
     done: list[tuple[str, str, str]] = []
 
-    async def open_desk(store: Store, **more: Any) -> Desk:
-        desk = Desk(await stages(store, **more), done)
-        opened.append(desk)
-        desk.agent()
-        return desk
+    async def open_desk(store: Store, **more: Any) -> ApprovalHost:
+        host = ApprovalHost(await stages(store, **more), done)
+        opened.append(host)
+        host.agent()
+        return host
 
     yield open_desk
-    for desk in opened:
-        await desk.close()
+    for host in opened:
+        await host.close()
 
 
 @pytest.fixture
-async def desk(store: Store, desks: Any) -> Desk:
-    return await desks(store)
+async def host(store: Store, hosts: Any) -> ApprovalHost:
+    return await hosts(store)
 
 
 @pytest.fixture
-async def fast_desk(memory_store: Store, desks: Any) -> Desk:
+async def fast_host(memory_store: Store, hosts: Any) -> ApprovalHost:
     """For what does not depend on the store."""
-    return await desks(memory_store)
+    return await hosts(memory_store)
 
 
 def changed(proposal: Proposal, **fields: JsonValue) -> Proposal:

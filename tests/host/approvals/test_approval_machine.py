@@ -30,7 +30,7 @@ from bollard.host.runs import dispatcher
 from bollard.host.runs.live_run import LiveRun
 from bollard.trust.keys import SigningKey
 
-from .conftest import Desk
+from .conftest import ApprovalHost
 
 T = TypeVar("T")
 DECISIONS = st.sampled_from(["allow_once", "allow_run", "deny", "deny_stop"])
@@ -53,7 +53,7 @@ class Approvals(RuleBasedStateMachine):
         self.store = MemoryStore(self.clock)
         self.key = SigningKey(SigningKey.new_secret())
         self.done: list[tuple[str, str, str]] = []
-        self.desks: list[Desk] = []
+        self.hosts: list[ApprovalHost] = []
         self.journals: list[Journal] = []
         self.questions: list[Question] = []
         self.runs: list[LiveRun] = []
@@ -68,30 +68,30 @@ class Approvals(RuleBasedStateMachine):
         return self.loop.run_until_complete(bounded())
 
     @property
-    def desk(self) -> Desk:
-        return self.desks[-1]
+    def host(self) -> ApprovalHost:
+        return self.hosts[-1]
 
     @initialize()
     def start(self) -> None:
         self.play(self._start())
 
     async def _start(self) -> None:
-        incarnation = f"i{len(self.desks)}"
+        incarnation = f"i{len(self.hosts)}"
         writer = Writer(self.store, MemoryBlobs(), self.clock, incarnation=incarnation, key=self.key)
         journal = Journal(WriterThread(writer))
         await journal.start()
         self.journals.append(journal)
         stage = Stage(journal, self.store, MemoryBlobs(), self.clock, incarnation)
         await stage.pool.add()
-        self.desks.append(Desk(stage, self.done))
-        self.desk.agent()
-        await self.desk.approvals.load(stage.core.takeover.lost_are_ended)
+        self.hosts.append(ApprovalHost(stage, self.done))
+        self.host.agent()
+        await self.host.approvals.load(stage.core.takeover.lost_are_ended)
         await stage.core.takeover.run()
 
     @rule()
     def begin(self) -> None:
         if len(self.runs) < 4:
-            self.runs.append(self.play(self.desk.run(source=f"web-{len(self.desks)}")))
+            self.runs.append(self.play(self.host.run(source=f"web-{len(self.hosts)}")))
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), to=st.sampled_from(["ann", "bob"]), call=st.sampled_from(["same", "other"]))
@@ -103,13 +103,13 @@ class Approvals(RuleBasedStateMachine):
     async def _ask(self, run: LiveRun, to: str, call_id: str) -> None:
         if any(made[:2] == (run.facts.run_id, call_id) for made in self.done):
             return  # the executor gives a call that was made its recorded outcome, and asks nobody
-        if self.desk.open(run, call_id) is not None:
+        if self.host.open(run, call_id) is not None:
             return  # nor does it ask twice about a call that waits
-        proposal = self.desk.proposal(run, call_id=call_id, arguments={"to": to})
-        task = asyncio.create_task(self.desk.ask(run, proposal))
-        self.desk.asking.append(task)
-        await self.desk.settled(lambda: task.done() or self.desk.open(run, call_id) is not None)
-        found = self.desk.open(run, call_id)
+        proposal = self.host.proposal(run, call_id=call_id, arguments={"to": to})
+        task = asyncio.create_task(self.host.ask(run, proposal))
+        self.host.asking.append(task)
+        await self.host.settled(lambda: task.done() or self.host.open(run, call_id) is not None)
+        found = self.host.open(run, call_id)
         if found is not None and not task.done():
             self.questions.append(Question(found.approval, run, task))
 
@@ -125,7 +125,7 @@ class Approvals(RuleBasedStateMachine):
     async def _decide(self, question: Question, decision: Any, digest: str) -> None:
         approval, was_open = question.approval, self._may_be_open(question)
         try:
-            await self.desk.decide(approval, decision, digest=digest)
+            await self.host.decide(approval, decision, digest=digest)
         except HostError:
             return
         assert was_open, "a question that was not open was decided"
@@ -146,7 +146,7 @@ class Approvals(RuleBasedStateMachine):
         self.play(self._sweep())
 
     async def _sweep(self) -> None:
-        self.desk.approvals.sweep()
+        self.host.approvals.sweep()
         await self._rest()
 
     @precondition(lambda self: self.runs)
@@ -159,7 +159,7 @@ class Approvals(RuleBasedStateMachine):
         run.cancel("cancelled")
         run.give_up("answered", "")
         self.runs.remove(run)
-        await self.desk.stage.ended(run.facts.run_id)
+        await self.host.stage.ended(run.facts.run_id)
         await self._rest()
 
     @precondition(lambda self: self.questions)
@@ -175,9 +175,9 @@ class Approvals(RuleBasedStateMachine):
 
     async def _crash(self) -> None:
         run, *others = self.runs
-        await self.desk.crash(run)
+        await self.host.crash(run)
         for other in others:
-            await self.desk.stage.ended(other.facts.run_id)
+            await self.host.stage.ended(other.facts.run_id)
         self.runs.clear()
         await self._rest()
 
@@ -187,23 +187,23 @@ class Approvals(RuleBasedStateMachine):
         self.play(self._lose(how, decision, wait))
 
     async def _lose(self, how: str, decision: Any, wait: int) -> None:
-        if how == "restart" and len(self.desks) > 3:
+        if how == "restart" and len(self.hosts) > 3:
             return
-        run = await self.desk.run(source=f"web-{len(self.desks)}")
+        run = await self.host.run(source=f"web-{len(self.hosts)}")
         self.runs.append(run)
         await self._ask(run, "ann", "call_lost")
         await (self._restart() if how == "restart" else self._crash())
         self.clock.advance(wait)
         await self._decide(self.questions[-1], decision, self.questions[-1].approval.digest)
 
-    @precondition(lambda self: len(self.desks) < 4)
+    @precondition(lambda self: len(self.hosts) < 4)
     @rule()
     def restart(self) -> None:
         """As after `kill -9`: nothing that was under way goes on, and another incarnation takes over."""
         self.play(self._restart())
 
     async def _restart(self) -> None:
-        await self.desk.approvals.close()
+        await self.host.approvals.close()
         for run in self.runs:
             await run.written()
         self.runs.clear()
@@ -212,7 +212,7 @@ class Approvals(RuleBasedStateMachine):
 
     async def _rest(self) -> None:
         """Until what was begun has come to its end: every yes for a run that is over was carried out."""
-        await self.desk.settled(lambda: not any(one.carried for one in self.desk.approvals.book))
+        await self.host.settled(lambda: not any(one.detached for one in self.host.approvals.registry))
         for _ in range(3):
             await asyncio.to_thread(self.store.revision)
 
@@ -231,9 +231,9 @@ class Approvals(RuleBasedStateMachine):
         self.loop.close()
 
     async def _close(self) -> None:
-        for desk in self.desks:
-            await desk.close()
-            await desk.stage.close()
+        for host in self.hosts:
+            await host.close()
+            await host.stage.close()
         for journal in self.journals:
             await journal.close()
         self._check_log()

@@ -12,81 +12,81 @@ from bollard.host.errors import ApprovalDenied
 from bollard.host.limits import DETACHED_WAIT_S
 from bollard.host.runs.live_run import LiveRun
 
-from .conftest import Desk
+from .conftest import ApprovalHost
 
 
-async def lost(desk: Desk) -> tuple[LiveRun, Approval]:
+async def lost(host: ApprovalHost) -> tuple[LiveRun, Approval]:
     """A run whose worker went away while a call of it was parked."""
-    run = await desk.run()
-    task, approval = await desk.parked(run, flow=Flow.of_bits(3))
-    await desk.crash(run)
+    run = await host.run()
+    task, approval = await host.parked(run, flow=Flow.of_bits(3))
+    await host.crash(run)
     with pytest.raises(ApprovalDenied):  # nobody waits for it any more
         await task
     return run, approval
 
 
-async def test_a_yes_after_the_runner_went_away_is_carried_out_once_and_told(desk: Desk) -> None:
-    run, approval = await lost(desk)
-    row = desk.stage.row(run.facts.run_id)
+async def test_a_yes_after_the_runner_went_away_is_carried_out_once_and_told(host: ApprovalHost) -> None:
+    run, approval = await lost(host)
+    row = host.stage.row(run.facts.run_id)
     assert (row.status, row.reason) == ("failed", "runner.crashed")
-    assert desk.status(approval) == "requested"
-    assert desk.done == []
+    assert host.status(approval) == "requested"
+    assert host.done == []
 
-    await desk.decide(approval, "allow_once")
-    await desk.settled(lambda: len(desk.approvals.book) == 0)
-    assert desk.status(approval) == "used"
-    assert desk.done == [(run.facts.run_id, approval.call_id, approval.digest)]
-    (event,) = desk.raised
+    await host.decide(approval, "allow_once")
+    await host.settled(lambda: len(host.approvals.registry) == 0)
+    assert host.status(approval) == "used"
+    assert host.done == [(run.facts.run_id, approval.call_id, approval.digest)]
+    (event,) = host.raised
     assert event.event_type == "approval.decided"
     assert event.flow == 3, "what the call had to do with goes on with its result"
     assert (event.conversation, event.trigger) == ("room", "system")
     assert event.data["call_id"] == approval.call_id
     assert event.data["outcome"] == "completed"
     assert event.data["result"] == {"content": [{"type": "text", "text": "sent"}]}
-    runs = [row for row in desk.stage.store.unfinished_runs("", 100) if row.run_id != run.facts.run_id]
+    runs = [row for row in host.stage.store.unfinished_runs("", 100) if row.run_id != run.facts.run_id]
     assert [each.conversation for each in runs] == ["room"]  # the continuation
-    assert (await desk.refused(approval, "allow_once")).details["status"] == "used"
-    assert len(desk.done) == 1
+    assert (await host.refused(approval, "allow_once")).details["status"] == "used"
+    assert len(host.done) == 1
 
 
-async def test_a_no_after_the_runner_went_away_is_told_and_does_nothing(desk: Desk) -> None:
-    _, approval = await lost(desk)
-    await desk.decide(approval, "deny")
-    await desk.settled(lambda: bool(desk.raised))
-    assert desk.raised[0].data["outcome"] == "denied"
-    assert desk.status(approval) == "denied"
-    assert desk.done == []
+async def test_a_no_after_the_runner_went_away_is_told_and_does_nothing(host: ApprovalHost) -> None:
+    _, approval = await lost(host)
+    await host.decide(approval, "deny")
+    await host.settled(lambda: bool(host.raised))
+    assert host.raised[0].data["outcome"] == "denied"
+    assert host.status(approval) == "denied"
+    assert host.done == []
 
 
-async def test_nobody_hears_of_what_is_denied_and_stopped(fast_desk: Desk) -> None:
-    _, approval = await lost(fast_desk)
-    await fast_desk.decide(approval, "deny_stop")
-    await fast_desk.approvals.close()
-    assert fast_desk.raised == []
+async def test_nobody_hears_of_what_is_denied_and_stopped(fast_host: ApprovalHost) -> None:
+    _, approval = await lost(fast_host)
+    await fast_host.decide(approval, "deny_stop")
+    await fast_host.approvals.close()
+    assert fast_host.raised == []
 
 
-async def test_a_question_that_nobody_waits_for_still_expires(desk: Desk) -> None:
-    _, approval = await lost(desk)
-    desk.stage.clock.advance(901)
-    assert (await desk.refused(approval, "allow_once")).details["status"] == "expired"
-    desk.approvals.sweep()
-    await desk.settled(lambda: len(desk.approvals.book) == 0)
-    assert desk.status(approval) == "expired"
-    assert desk.done == []
+async def test_a_question_that_nobody_waits_for_still_expires(host: ApprovalHost) -> None:
+    _, approval = await lost(host)
+    host.stage.clock.advance(901)
+    assert (await host.refused(approval, "allow_once")).details["status"] == "expired"
+    host.approvals.sweep()
+    await host.settled(lambda: len(host.approvals.registry) == 0)
+    assert host.status(approval) == "expired"
+    assert host.done == []
 
 
 @pytest.mark.parametrize("status", ["requested", "granted"])
-async def test_a_question_survives_the_host(store: Any, desks: Any, status: str) -> None:
-    first: Desk = await desks(store)
+async def test_a_question_survives_the_host(store: Any, hosts: Any, status: str) -> None:
+    first: ApprovalHost = await hosts(store)
     run = await first.run()
     _, approval = await first.parked(run)
     if status == "granted":  # the yes is on disk, and the host dies before the call
-        first.approvals.book.remove(approval)
+        first.approvals.registry.remove(approval)
         data = {"approval_id": approval.approval_id, "call_id": approval.call_id, "by": "user:ann"}
         run.note("approval.granted", {**data})
     assert await run.written()
 
-    second: Desk = await desks(store, incarnation="i2")
+    second: ApprovalHost = await hosts(store, incarnation="i2")
     await second.approvals.load(second.stage.core.takeover.lost_are_ended)
     if status == "requested":
         told = await second.refused(approval, "allow_once")  # its run has not been ended yet
@@ -99,16 +99,16 @@ async def test_a_question_survives_the_host(store: Any, desks: Any, status: str)
     assert second.done == [(run.facts.run_id, approval.call_id, approval.digest)]
     assert [event.data["outcome"] for event in second.raised] == ["completed"]
 
-    third: Desk = await desks(store, incarnation="i3")
+    third: ApprovalHost = await hosts(store, incarnation="i3")
     await third.approvals.load(third.stage.core.takeover.lost_are_ended)
-    assert len(third.approvals.book) == 0
+    assert len(third.approvals.registry) == 0
     assert len(third.done) == 1
 
 
 async def test_a_yes_that_was_carried_out_before_the_host_died_is_not_carried_out_again(
-    sqlite_store: Any, desks: Any
+    sqlite_store: Any, hosts: Any
 ) -> None:
-    first: Desk = await desks(sqlite_store)
+    first: ApprovalHost = await hosts(sqlite_store)
     run, approval = await lost(first)
     stuck, reached = asyncio.Event(), asyncio.Event()
 
@@ -125,13 +125,13 @@ async def test_a_yes_that_was_carried_out_before_the_host_died_is_not_carried_ou
         reached.set()
         await stuck.wait()
 
-    first.before_carry = dies
+    first.before_execute = dies
     await first.decide(approval, "allow_once")
     async with asyncio.timeout(120):
         await reached.wait()
     await first.close()
 
-    second: Desk = await desks(sqlite_store, incarnation="i2")
+    second: ApprovalHost = await hosts(sqlite_store, incarnation="i2")
     await second.stage.core.takeover.run()
     await second.approvals.load(second.stage.core.takeover.lost_are_ended)
     await second.settled(lambda: second.status(approval) == "used")
@@ -139,35 +139,35 @@ async def test_a_yes_that_was_carried_out_before_the_host_died_is_not_carried_ou
     assert [event.data["outcome"] for event in second.raised] == ["unknown"]
 
 
-async def test_what_was_taken_away_before_the_run_was_lost_is_not_carried_out(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    task, approval = await fast_desk.parked(run)
+async def test_what_was_taken_away_before_the_run_was_lost_is_not_carried_out(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    task, approval = await fast_host.parked(run)
     run.note("grant.revoked", {"resources": {"tools": [approval.capability]}, "by": "admin-token"})
-    await fast_desk.crash(run)
+    await fast_host.crash(run)
     with pytest.raises(ApprovalDenied):
         await task
-    await fast_desk.decide(approval, "allow_once")
-    await fast_desk.settled(lambda: fast_desk.status(approval) == "used")
-    assert fast_desk.done == []
-    assert fast_desk.raised[0].data["outcome"] == "rejected"
-    assert fast_desk.raised[0].data["code"] == "capability_denied"
+    await fast_host.decide(approval, "allow_once")
+    await fast_host.settled(lambda: fast_host.status(approval) == "used")
+    assert fast_host.done == []
+    assert fast_host.raised[0].data["outcome"] == "rejected"
+    assert fast_host.raised[0].data["code"] == "capability_denied"
 
 
-async def test_an_agent_that_is_gone_does_nothing_any_more(fast_desk: Desk) -> None:
-    _, approval = await lost(fast_desk)
-    fast_desk.stage.agents.withdraw("plugin:acme/parrot/default")
-    await fast_desk.decide(approval, "allow_once")
-    assert fast_desk.done == []
-    fast_desk.stage.clock.advance(DETACHED_WAIT_S)  # it may come back for so long
-    await fast_desk.settled(lambda: fast_desk.stage.clock.advance(1) or fast_desk.status(approval) == "used")
-    assert fast_desk.done == []
+async def test_an_agent_that_is_gone_does_nothing_any_more(fast_host: ApprovalHost) -> None:
+    _, approval = await lost(fast_host)
+    fast_host.stage.agents.withdraw("plugin:acme/parrot/default")
+    await fast_host.decide(approval, "allow_once")
+    assert fast_host.done == []
+    fast_host.stage.clock.advance(DETACHED_WAIT_S)  # it may come back for so long
+    await fast_host.settled(lambda: fast_host.stage.clock.advance(1) or fast_host.status(approval) == "used")
+    assert fast_host.done == []
 
 
-async def test_the_log_alone_gives_the_same_rows(desk: Desk) -> None:
-    _, approval = await lost(desk)
-    await desk.decide(approval, "allow_once")
-    await desk.settled(lambda: desk.status(approval) == "used")
-    row = desk.stage.store.approval("default", approval.approval_id)
+async def test_the_log_alone_gives_the_same_rows(host: ApprovalHost) -> None:
+    _, approval = await lost(host)
+    await host.decide(approval, "allow_once")
+    await host.settled(lambda: host.status(approval) == "used")
+    row = host.stage.store.approval("default", approval.approval_id)
     assert row is not None
     assert msgspec.json.decode(row.decision or b"{}")["by"] == "user:ann"
     assert row.digest == approval.digest

@@ -7,7 +7,7 @@ from typing import Any
 from bollard.host.approvals.approval import Approval
 from bollard.host.runs.live_run import LiveRun
 
-from .conftest import Desk
+from .conftest import ApprovalHost
 
 PHRASES = (
     "approve",
@@ -81,30 +81,30 @@ def phrased(approval: Approval) -> list[str]:
     ]
 
 
-def unmoved(desk: Desk, run: LiveRun, task: "asyncio.Task[Any]", approval: Approval) -> None:
+def unmoved(host: ApprovalHost, run: LiveRun, task: "asyncio.Task[Any]", approval: Approval) -> None:
     """Nothing was decided and nothing was done."""
     assert not task.done()
-    assert desk.done == []
-    assert desk.status(approval) == "requested"
-    row = desk.stage.store.approval("default", approval.approval_id)
+    assert host.done == []
+    assert host.status(approval) == "requested"
+    row = host.stage.store.approval("default", approval.approval_id)
     assert row is not None
     assert (row.digest, row.expires_ms, row.decision) == (approval.digest, approval.expires_ms, None)
-    found = desk.open(run, approval.call_id)
+    found = host.open(run, approval.call_id)
     assert found is not None
     assert found.status == "requested"
 
 
-async def test_no_message_in_the_conversation_decides(fast_desk: Desk) -> None:
-    run = await fast_desk.run(actor_type="user", actor_id="ann")
-    task, approval = await fast_desk.parked(run)
+async def test_no_message_in_the_conversation_decides(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run(actor_type="user", actor_id="ann")
+    task, approval = await fast_host.parked(run)
     for text in phrased(approval):
-        await fast_desk.stage.say(text, actor_type="user", actor_id="ann")
-        unmoved(fast_desk, run, task, approval)
+        await fast_host.stage.say(text, actor_type="user", actor_id="ann")
+        unmoved(fast_host, run, task, approval)
 
 
-async def test_no_event_decides_whatever_it_calls_itself(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    task, approval = await fast_desk.parked(run)
+async def test_no_event_decides_whatever_it_calls_itself(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    task, approval = await fast_host.parked(run)
     kinds = ("approval.decided", "approval.granted", "card.action", "reaction.added", "webhook.received")
     for number, text in enumerate(phrased(approval)):
         data: Any = {
@@ -115,15 +115,15 @@ async def test_no_event_decides_whatever_it_calls_itself(fast_desk: Desk) -> Non
             "outcome": "completed",
             "text": text,
         }
-        event = fast_desk.stage.event(None, event_type=kinds[number % len(kinds)], data=data, trigger="webhook")
-        await fast_desk.stage.intake.accept(event, "default", "parrot")
-        unmoved(fast_desk, run, task, approval)
+        event = fast_host.stage.event(None, event_type=kinds[number % len(kinds)], data=data, trigger="webhook")
+        await fast_host.stage.intake.accept(event, "default", "parrot")
+        unmoved(fast_host, run, task, approval)
 
 
-async def test_no_frame_of_a_runner_decides(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    task, approval = await fast_desk.parked(run)
-    worker_run = next(each for each in fast_desk.stage.pool.slots[0].worker.runs if each.run_id == run.facts.run_id)
+async def test_no_frame_of_a_runner_decides(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    task, approval = await fast_host.parked(run)
+    worker_run = next(each for each in fast_host.stage.pool.slots[0].worker.runs if each.run_id == run.facts.run_id)
     forged: Any = {
         "approval_id": approval.approval_id,
         "call_id": approval.call_id,
@@ -139,27 +139,27 @@ async def test_no_frame_of_a_runner_decides(fast_desk: Desk) -> None:
         await worker_run.emit("tool.call.completed", done)
     marker = "this came last"
     await worker_run.emit("message.completed", {"message": {"role": "assistant", "content": marker}})
-    await fast_desk.settled(lambda: marker in str(fast_desk.stage.data(run.facts.run_id, "message.completed")[-1:]))
-    unmoved(fast_desk, run, task, approval)
-    observed = [row.type for row in fast_desk.stage.records(run.facts.run_id) if row.type.startswith("approval.")]
+    await fast_host.settled(lambda: marker in str(fast_host.stage.data(run.facts.run_id, "message.completed")[-1:]))
+    unmoved(fast_host, run, task, approval)
+    observed = [row.type for row in fast_host.stage.records(run.facts.run_id) if row.type.startswith("approval.")]
     assert observed == ["approval.requested"]
     assert run.state.status == "waiting"
 
 
-async def test_no_words_of_a_call_decide_about_it_or_another(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    task, approval = await fast_desk.parked(run)
+async def test_no_words_of_a_call_decide_about_it_or_another(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    task, approval = await fast_host.parked(run)
     for text in phrased(approval):
         words: Any = {"explanation": text, "arguments": {"body": text, "approved": True, "approval_id": text}}
-        waiting, question = await fast_desk.parked(run, **words)
-        unmoved(fast_desk, run, task, approval)
+        waiting, question = await fast_host.parked(run, **words)
+        unmoved(fast_host, run, task, approval)
         assert (
-            json.loads((fast_desk.stage.store.approval("default", question.approval_id) or _none()).body)["explanation"]
+            json.loads((fast_host.stage.store.approval("default", question.approval_id) or _none()).body)["explanation"]
             == text
         )
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    unmoved(fast_desk, run, task, approval)
+    unmoved(fast_host, run, task, approval)
 
 
 def _none() -> Any:

@@ -16,24 +16,24 @@ from bollard.host.errors import (
 )
 from bollard.host.limits import APPROVALS_OF_RUN
 
-from .conftest import SECRET, Desk, capability
+from .conftest import SECRET, ApprovalHost, capability
 
 
-async def test_a_call_waits_for_its_yes_and_is_made_once(desk: Desk) -> None:
-    run = await desk.run()
-    task, approval = await desk.parked(run)
-    assert desk.stage.row(run.facts.run_id).status == "waiting"
-    assert desk.status(approval) == "requested"
-    assert desk.done == []
+async def test_a_call_waits_for_its_yes_and_is_made_once(host: ApprovalHost) -> None:
+    run = await host.run()
+    task, approval = await host.parked(run)
+    assert host.stage.row(run.facts.run_id).status == "waiting"
+    assert host.status(approval) == "requested"
+    assert host.done == []
 
-    await desk.decide(approval, "allow_once")
+    await host.decide(approval, "allow_once")
     permission = await task
     assert permission.by == "user:ann"
-    assert desk.done == [(run.facts.run_id, approval.call_id, approval.digest)]
+    assert host.done == [(run.facts.run_id, approval.call_id, approval.digest)]
     assert await run.written()
-    assert desk.status(approval) == "used"
-    assert desk.stage.row(run.facts.run_id).status == "running"
-    types = desk.stage.types(run.facts.run_id)
+    assert host.status(approval) == "used"
+    assert host.stage.row(run.facts.run_id).status == "running"
+    types = host.stage.types(run.facts.run_id)
     assert [kind for kind in types if kind.startswith(("approval.", "run.waiting", "run.resumed"))] == [
         "run.waiting",
         "approval.requested",
@@ -41,110 +41,112 @@ async def test_a_call_waits_for_its_yes_and_is_made_once(desk: Desk) -> None:
         "run.resumed",
         "approval.used",
     ]
-    assert len(desk.approvals.book) == 0
+    assert len(host.approvals.registry) == 0
 
 
-async def test_the_question_on_disk_holds_every_byte_that_would_be_done(desk: Desk) -> None:
-    run = await desk.run()
+async def test_the_question_on_disk_holds_every_byte_that_would_be_done(host: ApprovalHost) -> None:
+    run = await host.run()
     arguments: Any = {"to": "ann\u202e", "deep": [{"n": 1.5, "t": None}], "long": "x" * 5000}
-    task, approval = await desk.parked(run, arguments=arguments, explanation="because", target="room")
-    (kept,) = desk.stage.data(run.facts.run_id, "approval.requested")
+    task, approval = await host.parked(run, arguments=arguments, explanation="because", target="room")
+    (kept,) = host.stage.data(run.facts.run_id, "approval.requested")
     assert kept["arguments"] == arguments
     assert kept["digest"] == approval.digest
     assert (kept["explanation"], kept["target"]) == ("because", "room")
-    await desk.decide(approval, "deny")
+    await host.decide(approval, "deny")
     with pytest.raises(ApprovalDenied):
         await task
 
 
-async def test_a_no_is_told_to_the_run_which_goes_on(desk: Desk) -> None:
-    run = await desk.run()
-    task, approval = await desk.parked(run)
-    await desk.decide(approval, "deny")
+async def test_a_no_is_told_to_the_run_which_goes_on(host: ApprovalHost) -> None:
+    run = await host.run()
+    task, approval = await host.parked(run)
+    await host.decide(approval, "deny")
     with pytest.raises(ApprovalDenied):
         await task
-    assert desk.done == []
+    assert host.done == []
     assert await run.written()
-    assert desk.stage.row(run.facts.run_id).status == "running"
+    assert host.stage.row(run.facts.run_id).status == "running"
 
 
-async def test_deny_and_stop_ends_the_run_too(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    task, approval = await fast_desk.parked(run)
-    await fast_desk.decide(approval, "deny_stop")
+async def test_deny_and_stop_ends_the_run_too(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    task, approval = await fast_host.parked(run)
+    await fast_host.decide(approval, "deny_stop")
     with pytest.raises(ApprovalDenied):
         await task
     assert run.state.cancel == "cancelled"
 
 
-async def test_the_clock_of_a_run_that_waits_stands_still(fast_desk: Desk, loop_time: Any) -> None:
-    run = await fast_desk.run()
+async def test_the_clock_of_a_run_that_waits_stands_still(fast_host: ApprovalHost, loop_time: Any) -> None:
+    run = await fast_host.run()
     left = run.left_s
-    task, approval = await fast_desk.parked(run)
+    task, approval = await fast_host.parked(run)
     parked = run.left_s
     loop_time.advance(run.facts.deadline_s * 2)
-    fast_desk.stage.clock.advance(run.facts.idle_s * 2)
-    run.check_idle(fast_desk.stage.clock.monotonic())
+    fast_host.stage.clock.advance(run.facts.idle_s * 2)
+    run.check_idle(fast_host.stage.clock.monotonic())
     assert run.left_s == parked
     assert 0 < parked <= left
     assert run.state.cancel is None
 
-    fast_desk.stage.clock.advance(-run.facts.idle_s * 2)
-    await fast_desk.decide(approval, "allow_once")
+    fast_host.stage.clock.advance(-run.facts.idle_s * 2)
+    await fast_host.decide(approval, "allow_once")
     await task
     loop_time.advance(run.facts.deadline_s * 2)
     assert run.left_s < 0  # it goes on
 
 
-async def test_two_calls_wait_together_and_the_run_resumes_behind_the_last(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    first, one = await fast_desk.parked(run)
-    second, two = await fast_desk.parked(run)
-    await fast_desk.decide(one, "allow_once")
+async def test_two_calls_wait_together_and_the_run_resumes_behind_the_last(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    first, one = await fast_host.parked(run)
+    second, two = await fast_host.parked(run)
+    await fast_host.decide(one, "allow_once")
     await first
     assert run.state.status == "waiting"
-    await fast_desk.decide(two, "allow_once")
+    await fast_host.decide(two, "allow_once")
     await second
     assert run.state.status == "running"
     assert await run.written()
-    assert fast_desk.stage.types(run.facts.run_id).count("run.waiting") == 1
+    assert fast_host.stage.types(run.facts.run_id).count("run.waiting") == 1
 
 
-async def test_who_called_the_run_waits_with_it(fast_desk: Desk) -> None:
-    caller, stage = await fast_desk.run(), fast_desk.stage
+async def test_who_called_the_run_waits_with_it(fast_host: ApprovalHost) -> None:
+    caller, stage = await fast_host.run(), fast_host.stage
     accepted = await stage.intake.call(stage.event(source="run:1"), stage.agents.get("parrot"), caller)
     called = stage.dispatcher.live[accepted.run_id]
-    await fast_desk.settled(lambda: called.state.status == "running")
-    task, approval = await fast_desk.parked(called)
+    await fast_host.settled(lambda: called.state.status == "running")
+    task, approval = await fast_host.parked(called)
     assert (caller.state.status, called.state.status) == ("waiting", "waiting")
     assert approval.run_id == called.facts.run_id
-    await fast_desk.decide(approval, "allow_once")
+    await fast_host.decide(approval, "allow_once")
     await task
     assert (caller.state.status, called.state.status) == ("running", "running")
 
 
-async def test_nobody_in_time_is_no(desk: Desk) -> None:
-    run = await desk.run()
-    task, approval = await desk.parked(run)
-    desk.stage.clock.advance(901)
-    desk.approvals.sweep()
+async def test_nobody_in_time_is_no(host: ApprovalHost) -> None:
+    run = await host.run()
+    task, approval = await host.parked(run)
+    host.stage.clock.advance(901)
+    host.approvals.sweep()
     with pytest.raises(ApprovalExpired):
         await task
-    assert desk.status(approval) == "expired"
-    told = await desk.refused(approval, "allow_once")
+    assert host.status(approval) == "expired"
+    told = await host.refused(approval, "allow_once")
     assert (told.code, told.details["status"]) == ("conflict", "expired")
-    assert desk.done == []
+    assert host.done == []
 
 
-async def test_a_yes_for_the_run_covers_the_same_tool_as_it_was_defined_and_nothing_else(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    task, approval = await fast_desk.parked(run)
-    await fast_desk.decide(approval, "allow_run")
+async def test_a_yes_for_the_run_covers_the_same_tool_as_it_was_defined_and_nothing_else(
+    fast_host: ApprovalHost,
+) -> None:
+    run = await fast_host.run()
+    task, approval = await fast_host.parked(run)
+    await fast_host.decide(approval, "allow_run")
     await task
-    again = await fast_desk.ask(run, fast_desk.proposal(run, arguments={"to": "bob"}))
+    again = await fast_host.ask(run, fast_host.proposal(run, arguments={"to": "bob"}))
     assert again.approval_id == approval.approval_id
     assert await run.written()
-    assert fast_desk.stage.types(run.facts.run_id).count("approval.used") == 2
+    assert fast_host.stage.types(run.facts.run_id).count("approval.used") == 2
 
     for other in (
         {"capability": capability("burn")},
@@ -152,78 +154,78 @@ async def test_a_yes_for_the_run_covers_the_same_tool_as_it_was_defined_and_noth
         {"why": ("risk", "flow")},
         {"why": ("always",)},
     ):
-        waiting, question = await fast_desk.parked(run, **other)
+        waiting, question = await fast_host.parked(run, **other)
         assert question.approval_id != approval.approval_id
-        await fast_desk.decide(question, "deny")
+        await fast_host.decide(question, "deny")
         with pytest.raises(ApprovalDenied):
             await waiting
 
-    another = await fast_desk.run()
-    waiting, question = await fast_desk.parked(another)
-    await fast_desk.decide(question, "deny")
+    another = await fast_host.run()
+    waiting, question = await fast_host.parked(another)
+    await fast_host.decide(question, "deny")
     with pytest.raises(ApprovalDenied):
         await waiting
 
 
-async def test_where_nobody_may_say_yes_nobody_is_asked(fast_desk: Desk) -> None:
-    fast_desk.agent(audience={"approve": AudienceRule(who="listed")})
-    run = await fast_desk.run()
+async def test_where_nobody_may_say_yes_nobody_is_asked(fast_host: ApprovalHost) -> None:
+    fast_host.agent(audience={"approve": AudienceRule(who="listed")})
+    run = await fast_host.run()
     with pytest.raises(ApprovalDenied) as told:
-        await fast_desk.ask(run, fast_desk.proposal(run))
-    assert "nobody" in told.value.message
-    assert "approval.requested" not in fast_desk.stage.types(run.facts.run_id)
-    assert fast_desk.done == []
+        await fast_host.ask(run, fast_host.proposal(run))
+    assert "no approvers" in told.value.message
+    assert "approval.requested" not in fast_host.stage.types(run.facts.run_id)
+    assert fast_host.done == []
 
 
-async def test_a_policy_that_does_not_wait_refuses_at_once(fast_desk: Desk) -> None:
-    fast_desk.agent(approval={"when_asked": "fail_fast"})
-    run = await fast_desk.run()
+async def test_a_policy_that_does_not_wait_refuses_at_once(fast_host: ApprovalHost) -> None:
+    fast_host.agent(approval={"when_asked": "fail_fast"})
+    run = await fast_host.run()
     with pytest.raises(ApprovalRequired):
-        await fast_desk.ask(run, fast_desk.proposal(run))
+        await fast_host.ask(run, fast_host.proposal(run))
     assert run.state.status == "running"
 
 
-async def test_a_secret_in_the_arguments_is_shown_to_nobody(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
+async def test_a_secret_in_the_arguments_is_shown_to_nobody(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
     with pytest.raises(InvalidRequest) as told:
-        await fast_desk.ask(run, fast_desk.proposal(run, arguments={"key": SECRET}))
+        await fast_host.ask(run, fast_host.proposal(run, arguments={"key": SECRET}))
     assert SECRET not in str(told.value.message)
     assert await run.written()
-    assert all(SECRET.encode() not in (row.data or b"") for row in fast_desk.stage.records(run.facts.run_id))
+    assert all(SECRET.encode() not in (row.data or b"") for row in fast_host.stage.records(run.facts.run_id))
 
 
-async def test_questions_of_one_run_have_a_limit(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    parked = [await fast_desk.parked(run) for _ in range(APPROVALS_OF_RUN)]
+async def test_questions_of_one_run_have_a_limit(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    parked = [await fast_host.parked(run) for _ in range(APPROVALS_OF_RUN)]
     with pytest.raises(Overloaded):
-        await fast_desk.ask(run, fast_desk.proposal(run))
+        await fast_host.ask(run, fast_host.proposal(run))
     for task, approval in parked:
-        await fast_desk.decide(approval, "deny")
+        await fast_host.decide(approval, "deny")
         with pytest.raises(ApprovalDenied):
             await task
 
 
-async def test_a_runner_that_gives_its_call_up_takes_the_question_back(fast_desk: Desk) -> None:
-    run = await fast_desk.run()
-    task, approval = await fast_desk.parked(run)
+async def test_a_runner_that_gives_its_call_up_takes_the_question_back(fast_host: ApprovalHost) -> None:
+    run = await fast_host.run()
+    task, approval = await fast_host.parked(run)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await run.written()
-    assert fast_desk.status(approval) == "expired"
+    assert fast_host.status(approval) == "expired"
     assert run.state.status == "running"
-    assert (await fast_desk.refused(approval, "allow_once")).code == "conflict"
-    assert fast_desk.done == []
+    assert (await fast_host.refused(approval, "allow_once")).code == "conflict"
+    assert fast_host.done == []
 
 
-async def test_a_question_that_cannot_be_written_in_time_is_not_asked(desks: Any, gate: Any, monkeypatch: Any) -> None:
-    desk = await desks(gate.store)
-    run = await desk.run()
+async def test_a_question_that_cannot_be_written_in_time_is_not_asked(hosts: Any, gate: Any, monkeypatch: Any) -> None:
+    host = await hosts(gate.store)
+    run = await host.run()
     monkeypatch.setattr("bollard.host.approvals.registry.AUDIT_S", 0.05)
     gate.shut()
     with pytest.raises(AuditUnavailable):
-        await desk.ask(run, desk.proposal(run, call_id="slow"))
+        await host.ask(run, host.proposal(run, call_id="slow"))
     gate.lift()
-    await desk.settled(lambda: "approval.expired" in desk.stage.types(run.facts.run_id))
-    assert len(desk.approvals.book) == 0
-    assert desk.done == []
+    await host.settled(lambda: "approval.expired" in host.stage.types(run.facts.run_id))
+    assert len(host.approvals.registry) == 0
+    assert host.done == []

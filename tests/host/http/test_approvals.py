@@ -233,14 +233,14 @@ def test_the_command_line_shows_and_decides_in_both_languages(asking: Any) -> No
     assert "等待中" in bollard(asking, "approvals", "show", approval_id, "--lang", "zh_Hans")[1]
     wrong = bollard(asking, "approvals", "allow", approval_id, "--digest", "0" * 64)
     assert wrong[0] != 0
-    assert "another question" in wrong[1]
+    assert "its digest differs" in wrong[1]
     denied = bollard(asking, "approvals", "deny", approval_id)
     assert denied[0] == 0
     assert denied[1].endswith("denied: calculate\n")
     assert said(asking, run_id) == "refused: approval_denied"
     stale = bollard(asking, "approvals", "deny", approval_id)
     assert stale[0] != 0
-    assert "denied already" in stale[1]
+    assert "already denied" in stale[1]
 
 
 @pytest.mark.parametrize(

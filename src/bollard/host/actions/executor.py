@@ -259,7 +259,7 @@ class DetachedCalls:
         self._journal = journal
         self._clock = clock
 
-    async def carry(self, session: RunSession, approval: Approval) -> DetachedOutcome:
+    async def execute(self, session: RunSession, approval: Approval) -> DetachedOutcome:
         """Exactly what was shown, once: its id is the one that it had in its run."""
         call = Call(
             name=approval.capability,
@@ -276,14 +276,14 @@ class DetachedCalls:
             flow=Flow.of_bits(approval.flow),
         )
         try:
-            carried = _carried(await self._executor.execute(session, call, ledger))
+            outcome = _detached_outcome(await self._executor.execute(session, call, ledger))
             await ledger.written()  # whoever asks next reads it from the store
-            return carried
+            return outcome
         finally:
             self._executor.forget(approval.run_id)
 
 
-def _carried(outcome: Outcome) -> DetachedOutcome:
+def _detached_outcome(outcome: Outcome) -> DetachedOutcome:
     result = outcome.result() if outcome.status == "completed" else None
     return DetachedOutcome(
         status=outcome.status, code=outcome.code, error=outcome.message, result=result, flow=outcome.flow

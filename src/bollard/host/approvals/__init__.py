@@ -1,1 +1,1 @@
-"""Asks people before something is done: what exactly, shown safely, decided once."""
+"""Approvals: show a person the exact call before it is made, and record one decision."""

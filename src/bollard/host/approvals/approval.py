@@ -1,4 +1,4 @@
-"""One question to people as it is kept: everything that was asked, and until when. Frozen, read back strictly."""
+"""Frozen values of an approval: the proposed call, its digest, the stored approval, its outcome and its errors."""
 
 from typing import Final, Literal, cast, get_args
 
@@ -12,37 +12,34 @@ from bollard.host.store.action_rows import ApprovalRow
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_sha256
 
-# What a person is asked to allow: one call of one run, byte for byte, and the digest that stands for it. Pure.
-
-
 Decision = Literal["allow_once", "allow_run", "deny", "deny_stop"]
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
 Why = Literal["risk", "always", "flow"]
-"""Why somebody must be asked: the capability's risk, a policy that always asks, or what would flow together."""
+"""Why a call needs approval: the capability's risk, a policy that always asks, or the combination of data flows."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """One call that was resolved and checked and may be done only if somebody says yes."""
+    """A resolved and validated call that needs approval."""
 
     call_id: str
     capability: Capability
     name: str
-    """What the model called it."""
+    """The name the model used."""
     arguments: JsonObject
     context: CallContext
     grant_sha256: str
     policy: ApprovalPolicy
     why: tuple[Why, ...]
     flow: Flow = NO_FLOW
-    """What the run has touched, with this call."""
+    """The run's data flow including this call."""
     target: str | None = None
-    """Where it acts, where the arguments do not say it all: the conversation of a message, a server's address."""
+    """The target, if the arguments do not name it: the conversation of a message, a server's address."""
     explanation: str | None = None
-    """The agent's own words. Shown apart, and no part of what is allowed."""
+    """The agent's explanation. Displayed separately and not part of the digest."""
 
     @property
     def digest(self) -> str:
-        """One byte changed, and it is another question."""
+        """The digest of everything the approver allows. Any changed byte changes it."""
         return canonical_sha256(
             {
                 "run": self.context.run_id,
@@ -58,31 +55,31 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def requester_of(context: CallContext) -> JsonValue:
-    """For whom the run acts; nobody for what no actor caused."""
+    """The actor the run acts for; null if no actor caused the run."""
     if context.actor_type is None:
         return None
     return {"type": context.actor_type, "id": context.actor_id}
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):
-    """A yes to one call. Whoever holds it makes that call once."""
+    """Permission to make one call once."""
 
     approval_id: str
     decision: Literal["allow_once", "allow_run"]
     by: str
-    """Who said yes: the name of the caller."""
+    """The name of the caller who approved."""
     digest: str
 
 
 class Requester(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom the run acts."""
+    """The actor the run acts for."""
 
     type: str
     id: str | None = None
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """As the data of `approval.requested` has it: enough to show it and to carry it out after any restart."""
+    """The data of an `approval.requested` record: enough to display the call and to make it after a restart."""
 
     approval_id: str
     workspace: str
@@ -111,7 +108,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sent_arguments(self) -> JsonObject:
-        """The bytes that were asked about."""
+        """The arguments of the call, covered by the digest."""
         return cast("JsonObject", self.arguments)
 
     def data(self) -> JsonObject:
@@ -121,8 +118,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 _read: Final = msgspec.json.Decoder(Approval).decode
 
 
-def asked(proposal: Proposal, approval_id: str, now_ms: int) -> Approval:
-    """The question that a proposal becomes."""
+def build_approval(proposal: Proposal, approval_id: str, now_ms: int) -> Approval:
     context, capability = proposal.context, proposal.capability
     requester = requester_of(context)
     return Approval(
@@ -154,17 +150,21 @@ def asked(proposal: Proposal, approval_id: str, now_ms: int) -> Approval:
 
 
 def approval_of(row: ApprovalRow) -> Approval:
-    """A question as the store has it; raises `InvalidRequest` for what no version of this host wrote."""
+    """Decode a stored approval. Raises `InvalidRequest` if this version cannot read it."""
     try:
         return _read(row.body)
     except msgspec.MsgspecError as error:
         raise InvalidRequest(
-            f"the approval {row.approval_id} cannot be read: {error}", hint="it was asked by another version; deny it"
+            f"the approval {row.approval_id} cannot be read: {error}",
+            reason="approval_unreadable",
+            hint="another version of the host wrote it; deny it",
+            approval_id=row.approval_id,
+            problem=str(error),
         ) from error
 
 
 class ApprovalOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a question, as the data of its last record has it."""
+    """The data of the record that closed an approval."""
 
     by: str | None = None
     decision: str | None = None
@@ -172,57 +172,63 @@ class ApprovalOutcome(msgspec.Struct, frozen=True, kw_only=True):
     inspected: bool | None = None
 
 
-_read_said: Final = msgspec.json.Decoder(ApprovalOutcome).decode
+_read_outcome: Final = msgspec.json.Decoder(ApprovalOutcome).decode
 
 
-def said_of(row: ApprovalRow) -> ApprovalOutcome:
-    return ApprovalOutcome() if row.decision is None else _read_said(row.decision)
+def outcome_of(row: ApprovalRow) -> ApprovalOutcome:
+    return ApprovalOutcome() if row.decision is None else _read_outcome(row.decision)
 
 
-# What is said to whoever waits for an answer, and to whoever answers what is not open any more.
+# --- errors ---
 
 
-def denied(approval: Approval, by: str) -> ApprovalDenied:
+def denied_error(approval: Approval, by: str) -> ApprovalDenied:
     return ApprovalDenied(
-        f"somebody said no to {approval.name}",
-        hint="do something else, or ask what would be allowed",
+        f"the call of {approval.name} was denied",
+        reason="call_denied",
+        hint="continue without it, or ask what would be allowed",
         approval_id=approval.approval_id,
         by=by,
+        tool=approval.name,
     )
 
 
-def expired(approval: Approval) -> ApprovalExpired:
+def expired_error(approval: Approval) -> ApprovalExpired:
     return ApprovalExpired(
-        f"nobody allowed {approval.name} in time",
-        hint="ask again when somebody is there, or let policy.approval.expires_s of the agent be longer",
+        f"the call of {approval.name} was not approved in time",
+        reason="not_approved_in_time",
+        hint="request it again when an approver is available, or raise policy.approval.expires_s of the agent",
         approval_id=approval.approval_id,
+        tool=approval.name,
     )
 
 
-def gone(approval: Approval) -> ApprovalDenied:
+def run_ended_error(approval: Approval) -> ApprovalDenied:
     return ApprovalDenied(
-        f"the run that wanted {approval.name} is over",
+        f"the run that requested {approval.name} has ended",
+        reason="requesting_run_ended",
         hint="start another run",
         approval_id=approval.approval_id,
+        tool=approval.name,
     )
 
 
 def no_approval() -> NotFound:
-    """What is said of every approval that is not there, or not for the caller: the same bytes."""
-    return NotFound("there is no such approval", hint="`bollard approvals` lists those that wait for an answer")
+    """The same error for an absent approval and for one that the caller may not see."""
+    return NotFound("there is no such approval", reason="no_approval", hint="`bollard approvals` lists the open ones")
 
 
-def stale(status: str | None) -> Conflict:
-    """A click that comes too late decides nothing, and says so."""
-    words = {
-        "granted": "it was allowed already",
-        "used": "it was allowed already, and done",
-        "denied": "it was denied already",
-        "expired": "it has expired, or its run does not wait for it any more",
-        "requested": "somebody is deciding it right now",
-    }
-    return Conflict(
-        f"this decides nothing: {words.get(status or '', 'somebody is deciding it right now')}",
-        hint="read the approval again: it says what became of it",
-        status=status or "requested",
-    )
+_STALE: Final = {
+    "granted": ("already_allowed", "the approval was already granted"),
+    "used": ("already_executed", "the approval was already granted, and the call was made"),
+    "denied": ("already_denied", "the approval was already denied"),
+    "expired": ("approval_over", "the approval has expired, or its run no longer waits for it"),
+    "requested": ("being_decided", "another decision is being recorded"),
+}
+
+
+def stale_error(status: str | None) -> Conflict:
+    """The error for a decision that comes too late and has no effect."""
+    status = status if status in _STALE else "requested"
+    reason, message = _STALE[status]
+    return Conflict(message, reason=reason, hint="read the approval again to see its outcome", status=status)

@@ -1,8 +1,7 @@
-"""Decides questions: whether one is still open and still the same, and what a yes and a no do. Who may was settled
-before.
+"""Decisions on approvals, and the lifetime of open ones. The caller has checked who may decide.
 
-A decision counts when its record is on disk, and the first one there is the only one. Whoever decides what is not open
-any more is told so: nobody is left in the belief that a click did something.
+A decision takes effect when its record is on disk, and only the first one does. A decision on a closed approval fails
+with `Conflict`, so an approver always learns that it had no effect.
 """
 
 import asyncio
@@ -18,12 +17,12 @@ from bollard.host.approvals.approval import (
     Decision,
     Permission,
     approval_of,
-    denied,
-    expired,
-    gone,
+    denied_error,
+    expired_error,
     no_approval,
-    said_of,
-    stale,
+    outcome_of,
+    run_ended_error,
+    stale_error,
 )
 from bollard.host.approvals.display import display
 from bollard.host.approvals.registry import ApprovalLog, ApprovalRegistry, OpenApproval
@@ -38,33 +37,30 @@ from bollard.host.store.rows import ENDED, RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-# How long questions last: until their time is over, or their run ends because it wanted to. A run that was lost leaves
-# its questions open, and a yes that was not carried out before a crash is carried out after it.
-
-
 _log = structlog.get_logger("bollard.approvals")
 Detach = Callable[[OpenApproval], None]
-"""Carries out a yes for a run that has ended."""
+"""Makes an approved call whose run has ended."""
 OUTLIVED: Final = frozenset({"host.lost", "runner.crashed"})
-"""Why a run may have ended whose questions stay open: it did not want to."""
-_AGAIN_MS: Final = 5_000
-"""Time until the end of a question is tried again that could not be written."""
+"""Run outcomes that keep the approvals of the run open: the run was lost, it did not finish."""
+_RETRY_MS: Final = 5_000
+"""Delay before the host retries to close an approval."""
 
 
 class OpenApprovals:
-    """One per host."""
+    """Closes approvals that expire or whose run finishes. Approvals of a lost run stay open, and a granted call that a
+    crash prevented is made after the restart."""
 
     def __init__(
         self,
         *,
-        book: ApprovalRegistry,
+        registry: ApprovalRegistry,
         log: ApprovalLog,
         clock: Clock,
         store: Store,
         live: Mapping[str, LiveRun],
         detach: Detach,
     ) -> None:
-        self._book = book
+        self._registry = registry
         self._log = log
         self._clock = clock
         self._store = store
@@ -73,61 +69,61 @@ class OpenApprovals:
         self._background = Background()
 
     def sweep(self) -> None:
-        """Called about once a second: what nobody answered in time is over."""
-        for open_one in self._book.due(self._clock.now_ms()):
-            if not open_one.carried:  # or its yes came in time, and it is being done
-                self._background.begin(self._expire(open_one))
+        """Expire overdue approvals. Called about once a second."""
+        for pending in self._registry.due(self._clock.now_ms()):
+            if not pending.detached:  # a granted one whose call is being made does not expire
+                self._background.begin(self._expire(pending))
 
-    async def _expire(self, open_one: OpenApproval) -> None:
-        approval = open_one.approval
-        if open_one.deciding or open_one.status == "granted":
-            self._book.look_again(approval, self._clock.now_ms() + _AGAIN_MS)
+    async def _expire(self, pending: OpenApproval) -> None:
+        approval = pending.approval
+        if pending.deciding or pending.status == "granted":
+            self._registry.postpone(approval, self._clock.now_ms() + _RETRY_MS)
         else:
-            await self._end(open_one, "expired")
+            await self._end(pending, "expired")
 
-    async def withdraw(self, open_one: OpenApproval, reason: str) -> None:
-        """It is over without an answer, and whoever waits is told."""
-        approval = open_one.approval
+    async def withdraw(self, pending: OpenApproval, reason: str) -> None:
+        """Close an approval without a decision and resume the parked call with an error."""
+        approval = pending.approval
         data: JsonObject = {"approval_id": approval.approval_id, "call_id": approval.call_id, "reason": reason}
 
         def settled() -> None:
-            open_one.deciding = False
-            self._book.remove(approval)
-            open_one.tell(expired(approval))
+            pending.deciding = False
+            self._registry.remove(approval)
+            pending.resolve(expired_error(approval))
 
         def lost() -> None:
-            open_one.deciding = False
+            pending.deciding = False
 
-        open_one.deciding = True  # also when it takes too long: it may be on disk yet
+        pending.deciding = True  # until the write is settled: after a timeout the record may still reach the disk
         run = self._live.get(approval.run_id)
-        if run is not None and not run.ending and open_one.waits:
+        if run is not None and not run.ending and pending.has_waiter:
             await self._log.into_run(run, "approval.expired", data, settled, lost)
         else:
             await self._log.beside(approval, "approval.expired", data, settled, lost)
 
-    def run_over(self, run: LiveRun) -> None:
-        """A run that had questions has ended: they stay where it did not want to, and go where it did."""
-        for open_one in self._book.of_run(run.facts.run_id):
-            open_one.tell(gone(open_one.approval))  # whoever still waits for it waits for nobody's sake
+    def run_ended(self, run: LiveRun) -> None:
+        """Close the approvals of a finished run; keep those of a lost one."""
+        for pending in self._registry.of_run(run.facts.run_id):
+            pending.resolve(run_ended_error(pending.approval))
             if run.outcome is None:
-                self._book.remove(open_one.approval)  # another owner has the run, and its questions
+                self._registry.remove(pending.approval)  # another host owns the run and its approvals
             elif not _was_lost(run.outcome):
-                self._background.begin(self._end(open_one, "run_ended"))
-            elif open_one.status == "granted":
-                self._detach(open_one)
+                self._background.begin(self._end(pending, "run_ended"))
+            elif pending.status == "granted":
+                self._detach(pending)
 
-    async def _end(self, open_one: OpenApproval, reason: str) -> None:
+    async def _end(self, pending: OpenApproval, reason: str) -> None:
         try:
-            await self.withdraw(open_one, reason)
+            await self.withdraw(pending, reason)
         except HostError as error:
-            approval = open_one.approval
-            _log.warning("an approval could not be ended yet", approval=approval.approval_id, problem=error.message)
-            self._book.look_again(approval, self._clock.now_ms() + _AGAIN_MS)
+            approval = pending.approval
+            _log.warning("an approval could not be closed yet", approval=approval.approval_id, problem=error.message)
+            self._registry.postpone(approval, self._clock.now_ms() + _RETRY_MS)
 
     # --- after a start ---
 
     async def load(self, recovered: asyncio.Event) -> None:
-        """What an earlier incarnation left open; and, once its runs have ended, what it had a yes for goes on."""
+        """Load the approvals that an earlier incarnation left open. Granted calls are made once its runs have ended."""
         after = ""
         while rows := await asyncio.to_thread(self._store.open_approvals, after, REPLAY_PAGE):
             after = rows[-1].approval_id
@@ -137,9 +133,9 @@ class OpenApprovals:
                 except HostError as error:
                     _log.error("an approval cannot be read", approval=row.approval_id, problem=error.message)
                     continue
-                by = said_of(row).by
+                by = outcome_of(row).by
                 granted = row.status == "granted" and by is not None
-                self._book.add(
+                self._registry.add(
                     OpenApproval(
                         approval=approval,
                         status="granted" if granted else "requested",
@@ -147,22 +143,22 @@ class OpenApprovals:
                         permission=_permission(approval, by) if granted and by is not None else None,
                     )
                 )
-        if len(self._book):
-            self._background.begin(self._go_on(recovered))
+        if len(self._registry):
+            self._background.begin(self._resume_granted(recovered))
 
-    async def _go_on(self, recovered: asyncio.Event) -> None:
+    async def _resume_granted(self, recovered: asyncio.Event) -> None:
         await recovered.wait()
-        for open_one in self._book:
-            if open_one.approval.run_id in self._live or open_one.deciding:
+        for pending in self._registry:
+            if pending.approval.run_id in self._live or pending.deciding:
                 continue
-            if not self.outlives(await asyncio.to_thread(self._store.run, open_one.approval.run_id)):
-                await self._end(open_one, "run_ended")
-            elif open_one.status == "granted" and not open_one.carried:
-                self._detach(open_one)
+            if not self.outlives(await asyncio.to_thread(self._store.run, pending.approval.run_id)):
+                await self._end(pending, "run_ended")
+            elif pending.status == "granted" and not pending.detached:
+                self._detach(pending)
 
     @staticmethod
     def outlives(row: RunRow | None) -> bool:
-        """Whether a question of a run that has ended stays open."""
+        """Whether the approvals of an ended run stay open."""
         return row is not None and row.status in ENDED and row.reason in OUTLIVED
 
     async def close(self) -> None:
@@ -170,8 +166,7 @@ class OpenApprovals:
 
 
 def _permission(approval: Approval, by: str) -> Permission:
-    """A yes of before the start. It was for one call, whatever it was for: the run that it might have lasted for has
-    ended."""
+    """A permission from before the start. Always for one call: a run it might have covered has ended."""
     return Permission(approval_id=approval.approval_id, decision="allow_once", by=by, digest=approval.digest)
 
 
@@ -180,18 +175,18 @@ def _was_lost(outcome: Ending) -> bool:
 
 
 _SMALL_BYTES: Final = 4096
-"""A question of so much takes no time to show."""
+"""Approvals up to this size are rendered on the event loop."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says about a question they saw. That they may is settled."""
+    """The decision of an authorised approver on the approval they saw."""
 
     decision: Decision
     digest: str
-    """Of the question that they saw."""
+    """The digest of the approval they saw."""
     by: str
     inspected: bool | None = None
-    """Of attached content: whether they opened it. A yes needs one or the other to be said."""
+    """Whether they opened the attached content. Required to allow a call with attachments."""
 
     @property
     def allows(self) -> bool:
@@ -199,94 +194,98 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalDecisions:
-    """One per host."""
+    """Records decisions and applies them."""
 
     def __init__(
         self,
         *,
-        book: ApprovalRegistry,
+        registry: ApprovalRegistry,
         log: ApprovalLog,
         clock: Clock,
         store: Store,
         live: Mapping[str, LiveRun],
-        lasting: OpenApprovals,
-        cover: Callable[[Approval, Permission], None],
+        open_approvals: OpenApprovals,
+        allow_for_run: Callable[[Approval, Permission], None],
         detach: Detach,
-        refused: Callable[[Approval], None],
+        denied: Callable[[Approval], None],
     ) -> None:
-        """`cover` remembers a yes for a whole run, `detach` carries out a yes for a run that has ended, `refused` hears
-        of a no for one."""
-        self._book = book
+        """`allow_for_run` stores a permission for a whole run. `detach` makes a granted call whose run has ended, and
+        `denied` is called for a denied one."""
+        self._registry = registry
         self._log = log
         self._clock = clock
         self._store = store
         self._live = live
-        self._lasting = lasting
-        self._cover = cover
+        self._open_approvals = open_approvals
+        self._allow_for_run = allow_for_run
         self._detach = detach
-        self._refused = refused
+        self._denied = denied
 
     async def decide(self, workspace: str, approval_id: str, verdict: Verdict) -> None:
-        """On disk when it returns. Raises `Conflict` for what is decided, expired, withdrawn or another question."""
-        open_one = await self._found(workspace, approval_id)
-        self._check(open_one, verdict, await _attached(open_one.approval) if verdict.allows else ())
-        open_one.deciding = True  # from here until its fate is known nobody else decides it
+        """Record a decision; it is on disk on return. Raises `Conflict` if the approval is decided, expired or
+        withdrawn, or differs from the one the approver saw."""
+        pending = await self._find(workspace, approval_id)
+        self._check(pending, verdict, await _attached(pending.approval) if verdict.allows else ())
+        pending.deciding = True  # no other decision until the write is settled
         try:
-            run = await self._still_waits(open_one)
+            run = await self._waiting_run(pending)
         except BaseException:
-            open_one.deciding = False
+            pending.deciding = False
             raise
-        await self._write(open_one, verdict, run)
+        await self._write(pending, verdict, run)
 
-    async def _found(self, workspace: str, approval_id: str) -> OpenApproval:
-        if (open_one := self._book.get(workspace, approval_id)) is not None:
-            return open_one
+    async def _find(self, workspace: str, approval_id: str) -> OpenApproval:
+        if (pending := self._registry.get(workspace, approval_id)) is not None:
+            return pending
         row = await asyncio.to_thread(self._store.approval, workspace, approval_id)
         if row is None:
             raise no_approval()
         if row.status == "requested" and (run := self._live.get(row.run_id)) is not None:
-            # It reached the disk a moment ago, where it was read, and whoever asked is about to hear of that.
+            # The request is on disk, but the callback that registers it has not run yet.
             with suppress(TimeoutError):
                 async with asyncio.timeout(AUDIT_S):
                     await run.written()
-            if (open_one := self._book.get(workspace, approval_id)) is not None:
-                return open_one
-        raise stale(row.status)
+            if (pending := self._registry.get(workspace, approval_id)) is not None:
+                return pending
+        raise stale_error(row.status)
 
-    def _check(self, open_one: OpenApproval, verdict: Verdict, attached: Sequence[int]) -> None:
-        approval = open_one.approval
-        if open_one.deciding or open_one.status != "requested":
-            raise stale(open_one.status)
+    def _check(self, pending: OpenApproval, verdict: Verdict, attached: Sequence[int]) -> None:
+        approval = pending.approval
+        if pending.deciding or pending.status != "requested":
+            raise stale_error(pending.status)
         if verdict.digest != approval.digest:
             raise Conflict(
-                "this decides nothing: it is another question than the one you saw",
-                hint="read the approval again and decide what it says now",
+                "the approval is not the one you saw: its digest differs",
+                reason="digest_mismatch",
+                hint="read the approval again, then decide",
                 digest=approval.digest,
             )
         if self._clock.now_ms() >= approval.expires_ms:
-            raise stale("expired")
+            raise stale_error("expired")
         if attached:
-            _check_inspected(open_one, verdict, attached)
+            _check_inspected(pending, verdict, attached)
 
-    async def _still_waits(self, open_one: OpenApproval) -> LiveRun | None:
-        """The run that waits for it; nothing where it has ended and its question outlives it."""
-        approval = open_one.approval
+    async def _waiting_run(self, pending: OpenApproval) -> LiveRun | None:
+        """The run that waits for the decision; none if the run was lost and the approval outlives it."""
+        approval = pending.approval
         run = self._live.get(approval.run_id)
         if run is not None and not run.ending and run.state.cancel is None:
-            if not open_one.waits:
-                raise stale("expired")  # it was given up a moment ago
+            if not pending.has_waiter:
+                raise stale_error("expired")  # the call was cancelled a moment ago
             return run
         row = None if run is not None else await asyncio.to_thread(self._store.run, approval.run_id)
         if row is None or row.status not in ENDED:
-            raise Conflict("this decides nothing yet: its run is just ending", hint="try again in a moment")
+            raise Conflict(
+                "the run of the approval is ending", reason="approval_run_ending", hint="try again in a moment"
+            )
         if not OpenApprovals.outlives(row):
-            await self._lasting.withdraw(open_one, "run_ended")
-            raise stale("expired")
+            await self._open_approvals.withdraw(pending, "run_ended")
+            raise stale_error("expired")
         return None
 
-    async def _write(self, open_one: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
-        """Raises when it takes too long; then it may be on disk yet, and until that is known nobody else decides."""
-        approval = open_one.approval
+    async def _write(self, pending: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
+        """Raises after a timeout. The record may still reach the disk, so `deciding` stays set until it is settled."""
+        approval = pending.approval
         data: JsonObject = {
             "approval_id": approval.approval_id,
             "call_id": approval.call_id,
@@ -299,11 +298,11 @@ class ApprovalDecisions:
         kind = "approval.granted" if verdict.allows else "approval.denied"
 
         def settled() -> None:
-            open_one.deciding = False
-            self._settled(open_one, verdict, run)
+            pending.deciding = False
+            self._apply(pending, verdict, run)
 
         def lost() -> None:
-            open_one.deciding = False
+            pending.deciding = False
 
         if run is not None:
             await self._log.into_run(run, kind, data, settled, lost)
@@ -311,57 +310,59 @@ class ApprovalDecisions:
             data["detached"] = True
             await self._log.beside(approval, kind, data, settled, lost)
 
-    def _settled(self, open_one: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
-        """A decision is on disk."""
-        approval = open_one.approval
+    def _apply(self, pending: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
+        """Apply a decision that is on disk."""
+        approval = pending.approval
         if verdict.allows:
-            self._allow(open_one, verdict, run)
+            self._allow(pending, verdict, run)
             return
-        self._book.remove(approval)
-        open_one.tell(denied(approval, verdict.by))
+        self._registry.remove(approval)
+        pending.resolve(denied_error(approval, verdict.by))
         if run is not None and verdict.decision == "deny_stop":
             run.cancel("cancelled")
         elif run is None and verdict.decision == "deny":
-            self._refused(approval)
+            self._denied(approval)
 
-    def _allow(self, open_one: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
-        approval = open_one.approval
-        lasts = verdict.decision == "allow_run" and run is not None
+    def _allow(self, pending: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
+        approval = pending.approval
+        for_run = verdict.decision == "allow_run" and run is not None
         permission = Permission(
             approval_id=approval.approval_id,
-            decision="allow_run" if lasts else "allow_once",
+            decision="allow_run" if for_run else "allow_once",
             by=verdict.by,
             digest=approval.digest,
         )
-        open_one.status, open_one.permission = "granted", permission
+        pending.status, pending.permission = "granted", permission
         if run is None:
-            self._detach(open_one)
+            self._detach(pending)
             return
-        if lasts:
-            self._cover(approval, permission)
-        open_one.tell(permission)
+        if for_run:
+            self._allow_for_run(approval, permission)
+        pending.resolve(permission)
 
 
 async def _attached(approval: Approval) -> Sequence[int]:
-    """The numbers of what is attached. Every character is looked at, so what is large is not shown on the loop."""
+    """The numbers of the attachments. Rendering looks at every character, so large approvals render in a thread."""
     size = len(encode_data(approval.sent_arguments)) + len(approval.explanation or "")
-    shown = display(approval) if size <= _SMALL_BYTES else await asyncio.to_thread(display, approval)
-    return [each.number for each in shown.attached]
+    rendered = display(approval) if size <= _SMALL_BYTES else await asyncio.to_thread(display, approval)
+    return [each.number for each in rendered.attached]
 
 
-def _check_inspected(open_one: OpenApproval, verdict: Verdict, attached: Sequence[int]) -> None:
-    """A yes to what is attached says whether it was read: all of it."""
+def _check_inspected(pending: OpenApproval, verdict: Verdict, attached: Sequence[int]) -> None:
+    """An approver who allows a call with attachments states whether they opened all of them."""
     if verdict.inspected is None:
         raise InvalidRequest(
-            "it has attached content, and you do not say whether you opened it",
-            hint="open it and send inspected: true, or send inspected: false to allow what you have not seen",
+            "the approval has attached content, and inspected is missing",
+            reason="inspected_missing",
+            hint="open it and send inspected: true, or send inspected: false to allow content you have not seen",
             field="inspected",
         )
-    unseen = [number for number in attached if (verdict.by, number) not in open_one.opened_by]
+    unseen = [number for number in attached if (verdict.by, number) not in pending.opened_by]
     if verdict.inspected and unseen:
         raise InvalidRequest(
-            f"you say that you opened its attached content, and you have not opened number {unseen[0]} since the host "
-            "started",
-            hint="open it (`bollard approvals show` does), or send inspected: false",
+            f"inspected is true, but you have not opened attachment {unseen[0]} since the host started",
+            reason="attachment_not_opened",
+            hint="open it with `bollard approvals show`, or send inspected: false",
             field="inspected",
+            number=unseen[0],
         )

@@ -1,8 +1,8 @@
-"""Carries out a yes for a run that has ended: exactly the bytes that were shown, once, under the grant that it had,
-unless something of it was taken away since. Then the conversation is told by an event, which starts another run.
+"""Detached calls: approved calls whose run has ended.
 
-The row of the call says whether it was begun, and the event can be raised only once, so that a crash anywhere in
-between repeats neither; the record `approval.used` comes last and says that there is nothing left to do.
+A detached call is made once, with exactly the approved bytes and under the grant of its run, unless that was revoked.
+An event then reports the outcome to the conversation and starts another run. A crash at any point repeats neither: the
+row of the call says whether it was begun, and the event has an idempotency key. `approval.used` is the last record.
 """
 
 import asyncio
@@ -33,14 +33,13 @@ from bollard.protocol import JsonObject, limits
 
 T = TypeVar("T")
 _log = structlog.get_logger("bollard.approvals")
-_AGAIN_S: Final = 1.0
-"""Time before the second try of a step that the host could not take; doubled with each."""
-_AGAIN_MAX_S: Final = 60.0
-"""The longest time between two tries."""
+_RETRY_S: Final = 1.0
+"""Delay before the first retry of a step; doubled for each further one."""
+_RETRY_MAX_S: Final = 60.0
 
 
 class _End(msgspec.Struct, omit_defaults=True):
-    """Of the record of a call's end, what is told."""
+    """The reported fields of a record that ends a call."""
 
     content: list[Any] = []
     structured: Any = None
@@ -51,164 +50,163 @@ class _End(msgspec.Struct, omit_defaults=True):
 
 
 _end: Final = msgspec.json.Decoder(_End).decode
-_LOOK_S: Final = 0.2
-"""Time between two looks whether what carries a call out is there."""
+_POLL_S: Final = 0.2
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 
 
 class DetachedOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The outcome of a detached call."""
 
     status: str
-    """`completed`, `failed`, `rejected` or `unknown`, as for any call; `denied` or `expired` where none was made."""
+    """`completed`, `failed`, `rejected` or `unknown`, as for any call; `denied` or `expired` if no call was made."""
     code: str | None = None
     error: str | None = None
     result: JsonObject | None = None
     flow: int = 0
-    """What the result brings along, as bits of `Flow`."""
+    """The data flow of the result, as bits of `Flow`."""
 
     def data(self) -> JsonObject:
-        found: JsonObject = {"outcome": self.status}
+        body: JsonObject = {"outcome": self.status}
         if self.code is not None:
-            found["code"] = self.code
+            body["code"] = self.code
         if self.error is not None:
-            found["error"] = self.error
-        return found
+            body["error"] = self.error
+        return body
 
 
 class DetachedExecutor(Protocol):
-    """Makes the call through the one executor, which asks for the yes like for any other."""
+    """Makes the call through the executor, which requests its permission as for any other call."""
 
     def __call__(self, session: RunSession, approval: Approval) -> Awaitable[DetachedOutcome]: ...
 
 
-Raise = Callable[[NewEvent, str, str], Awaitable[object]]
-"""Takes an event for an agent of a workspace; the same again changes nothing."""
-
-
-Offered = Callable[[str, str], bool]
+SubmitEvent = Callable[[NewEvent, str, str], Awaitable[object]]
+"""Submits an event for an agent of a workspace. Idempotent."""
+IsOffered = Callable[[str, str], bool]
 """Whether a capability can be called in a workspace now."""
 
 
 class DetachedApprovals:
-    """One per host."""
+    """Makes approved calls whose run has ended, and reports their outcomes."""
 
     def __init__(
         self,
         *,
-        book: ApprovalRegistry,
+        registry: ApprovalRegistry,
         log: ApprovalLog,
         clock: Clock,
         store: Store,
         agents: AgentRegistry,
         control: RunControl,
-        carry: DetachedExecutor,
-        raises: Raise,
-        offered: Offered,
+        execute: DetachedExecutor,
+        submit_event: SubmitEvent,
+        is_offered: IsOffered,
     ) -> None:
-        self._book = book
+        self._registry = registry
         self._log = log
         self._clock = clock
         self._store = store
         self._agents = agents
         self._control = control
-        self._carry = carry
-        self._raises = raises
-        self._offered = offered
-        self._room = asyncio.Semaphore(DETACHED_AT_ONCE)
+        self._execute = execute
+        self._submit_event = submit_event
+        self._is_offered = is_offered
+        self._slots = asyncio.Semaphore(DETACHED_AT_ONCE)
         self._background = Background()
 
-    def begin(self, open_one: OpenApproval) -> None:
-        """Somebody said yes, and it is on disk."""
-        if not open_one.carried:
-            open_one.carried = True
-            self._background.begin(self._carry_out(open_one))
+    def begin(self, pending: OpenApproval) -> None:
+        """Make a granted call. The grant is on disk."""
+        if not pending.detached:
+            pending.detached = True
+            self._background.begin(self._process(pending))
 
-    def refused(self, approval: Approval) -> None:
-        """Somebody said no: the conversation hears of it, nothing else happens."""
-        denied = DetachedOutcome(status="denied", code="approval_denied", error="somebody said no")
-        self._background.begin(self._tell(approval, denied))
+    def denied(self, approval: Approval) -> None:
+        """Report a denial to the conversation."""
+        outcome = DetachedOutcome(status="denied", code="approval_denied", error="the call was denied")
+        self._background.begin(self._report(approval, outcome))
 
-    async def _carry_out(self, open_one: OpenApproval) -> None:
-        approval = open_one.approval
-        async with self._room:
+    async def _process(self, pending: OpenApproval) -> None:
+        approval = pending.approval
+        async with self._slots:
             kill_point("approval.before_detached")
-            carried = await self._outcome(open_one)
+            outcome = await self._call(pending)
             kill_point("approval.after_detached")
-        await self._tell(approval, carried)
+        await self._report(approval, outcome)
         used: JsonObject = {
             "approval_id": approval.approval_id,
             "call_id": approval.call_id,
             "digest": approval.digest,
             "detached": True,
-            **carried.data(),
+            **outcome.data(),
         }
-        await self._insist(
-            lambda: self._log.beside(approval, "approval.used", used, lambda: self._book.remove(approval))
+        await self._retry(
+            lambda: self._log.beside(approval, "approval.used", used, lambda: self._registry.remove(approval))
         )
 
     # --- the call ---
 
-    async def _outcome(self, open_one: OpenApproval) -> DetachedOutcome:
-        approval = open_one.approval
+    async def _call(self, pending: OpenApproval) -> DetachedOutcome:
+        approval = pending.approval
         try:
-            session = await self._session(open_one)
-            return session if isinstance(session, DetachedOutcome) else await self._carry(session, approval)
+            session = await self._session(pending)
+            return session if isinstance(session, DetachedOutcome) else await self._execute(session, approval)
         except HostError as error:
             return DetachedOutcome(status="rejected", code=error.code, error=error.message)
-        except Exception:  # noqa: BLE001 -- the boundary to the executor: whatever went wrong, the conversation is told
+        except Exception:  # noqa: BLE001 -- the boundary to the executor: the conversation learns of every failure
             _log.exception("an approved call failed", approval=approval.approval_id, run=approval.run_id)
-            return DetachedOutcome(status="unknown", code="outcome_unknown", error="the host failed while it did this")
+            return DetachedOutcome(status="unknown", code="outcome_unknown", error="the host failed during the call")
 
-    async def _session(self, open_one: OpenApproval) -> RunSession | DetachedOutcome:
-        """What the call is made under; or what is known of it without making it."""
-        approval = open_one.approval
+    async def _session(self, pending: OpenApproval) -> RunSession | DetachedOutcome:
+        """The session for the call, or its outcome if the call was begun before or has expired."""
+        approval = pending.approval
         before = await asyncio.to_thread(self._store.tool_call, approval.run_id, approval.call_id)
-        if before is not None:  # it was begun before the host went away: once is enough
+        if before is not None:  # begun before the restart: never made twice
             if before.status == "started":
                 return DetachedOutcome(
-                    status="unknown", code="outcome_unknown", error="the host went away while it did this"
+                    status="unknown", code="outcome_unknown", error="the host stopped during the call"
                 )
             return _recorded(before)
         if self._clock.now_ms() >= approval.expires_ms:
-            return DetachedOutcome(status="expired", code="approval_expired", error="it was not done before it expired")
-        agents, place = self._agents, (approval.agent_id, approval.workspace)
-        await self._wait_for(lambda: agents.get(*place) is not None)
-        agent = agents.get(*place)
+            return DetachedOutcome(
+                status="expired", code="approval_expired", error="the approval expired before the call was made"
+            )
+        agents, key = self._agents, (approval.agent_id, approval.workspace)
+        await self._wait_until(lambda: agents.get(*key) is not None)
+        agent = agents.get(*key)
         if agent is None:
-            raise _refused("its agent is not there any more")
+            raise _not_made("approved_agent_gone", "its agent no longer exists")
         grant, revoked = await self._control.grant_of(approval.run_id)
         if grant.sha256 != approval.grant_sha256:
-            raise _refused("the grant of its run is not the one that was shown")
-        if _taken(revoked, approval):
-            raise _refused("it was taken away from the run")
+            raise _not_made("approved_grant_changed", "the grant of its run is not the approved one")
+        if _is_revoked(revoked, approval):
+            raise _not_made("approved_call_revoked", "the capability was revoked from its run")
         graph = await asyncio.to_thread(load_graph, self._store, approval.workspace, grant.graph_sha256)
         if graph is None:
-            raise _refused("what its run could call is not known any more")
-        await self._wait_for(lambda: self._offered(approval.workspace, approval.capability))
+            raise _not_made("approved_graph_missing", "the capabilities of its run are no longer stored")
+        await self._wait_until(lambda: self._is_offered(approval.workspace, approval.capability))
         return open_session(grant, graph, policy_of(agent.policy, unattended=False))
 
-    async def _wait_for(self, there: Callable[[], bool]) -> None:
-        """After a start a plugin, an agent or a server may need a moment until it is there again."""
-        give_up_at = self._clock.monotonic() + DETACHED_WAIT_S
-        while self._clock.monotonic() < give_up_at:
-            if there():
+    async def _wait_until(self, is_ready: Callable[[], bool]) -> None:
+        """Wait for a plugin, an agent or a server that is still starting, up to `DETACHED_WAIT_S`."""
+        deadline = self._clock.monotonic() + DETACHED_WAIT_S
+        while self._clock.monotonic() < deadline:
+            if is_ready():
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
     # --- the conversation ---
 
-    async def _tell(self, approval: Approval, carried: DetachedOutcome) -> None:
-        row = await self._insist(lambda: asyncio.to_thread(self._root, approval.run_id))
+    async def _report(self, approval: Approval, outcome: DetachedOutcome) -> None:
+        row = await self._retry(lambda: asyncio.to_thread(self._root, approval.run_id))
         if row is None:
             return
-        await self._wait_for(lambda: self._agents.get(row.agent_id, row.workspace) is not None)
-        event = await self._insist(lambda: asyncio.to_thread(self._event, approval, carried, row))
-        await self._insist(lambda: self._raises(event, row.workspace, row.agent_id))
+        await self._wait_until(lambda: self._agents.get(row.agent_id, row.workspace) is not None)
+        event = await self._retry(lambda: asyncio.to_thread(self._event, approval, outcome, row))
+        await self._retry(lambda: self._submit_event(event, row.workspace, row.agent_id))
 
     def _root(self, run_id: str) -> RunRow | None:
-        """The run that nobody called: what a called run asked for is told where it was begun, so that an agent that was
-        called is never more than it was."""
+        """The topmost parent run. A child run's outcome is reported there, so that a called agent gains no run of its
+        own."""
         row = self._store.run(run_id)
         for _ in range(limits.CHILD_RUN_DEPTH):
             if row is None or row.parent_run_id is None:
@@ -216,7 +214,7 @@ class DetachedApprovals:
             row = self._store.run(row.parent_run_id)
         return row
 
-    def _event(self, approval: Approval, carried: DetachedOutcome, row: RunRow) -> NewEvent:
+    def _event(self, approval: Approval, outcome: DetachedOutcome, row: RunRow) -> NewEvent:
         facts = _facts(row.facts)
         data: JsonObject = {
             "approval_id": approval.approval_id,
@@ -224,10 +222,10 @@ class DetachedApprovals:
             "run_id": approval.run_id,
             "capability": approval.capability,
             "name": approval.name,
-            **carried.data(),
+            **outcome.data(),
         }
-        if carried.result is not None and len(encode_data(carried.result)) < EVENT_DATA_BYTES // 2:
-            data["result"] = carried.result
+        if outcome.result is not None and len(encode_data(outcome.result)) < EVENT_DATA_BYTES // 2:
+            data["result"] = outcome.result
         first = self._first_event(row)
         return NewEvent(
             source=f"{OWN_SOURCE}approvals",
@@ -242,33 +240,33 @@ class DetachedApprovals:
             surface="system" if first is None else first.surface,
             reply=None if first is None else first.reply,
             data=data,
-            carries=approval.flow | carried.flow,
+            carries=approval.flow | outcome.flow,
             known=True,
         )
 
     def _first_event(self, row: RunRow) -> NewEvent | None:
-        """What the run was for: its answer went where this one goes."""
+        """The event that started the run. Its reply target is used again."""
         event = self._store.event(row.workspace, row.event_id)
         records = [] if event is None else self._store.records(event.record_id - 1, 1)
         return NewEvent.from_record(records[0].data)[1] if records and records[0].data is not None else None
 
-    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
-        """What somebody said yes to is not given up because the store is busy."""
-        wait_s = _AGAIN_S
+    async def _retry(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Retry without limit: the report of an approved call is not dropped because the store is busy."""
+        wait_s = _RETRY_S
         while True:
             try:
                 return await step()
             except HostError as error:
-                _log.warning("an approved call could not be told of yet", problem=error.message)
+                _log.warning("the outcome of an approved call could not be reported yet", problem=error.message)
                 await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, _AGAIN_MAX_S)
+                wait_s = min(2 * wait_s, _RETRY_MAX_S)
 
     async def close(self) -> None:
         await self._background.close()
 
 
-def _taken(revoked: Revocation, approval: Approval) -> bool:
-    """Whether it was taken away from its run, by whichever name the run had it."""
+def _is_revoked(revoked: Revocation, approval: Approval) -> bool:
+    """Whether the capability was revoked, under any name by which the run could call it."""
     own = approval.capability.partition(":")[2]
     match approval.kind:
         case "channel":
@@ -281,12 +279,14 @@ def _taken(revoked: Revocation, approval: Approval) -> bool:
             return revoked.takes("tools.call", "tools", approval.capability)
 
 
-def _refused(why: str) -> CapabilityDenied:
-    return CapabilityDenied(f"somebody said yes, and it was not done: {why}", hint="let the agent ask again")
+def _not_made(reason: str, why: str) -> CapabilityDenied:
+    return CapabilityDenied(
+        f"the approved call was not made: {why}", reason=reason, hint="let the agent request it again"
+    )
 
 
 def _recorded(row: ToolCallRow) -> DetachedOutcome:
-    """What came of a call that has ended before."""
+    """The recorded outcome of a call that has ended."""
     end = _End() if row.result is None else _end(row.result)
     result: JsonObject = {"content": end.content, "is_error": end.is_error, "artifact_refs": end.artifact_refs}
     if end.structured is not None:

@@ -1,7 +1,7 @@
-"""What a person sees of a question: made by the host from the bytes that would be executed, and from nothing else.
+"""The display of an approval, rendered from the bytes that would be executed and from nothing else. Pure.
 
-Complete and never cut: what is long is attached, with its length and its digest. Every line is plain text of one line
-in which nothing is hidden (`visible`). The agent's own words stand apart. Pure.
+It is complete: long values become attachments with their length and digest. Each line is a single line of plain text
+without hidden characters (`visible`). The agent's explanation is a separate part.
 """
 
 import re
@@ -20,43 +20,40 @@ from bollard.host.capabilities.capability import Flow
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_json
 
-# What an approval says beside the bytes it is about, in the words of each language. Holds no decision.
-
-
 _EN_US: Final = {
     "label.capability": "tool",
-    "label.source": "comes from",
-    "label.definition": "its definition",
-    "label.target": "acts on",
+    "label.source": "source",
+    "label.definition": "definition",
+    "label.target": "target",
     "label.agent": "agent",
     "label.run": "run",
     "label.requester": "for",
     "label.risk": "risk",
     "label.effects": "effects",
-    "label.why": "asked because",
+    "label.why": "reason",
     "label.flow": "flow",
     "label.arguments": "arguments",
     "label.explanation": "the agent says (not checked)",
-    "nobody": "nobody who is known",
+    "nobody": "unknown",
     "no_arguments": "no arguments",
     "risk.low": "low",
     "risk.medium": "medium",
     "risk.high": "high",
     "risk.critical": "critical",
-    "effects.none": "changes nothing",
-    "effects.idempotent": "doing it twice is as doing it once",
-    "effects.at_most_once": "doing it twice is not as doing it once; it is done at most once",
+    "effects.none": "no changes",
+    "effects.idempotent": "repeatable: a second call has no further effect",
+    "effects.at_most_once": "not repeatable; runs at most once",
     "why.risk": "its risk is high",
-    "why.always": "somebody must always be asked",
-    "why.flow": "private data, untrusted content and a way out would come together",
-    "flow.reads_private": "the run has private data",
-    "flow.brings_untrusted": "the run has seen content that nobody vouches for",
-    "flow.sends_out": "the run sends something out",
-    "note.hidden": "has characters that are not seen; they are named",
-    "note.right_to_left": "has letters that are written from right to left; neighbours may change places",
+    "why.always": "it always needs approval",
+    "why.flow": "it would combine private data, untrusted content and sending data out",
+    "flow.reads_private": "the run has read private data",
+    "flow.brings_untrusted": "the run has read untrusted content",
+    "flow.sends_out": "the run sends data out",
+    "note.hidden": "contains invisible characters; they are shown by name",
+    "note.right_to_left": "contains right-to-left text; neighbouring characters may appear in another order",
     "attached": "content {number}: {characters} characters, {bytes} bytes, SHA-256 {sha256}",
-    "begins": "it begins",
-    "ends": "it ends",
+    "begins": "starts with",
+    "ends": "ends with",
 }
 _ZH_HANS: Final = {
     "label.capability": "工具",
@@ -68,27 +65,27 @@ _ZH_HANS: Final = {
     "label.requester": "代表",
     "label.risk": "风险",
     "label.effects": "影响",
-    "label.why": "询问原因",
+    "label.why": "审批原因",
     "label.flow": "信息流",
     "label.arguments": "参数",
-    "label.explanation": "智能体自己的说法（未经核实）",
+    "label.explanation": "智能体的说明（未经核实）",
     "nobody": "未知",
     "no_arguments": "没有参数",
     "risk.low": "低",
     "risk.medium": "中",
     "risk.high": "高",
     "risk.critical": "极高",
-    "effects.none": "不改变任何东西",
-    "effects.idempotent": "做两次与做一次相同",
-    "effects.at_most_once": "做两次与做一次不同；最多做一次",
-    "why.risk": "它的风险高",
-    "why.always": "规定必须先询问",
-    "why.flow": "私密数据、不可信内容与外发途径将同时出现",
+    "effects.none": "不做任何更改",
+    "effects.idempotent": "可重复执行",
+    "effects.at_most_once": "不可重复执行；最多执行一次",
+    "why.risk": "风险高",
+    "why.always": "规定必须审批",
+    "why.flow": "会同时涉及私密数据、不可信内容和对外发送",
     "flow.reads_private": "运行已读取私密数据",
-    "flow.brings_untrusted": "运行已看到无人担保的内容",
-    "flow.sends_out": "运行会向外发送内容",
-    "note.hidden": "含有看不见的字符，已标出其名称",
-    "note.right_to_left": "含有从右向左书写的文字，相邻内容的位置可能颠倒",
+    "flow.brings_untrusted": "运行已读取不可信内容",
+    "flow.sends_out": "运行会对外发送数据",
+    "note.hidden": "含有不可见字符，已标出名称",
+    "note.right_to_left": "含有从右向左书写的文字，相邻内容的顺序可能颠倒",
     "attached": "内容 {number}：{characters} 个字符，{bytes} 字节，SHA-256 {sha256}",
     "begins": "开头",
     "ends": "结尾",
@@ -97,26 +94,25 @@ _ZH_HANS: Final = {
 WORDS: Final[Mapping[Locale, Mapping[str, str]]] = MappingProxyType(
     {"en_US": MappingProxyType(_EN_US), "zh_Hans": MappingProxyType(_ZH_HANS)}
 )
-"""By language and key."""
 
 
 def word(locale: Locale, key: str, **fields: str | int) -> str:
-    """The words of a key. What is filled in is never itself read as a template."""
+    """The text for a key. Fields are not interpreted as templates."""
     return WORDS[locale][key].format_map(fields)
 
 
 VALUE_CHARACTERS: Final = 2_000
-"""A text in the arguments beyond it is attached."""
+"""Longer string values are attached."""
 VALUE_LINES: Final = 40
-"""So is one of more lines."""
+"""String values with more lines are attached."""
 SHOWN_LINES: Final = 200
-"""Lines of all arguments; beyond it they are attached whole."""
+"""Arguments with more lines are attached as a whole."""
 SHOWN_CHARACTERS: Final = 32_000
-"""Characters of all arguments; beyond it they are attached whole."""
+"""Arguments with more characters are attached as a whole."""
 LINE_CHARACTERS: Final = 1_000
-"""A line of attached content; what is longer goes on in the next."""
+"""Longer lines of attached content are wrapped."""
 GLANCE_CHARACTERS: Final = 120
-"""What is shown of the start and of the end of attached content."""
+"""Characters displayed of the start and of the end of attached content."""
 
 Part = Literal["about", "arguments", "explanation"]
 Note = Literal["hidden", "right_to_left"]
@@ -124,7 +120,7 @@ _BREAK: Final = re.compile(f"({MARK_START}U\\+000A(?: ×[0-9]+)?{MARK_END})")
 
 
 class DisplayLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. Its label is the host's own, its text is not."""
+    """One line. The host writes the label; the text comes from the call."""
 
     part: Part
     place: str
@@ -138,7 +134,7 @@ class DisplayLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attached(msgspec.Struct, frozen=True, kw_only=True):
-    """Content that is too long for the lines."""
+    """A value that is too long for the lines."""
 
     number: int
     place: str
@@ -167,7 +163,7 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Display(msgspec.Struct, frozen=True, kw_only=True):
-    """A question as it is shown."""
+    """A rendered approval."""
 
     lines: tuple[DisplayLine, ...]
     attached: tuple[Attached, ...]
@@ -180,7 +176,7 @@ class Display(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def display(approval: Approval, locale: Locale = "en_US") -> Display:
-    """The question in the words of one language. The bytes it is about are the same in each."""
+    """Render an approval with labels in one language. The rendered bytes are the same in each."""
     attached: list[Attached] = []
     lines = [*_about(approval, locale), *_arguments(approval, locale, attached)]
     if approval.explanation is not None:
@@ -189,19 +185,19 @@ def display(approval: Approval, locale: Locale = "en_US") -> Display:
 
 
 def lines_of(content: str) -> list[str]:
-    """Attached content, whole, as lines in which nothing is hidden."""
-    found: list[str] = []
+    """All of an attached content as lines without hidden characters."""
+    lines: list[str] = []
     for line in _broken(visible(content)):
         start = 0
         while len(line) - start > LINE_CHARACTERS:
             end = start + LINE_CHARACTERS
             opened = line.rfind(MARK_START, start, end)
             if opened > start and line.find(MARK_END, opened, end) < 0:
-                end = opened  # a name is not torn
-            found.append(line[start:end])
+                end = opened  # do not split a marker
+            lines.append(line[start:end])
             start = end
-        found.append(line[start:])
-    return found
+        lines.append(line[start:])
+    return lines
 
 
 def _about(approval: Approval, locale: Locale) -> Iterator[DisplayLine]:
@@ -253,7 +249,7 @@ def _arguments(approval: Approval, locale: Locale, attached: list[Attached]) -> 
 
 
 def _leaves(value: JsonValue, place: str) -> Iterator[tuple[str, JsonValue]]:
-    """Everything that is no table and no list, with its place; and those that are empty."""
+    """Each scalar, empty object and empty list, with its path."""
     if isinstance(value, dict) and value:
         for key in sorted(value):
             yield from _leaves(value[key], f"{place}.{_key(key)}")
@@ -265,7 +261,7 @@ def _leaves(value: JsonValue, place: str) -> Iterator[tuple[str, JsonValue]]:
 
 
 def _key(key: str) -> str:
-    """A name as part of a place: quoted where it could be read as more than one."""
+    """A key as part of a path, quoted if it is not a plain name."""
     return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else quoted(key)
 
 
@@ -286,10 +282,10 @@ def _value_lines(
 
 
 def _attach(part: Part, place: str, content: str, locale: Locale, attached: list[Attached]) -> list[DisplayLine]:
-    found = Attached(number=len(attached) + 1, place=place, content=content)
-    attached.append(found)
+    added = Attached(number=len(attached) + 1, place=place, content=content)
+    attached.append(added)
     label, notes = word(locale, f"label.{part}"), _notes(content)
-    head = word(locale, "attached", number=found.number, characters=len(content), bytes=found.size, sha256=found.sha256)
+    head = word(locale, "attached", number=added.number, characters=len(content), bytes=added.size, sha256=added.sha256)
     texts = (
         mark(head),
         f"{mark(word(locale, 'begins'))} {quoted(content[:GLANCE_CHARACTERS])}",
@@ -299,7 +295,7 @@ def _attach(part: Part, place: str, content: str, locale: Locale, attached: list
 
 
 def _broken(text: str) -> list[str]:
-    """A line for each line of a text that was made visible; where it was broken stays named."""
+    """Split a visible text at its line breaks. The marker of each break stays."""
     lines: list[str] = [""]
     for piece in _BREAK.split(text):
         lines[-1] += piece

@@ -1,8 +1,7 @@
-"""Asks the person in a run's conversation something and waits for the answer: the run is parked meanwhile.
+"""Questions of runs to the person in their conversation. The run is parked until the answer.
 
-A question is on disk before anybody can see it, an answer before the runner hears it. It lives as long as the call
-that asked it: a run that is lost takes its questions along, and its runner asks again. An answer is data like any
-message. It allows nothing: what needs a yes is an approval.
+A question is on disk before it is visible, an answer before the runner receives it. A question ends with its call: if
+the run is lost, its runner asks again. An answer is data like any message and allows nothing; that takes an approval.
 """
 
 import asyncio
@@ -24,19 +23,19 @@ from bollard.protocol import JsonObject
 
 
 class MessageSource(Protocol):
-    """The steering messages that wait for runs."""
+    """The steering messages queued for runs."""
 
     async def oldest(self, run: LiveRun) -> tuple[str, str] | None:
-        """Pull the oldest message for the runner: the id of its event, and its text."""
+        """Take the oldest message for the runner: the id of its event, and its text."""
         ...
 
 
-_ENDED: Final = "the run ended before anybody answered"
+_RUN_ENDED: Final = "the run ended before the question was answered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One that is open."""
+    """One open question."""
 
     question_id: str
     run_id: str
@@ -47,14 +46,14 @@ class Question:
     answer: "asyncio.Future[str]" = field(repr=False)
 
     def data(self) -> JsonObject:
-        told: JsonObject = {"question_id": self.question_id, "call_id": self.call_id, "question": self.text}
+        data: JsonObject = {"question_id": self.question_id, "call_id": self.call_id, "question": self.text}
         if self.choices:
-            told["choices"] = [*self.choices]
-        return told
+            data["choices"] = [*self.choices]
+        return data
 
 
 class QuestionRegistry:
-    """Implements `Questions` of the built-in tools. One per host."""
+    """The open questions of all live runs. Implements `Questions` of the built-in tools."""
 
     def __init__(self, *, live: Mapping[str, LiveRun], parked: WaitingRuns, clock: Clock) -> None:
         self._live = live
@@ -65,21 +64,22 @@ class QuestionRegistry:
         self._background = Background()
 
     def of_run(self, run_id: str) -> list[Question]:
-        """Those that are open, the oldest first."""
+        """The open questions of the run, oldest first."""
         return [*self._open.get(run_id, {}).values()]
 
     async def ask(self, order: CallOrder, question: str, choices: tuple[str, ...]) -> str:
-        """What was answered. Raises `ToolFailed` when the run is over, `Overloaded` when it asks too much."""
+        """Wait for the answer. Raises `ToolFailed` if the run has ended, `Overloaded` at too many open questions."""
         run = self._live.get(order.context.run_id)
         if run is None or run.ending or run.state.cancel is not None:
-            raise ToolFailed(_ENDED, hint="start another run")
+            raise _unanswered()
         if len(self._open.get(run.facts.run_id, {})) >= QUESTIONS_OF_RUN:
             raise Overloaded(
                 f"{QUESTIONS_OF_RUN} questions of this run are open already",
+                reason="too_many_questions",
                 hint="wait for an answer before the next question",
                 limit=QUESTIONS_OF_RUN,
             )
-        asked = Question(
+        opened = Question(
             question_id=f"qst_{self._ids.next(self._clock.now_ms())}",
             run_id=run.facts.run_id,
             call_id=order.call_id,
@@ -88,75 +88,92 @@ class QuestionRegistry:
             asked_ms=self._clock.now_ms(),
             answer=asyncio.get_running_loop().create_future(),
         )
-        with self._parked.waiting(run, {"question_id": asked.question_id}):
-            await self._written(run, "question.asked", asked.data())
-            return await self._answer_to(run, asked)
+        with self._parked.waiting(run, {"question_id": opened.question_id}):
+            await self._write(run, "question.asked", opened.data())
+            return await self._wait_for_answer(run, opened)
 
-    async def _answer_to(self, run: LiveRun, asked: Question) -> str:
-        self._open.setdefault(asked.run_id, {})[asked.question_id] = asked
+    async def _wait_for_answer(self, run: LiveRun, question: Question) -> str:
+        self._open.setdefault(question.run_id, {})[question.question_id] = question
         try:
-            return await asked.answer
+            return await question.answer
         except asyncio.CancelledError:
-            run.note("question.expired", {"question_id": asked.question_id, "call_id": asked.call_id})
+            run.note("question.expired", {"question_id": question.question_id, "call_id": question.call_id})
             raise
         finally:
-            self._close(asked)
+            self._close(question)
 
     async def answer(self, run_id: str, question_id: str, answer: str, *, by: str, event_id: str | None = None) -> None:
-        """Somebody answers. Raises `NotFound` (also when another answer came first), `InvalidRequest` where it is none
-        of the choices, and `Conflict` when the run ends meanwhile."""
-        run, asked = self._live.get(run_id), self._open.get(run_id, {}).get(question_id)
-        if run is None or asked is None:
-            raise NotFound("there is no such question", hint="it was answered, has expired, or its run has ended")
-        check_answer(asked, answer)
-        self._close(asked)  # from now on nobody else can
-        told: JsonObject = {"question_id": question_id, "call_id": asked.call_id, "answer": answer, "by": by}
+        """Record the answer and resume the run. Raises `NotFound` (also if another answer came first),
+        `InvalidRequest` if the answer is not one of the choices, and `Conflict` if the run ends meanwhile."""
+        run, question = self._live.get(run_id), self._open.get(run_id, {}).get(question_id)
+        if run is None or question is None:
+            raise NotFound(
+                "there is no such question",
+                reason="no_question",
+                hint="it was answered, has expired, or its run has ended",
+            )
+        check_answer(question, answer)
+        self._close(question)  # no other answer is accepted from here
+        data: JsonObject = {"question_id": question_id, "call_id": question.call_id, "answer": answer, "by": by}
         if event_id is not None:
-            told["event_id"] = event_id
+            data["event_id"] = event_id
         try:
-            await self._written(run, "question.answered", told)
+            await self._write(run, "question.answered", data)
         except ToolFailed as error:
-            raise Conflict(_ENDED, hint="start another run") from error
-        if not asked.answer.done():
-            asked.answer.set_result(answer)
+            raise Conflict(_RUN_ENDED, reason="question_run_ended", hint="start another run") from error
+        if not question.answer.done():
+            question.answer.set_result(answer)
 
     def message_came(self, run: LiveRun, messages: MessageSource) -> None:
-        """Answer the oldest open question of the run with a message that the run was given."""
+        """Answer the oldest open question of the run with a message queued for the run."""
         if self._open.get(run.facts.run_id):
-            self._background.begin(self._take_answer(run, messages))
+            self._background.begin(self._answer_with_message(run, messages))
 
-    async def _take_answer(self, run: LiveRun, messages: MessageSource) -> None:
-        asked = next(iter(self.of_run(run.facts.run_id)), None)
-        if asked is None or (taken := await messages.oldest(run)) is None:
+    async def _answer_with_message(self, run: LiveRun, messages: MessageSource) -> None:
+        question = next(iter(self.of_run(run.facts.run_id)), None)
+        if question is None or (message := await messages.oldest(run)) is None:
             return
-        event_id, text = taken
+        event_id, text = message
         try:
-            await self.answer(asked.run_id, asked.question_id, text, by="message", event_id=event_id)
+            await self.answer(question.run_id, question.question_id, text, by="message", event_id=event_id)
         except (InvalidRequest, NotFound, Conflict):
-            run.note("steering.queued", {"event_id": event_id})  # it is no answer: it waits for the runner again
+            run.note("steering.queued", {"event_id": event_id})  # not an answer: queued for the runner again
 
-    async def _written(self, run: LiveRun, kind: str, data: JsonObject) -> None:
+    async def _write(self, run: LiveRun, kind: str, data: JsonObject) -> None:
         landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
         if not run.note(kind, data, into(landed)) or await landed is None:
-            raise ToolFailed(_ENDED, hint="start another run")
+            raise _unanswered()
 
-    def _close(self, asked: Question) -> None:
-        questions = self._open.get(asked.run_id, {})
-        questions.pop(asked.question_id, None)
+    def _close(self, question: Question) -> None:
+        questions = self._open.get(question.run_id, {})
+        questions.pop(question.question_id, None)
         if not questions:
-            self._open.pop(asked.run_id, None)
+            self._open.pop(question.run_id, None)
 
     async def close(self) -> None:
         await self._background.close()
 
 
-def check_answer(asked: Question, answer: str) -> None:
+def _unanswered() -> ToolFailed:
+    return ToolFailed(_RUN_ENDED, reason="question_run_ended", hint="start another run")
+
+
+def check_answer(question: Question, answer: str) -> None:
     """Raises `InvalidRequest`."""
     if not answer.strip() or len(answer) > ANSWER_CHARACTERS:
         raise InvalidRequest(
-            f"an answer has 1 to {ANSWER_CHARACTERS} characters", hint="say it shorter", field="answer"
+            f"the answer must have 1 to {ANSWER_CHARACTERS} characters",
+            reason="answer_length",
+            hint="shorten the answer",
+            field="answer",
+            most=ANSWER_CHARACTERS,
         )
-    if asked.choices and answer not in asked.choices:
+    if question.choices and answer not in question.choices:
+        choices = ", ".join(question.choices)
         raise InvalidRequest(
-            "the answer is none of the choices", hint=f"choose one of: {', '.join(asked.choices)}", field="answer"
+            "the answer is not one of the choices",
+            reason="not_a_choice",
+            hint=f"choose one of: {choices}",
+            field="answer",
+            choices=choices,
         )

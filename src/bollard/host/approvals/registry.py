@@ -1,5 +1,7 @@
-"""The questions that are open on this host: asked and not decided, or allowed and not carried out. In memory; the log
-has them too, and every change here follows a record there."""
+"""The open approvals of this host in memory, and the log of their changes.
+
+An approval is open until it is decided, and a granted one until its call is made. Each change follows a record on disk.
+"""
 
 import asyncio
 import heapq
@@ -18,42 +20,40 @@ from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.live_run import LiveRun
 from bollard.protocol import JsonObject
 
-Answer = Permission | HostError
-"""What whoever waits is told."""
+ApprovalAnswer = Permission | HostError
+"""The result for the parked call."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OpenApproval:
-    """One question."""
+    """One open approval."""
 
     approval: Approval
-    waiter: "asyncio.Future[Answer] | None" = None
-    """The call that is parked; nobody where its run has gone."""
+    waiter: "asyncio.Future[ApprovalAnswer] | None" = None
+    """The parked call; null after its run has ended."""
     status: Literal["requested", "granted"] = "requested"
     permission: Permission | None = None
     deciding: bool = False
-    """A decision is on its way to the disk: there is no second one."""
-    carried: bool = False
-    """It is being carried out for a run that has ended."""
+    """A decision is being written. No other decision is accepted."""
+    detached: bool = False
+    """The call is being made for a run that has ended."""
     opened_by: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    """Callers who had attached content before them, each with its number."""
+    """Callers who opened attached content, each with the number of the attachment."""
     size: int = 0
-    """Bytes of the question."""
+    """Bytes of the arguments and the explanation."""
 
-    def tell(self, answer: Answer) -> bool:
-        """Give the parked call its answer; false when none waits."""
-        if self.waiter is None or self.waiter.done():
-            return False
-        self.waiter.set_result(answer)
-        return True
+    def resolve(self, answer: ApprovalAnswer) -> None:
+        """Resume the parked call, if there is one."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(answer)
 
     @property
-    def waits(self) -> bool:
+    def has_waiter(self) -> bool:
         return self.waiter is not None and not self.waiter.done()
 
 
 class ApprovalRegistry:
-    """One per host."""
+    """The open approvals by id, run, workspace and deadline."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenApproval] = {}
@@ -68,67 +68,62 @@ class ApprovalRegistry:
     def __iter__(self) -> Iterator[OpenApproval]:
         return iter([*self._open.values()])
 
-    def add(self, open_one: OpenApproval) -> None:
-        approval = open_one.approval
-        self._open[approval.approval_id] = open_one
-        self._of_run.setdefault(approval.run_id, {})[approval.approval_id] = open_one
+    def add(self, pending: OpenApproval) -> None:
+        approval = pending.approval
+        self._open[approval.approval_id] = pending
+        self._of_run.setdefault(approval.run_id, {})[approval.approval_id] = pending
         self._in_workspace[approval.workspace] += 1
-        self._bytes[approval.workspace] += open_one.size
+        self._bytes[approval.workspace] += pending.size
         heapq.heappush(self._due, (approval.expires_ms, approval.approval_id))
 
     def remove(self, approval: Approval) -> None:
-        if (open_one := self._open.pop(approval.approval_id, None)) is None:
+        if (pending := self._open.pop(approval.approval_id, None)) is None:
             return
         of_run = self._of_run[approval.run_id]
         del of_run[approval.approval_id]
         if not of_run:
             del self._of_run[approval.run_id]
         self._in_workspace[approval.workspace] -= 1
-        self._bytes[approval.workspace] -= open_one.size
+        self._bytes[approval.workspace] -= pending.size
 
     def get(self, workspace: str, approval_id: str) -> OpenApproval | None:
-        """What belongs to another workspace is not there."""
-        found = self._open.get(approval_id)
-        return found if found is not None and found.approval.workspace == workspace else None
+        pending = self._open.get(approval_id)
+        return pending if pending is not None and pending.approval.workspace == workspace else None
 
     def of_run(self, run_id: str) -> list[OpenApproval]:
         return [*self._of_run.get(run_id, {}).values()]
 
     def of_call(self, run_id: str, call_id: str) -> OpenApproval | None:
-        return next((one for one in self.of_run(run_id) if one.approval.call_id == call_id), None)
+        return next((pending for pending in self.of_run(run_id) if pending.approval.call_id == call_id), None)
 
     def in_workspace(self, workspace: str) -> int:
         return self._in_workspace[workspace]
 
     def bytes_in(self, workspace: str) -> int:
-        """What the open questions of a workspace hold together."""
+        """Total size of the open approvals of a workspace."""
         return self._bytes[workspace]
 
     def due(self, now_ms: int) -> list[OpenApproval]:
-        """Those whose time is over; each is told of once."""
-        found: list[OpenApproval] = []
+        """The overdue approvals. Each is returned once."""
+        overdue: list[OpenApproval] = []
         while self._due and self._due[0][0] <= now_ms:
             _, approval_id = heapq.heappop(self._due)
-            if (one := self._open.get(approval_id)) is not None:
-                found.append(one)
-        return found
+            if (pending := self._open.get(approval_id)) is not None:
+                overdue.append(pending)
+        return overdue
 
-    def look_again(self, approval: Approval, at_ms: int) -> None:
-        """One whose time is over and that could not be ended: it is due again."""
+    def postpone(self, approval: Approval, at_ms: int) -> None:
+        """Make an overdue approval that could not be closed due again."""
         heapq.heappush(self._due, (at_ms, approval.approval_id))
 
 
-# Writes what happens to questions: into the run that waits, or beside it into its workspace once it has ended.
-#
-# Nothing is believed before it is on disk: whoever asks for a record is told when it landed.
-
-
-def _nothing() -> None:
-    """Nobody wants to hear of it."""
+def _ignore() -> None:
+    """The default callback."""
 
 
 class ApprovalLog:
-    """One per host."""
+    """Writes records of approvals, into the live run or, after its end, into its workspace. A change takes effect
+    only when its record is on disk."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -140,23 +135,22 @@ class ApprovalLog:
         kind: str,
         data: JsonObject,
         settled: Callable[[], None],
-        lost: Callable[[], None] = _nothing,
+        lost: Callable[[], None] = _ignore,
     ) -> None:
-        """A record of the run. `settled` is called when it is on disk, however long that takes, or else `lost` when it
-        never will be; raises `AuditUnavailable` when it takes too long, `Conflict` when the run has ended before
-        it."""
+        """Write a record of the run. `settled` is called when it is on disk, however long that takes, or `lost` if it
+        never will be. Raises `AuditUnavailable` after `AUDIT_S`, and `Conflict` if the run ended first."""
         landed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
-        def told(found: ExpectationResult | None) -> None:
-            (lost if found is None else settled)()
+        def written(result: ExpectationResult | None) -> None:
+            (lost if result is None else settled)()
             if not landed.done():
-                landed.set_result(found is not None)
+                landed.set_result(result is not None)
 
-        if not run.note(kind, data, told):
+        if not run.note(kind, data, written):
             lost()
-            raise _gone()
+            raise _run_ended()
         if not await _in_time(landed):
-            raise _gone()
+            raise _run_ended()
 
     async def beside(
         self,
@@ -164,16 +158,15 @@ class ApprovalLog:
         kind: str,
         data: JsonObject,
         settled: Callable[[], None],
-        lost: Callable[[], None] = _nothing,
+        lost: Callable[[], None] = _ignore,
     ) -> None:
-        """A record of the workspace that names the run, whose own ledger is closed. `settled` or `lost` is called as
-        above."""
+        """Write a record of the workspace that names the ended run. `settled` and `lost` as in `into_run`."""
         landed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        failed: list[HostError] = []
+        errors: list[HostError] = []
 
-        def told(outcome: CommitResult | HostError) -> None:
+        def written(outcome: CommitResult | HostError) -> None:
             if isinstance(outcome, HostError):
-                failed.append(outcome)
+                errors.append(outcome)
             (settled if isinstance(outcome, Committed) else lost)()
             if not landed.done():
                 landed.set_result(not isinstance(outcome, HostError))
@@ -183,25 +176,28 @@ class ApprovalLog:
             workspace=approval.workspace, type=kind, data=encode_data(body), created_ms=self._clock.now_ms()
         )
         try:
-            self._journal.append(Entry(records=[record], size=len(record.data)), told)
+            self._journal.append(Entry(records=[record], size=len(record.data)), written)
         except HostError:
             lost()
             raise
         if not await _in_time(landed):
-            raise failed[0]
+            raise errors[0]
 
 
 async def _in_time(landed: "asyncio.Future[bool]") -> bool:
-    """Wait as long as something may take that must be written before it counts."""
     try:
         async with asyncio.timeout(AUDIT_S):
             return await landed
     except TimeoutError:
         raise AuditUnavailable(
-            "this could not be written down in time",
+            f"the record of the approval was not on disk within {AUDIT_S:g} seconds",
+            reason="approval_not_recorded",
             hint="the disk is slow or full; read the approval again before you decide it again",
+            seconds=AUDIT_S,
         ) from None
 
 
-def _gone() -> Conflict:
-    return Conflict("the run has ended meanwhile", hint="read the approval again")
+def _run_ended() -> Conflict:
+    return Conflict(
+        "the run of the approval has ended meanwhile", reason="approval_run_ended", hint="read the approval again"
+    )

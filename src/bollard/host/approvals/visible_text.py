@@ -1,7 +1,7 @@
-"""Text as a person can trust it: one line, every character that is not plainly seen replaced by its name. Pure.
+"""Rendering of untrusted text as one line in which each invisible character is replaced by its name. Pure.
 
-What comes out holds no control, direction, zero-width, tag, filler or odd space character, and no two different texts
-come out alike. It is plain text: whoever shows it must not read it as markup.
+The result has no control, direction, zero-width, tag, filler or unusual space characters, and different texts have
+different results. It is plain text and must not be interpreted as markup.
 """
 
 import unicodedata
@@ -12,24 +12,24 @@ from typing import Final
 MARK_START: Final = "\u27ea"
 MARK_END: Final = "\u27eb"
 _SPACES: Final = 4
-"""From so many spaces in a row on they are counted: they may push something out of sight."""
+"""This many spaces in a row are replaced by a count: they could push text out of sight."""
 _COMBINING: Final = 2
-"""Marks on one letter that a language may need; more of them run over what stands around."""
+"""Combining marks allowed on one letter. More would overlap the surrounding text."""
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _COMBINING_CATEGORIES: Final = frozenset({"Mn", "Me"})
-# Letters and marks that Unicode counts as such and nobody sees.
+# Invisible characters of categories that are otherwise visible.
 _HIDDEN: Final = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0xFFFC}).union(
     range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0)
 )
 
 
-def mark(what: str) -> str:
-    """Words of the host's own inside a text. Nothing in the text can look like it."""
-    return f"{MARK_START}{what}{MARK_END}"
+def mark(note: str) -> str:
+    """A note of the host inside a text. The text itself cannot contain one."""
+    return f"{MARK_START}{note}{MARK_END}"
 
 
 def visible(text: str) -> str:
-    """The text with everything hidden in it named and counted: `⟪U+202E⟫`, `⟪U+0020 ×120⟫`."""
+    """The text with invisible characters named and counted: `⟪U+202E⟫`, `⟪U+0020 ×120⟫`."""
     parts: list[str] = []
     runs = [(character, sum(1 for _ in same)) for character, same in groupby(text)]
     combining = 0
@@ -40,12 +40,12 @@ def visible(text: str) -> str:
             combining = 0
         elif _is_hidden(character):
             parts.append(_counted(character, count))
-            combining = _COMBINING  # there is no letter that a mark could stand on
+            combining = _COMBINING  # a mark after it has no base letter
         elif unicodedata.category(character) in _COMBINING_CATEGORIES:
-            # A mark at the start has no letter of this text to stand on.
+            # A mark at the start has no base letter in this text.
             free = max(0, _COMBINING - combining) if index else 0
-            shown = min(count, free)
-            parts.append(character * shown + (_counted(character, count - shown) if count > shown else ""))
+            allowed = min(count, free)
+            parts.append(character * allowed + (_counted(character, count - allowed) if count > allowed else ""))
             combining += count
         else:
             parts.append(character * count)
@@ -54,7 +54,7 @@ def visible(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The same between quotation marks, so that its start and its end are seen."""
+    """The visible text in quotation marks, so that its start and end are clear."""
     return '"' + visible(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
@@ -70,5 +70,5 @@ def _is_break(character: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_hidden(character: str) -> bool:
     if character in (MARK_START, MARK_END):
-        return True  # or it could be taken for words of the host's own
+        return True  # or the text could imitate a note of the host
     return unicodedata.category(character) in _HIDDEN_CATEGORIES or ord(character) in _HIDDEN

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import Locale
-from bollard.host.approvals.approval import DECISIONS, Approval, approval_of, no_approval, said_of
+from bollard.host.approvals.approval import DECISIONS, Approval, approval_of, no_approval, outcome_of
 from bollard.host.approvals.approvals import Approvals
 from bollard.host.approvals.decisions import Verdict
 from bollard.host.approvals.display import display, lines_of
@@ -253,7 +253,7 @@ class ApprovalRoutes:
         found = attached[number - 1]
         lines = await asyncio.to_thread(lines_of, found.content)
         first = whole_number(request, "line", "use the number of a line") or 0
-        open_one = self._approvals.book.get(row.workspace, row.approval_id)
+        open_one = self._approvals.registry.get(row.workspace, row.approval_id)
         if open_one is not None:
             open_one.opened_by.add((caller_of(request).name, number))
         some = lines[first : first + page_limit(request)]
@@ -334,7 +334,7 @@ def _summary(row: ApprovalRow, approval: Approval) -> JsonObject:
     }
     if row.decided_ms is not None:
         body["decided_at"] = row.decided_ms / 1000
-    said = said_of(row)
+    said = outcome_of(row)
     for name, value in (("decision", said.decision), ("by", said.by), ("reason", said.reason)):
         if value is not None:
             body[name] = value
