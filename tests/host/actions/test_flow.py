@@ -66,11 +66,11 @@ def test_a_refusal_says_in_both_languages_what_would_come_together() -> None:
     touched, does = Flow.of_bits(3), Flow.of_bits(4)
     assert FLOW_WORDS["en_US"].keys() == FLOW_WORDS["zh_Hans"].keys()
     assert refused_words("send", touched, does) == (
-        "send may not be called: the run has private data and has seen content from outside, and this call sends data "
-        "out; that needs a yes, and nobody attends to this run"
+        "send cannot be called: the run has read private data and has read untrusted content, and this call sends "
+        "data out; this needs approval, and the run is unattended"
     )
     said = refused_words("send", touched, does, "zh_Hans")
-    for word in ("send", "已有私密数据", "已看到外部内容", "会向外发送数据", "无人值守"):
+    for word in ("send", "已读取私密数据", "已读取不可信内容", "会对外发送数据", "无人值守"):
         assert word in said
 
 

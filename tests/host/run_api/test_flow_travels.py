@@ -94,7 +94,7 @@ async def test_whoever_reads_what_a_run_left_has_touched_what_it_had(house: Any,
         assert run.flow == PRIVATE | UNTRUSTED, action
         refused = await house.refusal(run, "tools.call", name="send", parameters={})
         assert refused.code == "capability_denied", action
-        assert "has private data and has seen content from outside" in refused.message
+        assert "has read private data and has read untrusted content" in refused.message
         assert await run.written()
         assert house.records(run, "api.called")[0]["flow"] == PRIVATE | UNTRUSTED, "the record says it"
         assert "flow" not in house.records(run, "api.called")[-1], "and once is enough"

@@ -1,1 +1,1 @@
-"""Carries out what runs ask for: one executor for every kind, one book of calls, one place for budgets."""
+"""Calls of runs: one executor for every kind of capability, with their records and budgets."""

@@ -1,4 +1,4 @@
-"""Whether the arguments of a call are what its capability takes. Compiled once for each definition."""
+"""Validation of call arguments against the schema of their capability. A schema is compiled once."""
 
 import importlib
 from collections import OrderedDict
@@ -12,9 +12,8 @@ from bollard.host.errors import CapabilityDenied, InvalidRequest
 from bollard.host.limits import SCHEMA_STEPS, VALIDATORS_KEPT
 from bollard.protocol import JsonObject, JsonValue
 
-# How often a schema that refers to itself would be held against parts of one value: an upper bound, counted without
-# judging anything. Pure. Two references to oneself make that number double with every level.
-
+# --- bound on the steps of a recursive schema ---
+# Two references of a schema to itself double the steps with every level, so they are counted before validation.
 
 _SAME_VALUE: Final = ("not", "if", "then", "else")
 _SAME_VALUE_MANY: Final = ("allOf", "anyOf", "oneOf")
@@ -24,159 +23,168 @@ _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 class NotCountable(ValueError):
-    """A reference that leads somewhere else than into the schema itself."""
+    """A reference does not point into the schema itself."""
 
 
 def has_references(schema: JsonValue) -> bool:
-    """Whether it refers to anything. Without that its own size bounds the work."""
-    left = [schema]
-    while left:
-        value = left.pop()
+    """Whether the schema has references. Without any, its size bounds the work."""
+    stack = [schema]
+    while stack:
+        value = stack.pop()
         if isinstance(value, dict):
             if not _REFERENCES.isdisjoint(value):
                 return True
-            left.extend(value.values())
+            stack.extend(value.values())
         elif isinstance(value, list):
-            left.extend(value)
+            stack.extend(value)
     return False
 
 
 def too_many_steps(schema: JsonObject, value: JsonValue, limit: int) -> bool:
-    """Whether checking `value` may take more than `limit` steps. Raises `NotCountable`."""
-    left: list[tuple[JsonValue, JsonValue]] = [(schema, value)]
+    """Whether validating `value` may take more than `limit` steps. Raises `NotCountable`."""
+    stack: list[tuple[JsonValue, JsonValue]] = [(schema, value)]
     count = 0
-    while left:
-        part, about = left.pop()
+    while stack:
+        part, instance = stack.pop()
         count += 1
-        if count + len(left) > limit:
+        if count + len(stack) > limit:
             return True
         if isinstance(part, dict):
-            left.extend(_applied(schema, part, about))
+            stack.extend(_applied(schema, part, instance))
     return False
 
 
-def _applied(root: JsonObject, part: JsonObject, about: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    """What of a schema is held against what of the value."""
+def _applied(root: JsonObject, part: JsonObject, instance: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    """The subschemas with the parts of the instance they apply to."""
     for name in _REFERENCES & part.keys():
-        yield _target(root, part[name]), about
+        yield _target(root, part[name]), instance
     for name in _SAME_VALUE:
         if name in part:
-            yield part[name], about
+            yield part[name], instance
     for name in _SAME_VALUE_MANY:
         for each in cast("list[JsonValue]", part.get(name) or ()):
-            yield each, about
-    if isinstance(about, dict):
-        yield from _applied_to_object(part, about)
-    elif isinstance(about, list):
-        yield from _applied_to_list(part, about)
+            yield each, instance
+    if isinstance(instance, dict):
+        yield from _applied_to_object(part, instance)
+    elif isinstance(instance, list):
+        yield from _applied_to_list(part, instance)
 
 
-def _applied_to_object(part: JsonObject, about: JsonObject) -> Iterator[tuple[JsonValue, JsonValue]]:
+def _applied_to_object(part: JsonObject, instance: JsonObject) -> Iterator[tuple[JsonValue, JsonValue]]:
     for name, each in _table(part, "properties").items():
-        if name in about:
-            yield each, about[name]
+        if name in instance:
+            yield each, instance[name]
     for each in _table(part, "patternProperties").values():
-        yield from ((each, value) for value in about.values())
+        yield from ((each, value) for value in instance.values())
     for each in _table(part, "dependentSchemas").values():
-        yield each, about
+        yield each, instance
     for name in _EACH_VALUE:
         if name in part:
-            yield from ((part[name], value) for value in about.values())
+            yield from ((part[name], value) for value in instance.values())
 
 
-def _applied_to_list(part: JsonObject, about: list[JsonValue]) -> Iterator[tuple[JsonValue, JsonValue]]:
-    yield from zip(cast("list[JsonValue]", part.get("prefixItems") or ()), about, strict=False)
+def _applied_to_list(part: JsonObject, instance: list[JsonValue]) -> Iterator[tuple[JsonValue, JsonValue]]:
+    yield from zip(cast("list[JsonValue]", part.get("prefixItems") or ()), instance, strict=False)
     for name in _EACH_ITEM:
         if name in part:
-            yield from ((part[name], item) for item in about)
+            yield from ((part[name], item) for item in instance)
 
 
 def _table(part: JsonObject, name: str) -> JsonObject:
-    found = part.get(name)
-    return found if isinstance(found, dict) else {}
+    value = part.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _target(root: JsonObject, reference: JsonValue) -> JsonValue:
-    """What a reference into the schema itself means: `#`, or `#/…`."""
+    """Resolve a reference into the schema itself: `#`, or `#/…`."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-        raise NotCountable(f"{str(reference)[:80]!r} does not lead into the schema itself")
-    found: JsonValue = root
+        raise NotCountable(f"{str(reference)[:80]!r} does not point into the schema itself")
+    target: JsonValue = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(target, dict) and name in target:
+            target = target[name]
+        elif isinstance(target, list) and name.isdecimal() and int(name) < len(target):
+            target = target[int(name)]
         else:
-            raise NotCountable(f"{reference[:80]!r} leads nowhere")
-    return found
+            raise NotCountable(f"{reference[:80]!r} does not exist in the schema")
+    return target
 
+
+# --- validators ---
 
 _ENGINE: Final = "bollard.host.actions.schema_engine"
-_SHOWN: Final = 300
-"""Characters of a problem that are told: it may quote the arguments."""
+_PROBLEM_CHARACTERS: Final = 300
+"""A problem is cut to this length: it may quote the arguments."""
 
 
-class _Ready(msgspec.Struct, frozen=True):
-    problem: Callable[[JsonObject], tuple[str, str] | None]
-    refers: bool
+class _Validator(msgspec.Struct, frozen=True):
+    first_problem: Callable[[JsonObject], tuple[str, str] | None]
+    has_references: bool
 
 
 class Validators:
-    """One per host. Keeps what was used last."""
+    """A cache of compiled validators, least recently used first out."""
 
     def __init__(self) -> None:
-        self._ready: OrderedDict[str, _Ready | CapabilityDenied] = OrderedDict()
+        self._compiled: OrderedDict[str, _Validator | CapabilityDenied] = OrderedDict()
 
     def check(self, capability: Capability, arguments: JsonObject) -> None:
-        """Raises `InvalidRequest` for arguments that the schema refuses, `CapabilityDenied` for a schema that cannot
-        be checked: what nobody can check is not called."""
-        ready = self._of(capability)
-        if isinstance(ready, CapabilityDenied):
-            raise ready
-        if ready.refers:
-            _refuse_endless(capability, arguments)
-        found = ready.problem(arguments)
-        if found is not None:
-            field, problem = found
+        """Raises `InvalidRequest` if the schema rejects the arguments, and `CapabilityDenied` if the schema cannot be
+        validated against. Such a capability is never called."""
+        validator = self._of(capability)
+        if isinstance(validator, CapabilityDenied):
+            raise validator
+        if validator.has_references:
+            _check_steps(capability, arguments)
+        first = validator.first_problem(arguments)
+        if first is not None:
+            field, problem = first
             where = f"arguments.{field}" if field else "arguments"
             raise InvalidRequest(
-                f"{where}: {problem[:_SHOWN]}", hint="read the schema with tools.detail", field=where[:128]
+                f"{where}: {problem[:_PROBLEM_CHARACTERS]}",
+                reason="invalid_arguments",
+                hint="read the schema with tools.detail",
+                field=where[:128],
+                problem=problem[:_PROBLEM_CHARACTERS],
             )
 
-    def _of(self, capability: Capability) -> _Ready | CapabilityDenied:
+    def _of(self, capability: Capability) -> _Validator | CapabilityDenied:
         key = capability.definition_sha256
-        if key not in self._ready:
-            self._ready[key] = _made(capability)
-            if len(self._ready) > VALIDATORS_KEPT:
-                self._ready.popitem(last=False)
-        self._ready.move_to_end(key)
-        return self._ready[key]
+        if key not in self._compiled:
+            self._compiled[key] = _compile(capability)
+            if len(self._compiled) > VALIDATORS_KEPT:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(key)
+        return self._compiled[key]
 
 
-def _made(capability: Capability) -> _Ready | CapabilityDenied:
-    engine: Any = importlib.import_module(_ENGINE)  # by name: an idle host does without it
+def _compile(capability: Capability) -> _Validator | CapabilityDenied:
+    engine: Any = importlib.import_module(_ENGINE)  # by name: an idle host does not load it
     try:
         validator = engine.compiled(capability.input_schema)
     except ValueError as error:
-        return _uncheckable(capability, str(error).splitlines()[0])
-    return _Ready(
-        problem=lambda arguments: engine.problem_of(validator, arguments),
-        refers=has_references(capability.input_schema),
+        return _unusable_schema(capability, str(error).splitlines()[0])
+    return _Validator(
+        first_problem=lambda arguments: engine.problem_of(validator, arguments),
+        has_references=has_references(capability.input_schema),
     )
 
 
-def _refuse_endless(capability: Capability, arguments: JsonObject) -> None:
+def _check_steps(capability: Capability, arguments: JsonObject) -> None:
     try:
-        endless = too_many_steps(capability.input_schema, arguments, SCHEMA_STEPS)
+        exceeds = too_many_steps(capability.input_schema, arguments, SCHEMA_STEPS)
     except NotCountable as error:
-        raise _uncheckable(capability, str(error)) from None
-    if endless:
-        raise _uncheckable(capability, f"these arguments take more than {SCHEMA_STEPS} steps to check")
+        raise _unusable_schema(capability, str(error)) from None
+    if exceeds:
+        raise _unusable_schema(capability, f"these arguments take more than {SCHEMA_STEPS} steps")
 
 
-def _uncheckable(capability: Capability, problem: str) -> CapabilityDenied:
+def _unusable_schema(capability: Capability, problem: str) -> CapabilityDenied:
     return CapabilityDenied(
-        f"the schema of {capability.name} cannot be checked: {problem[:_SHOWN]}",
-        hint="ask whoever makes the tool for a simpler schema",
+        f"the schema of {capability.name} cannot be used for validation: {problem[:_PROBLEM_CHARACTERS]}",
+        reason="unusable_schema",
+        hint="ask the maker of the tool for a simpler schema",
+        tool=capability.name,
+        problem=problem[:_PROBLEM_CHARACTERS],
     )

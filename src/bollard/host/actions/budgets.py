@@ -1,7 +1,7 @@
-"""How much calls may cost: so many, so much, so long, of a run, and of an agent, an actor and a workspace each day.
+"""Budgets of calls, tokens, cost and time: per run, and per day for an agent, an actor and a workspace.
 
-By reservation: what a call may cost at most is set aside before it begins, and what it did cost is kept when it has
-ended, so that many at once cannot spend the same rest. What is of a day outlives the process (`kept_budgets`).
+A call reserves its maximum cost before it begins and settles the actual cost when it has ended, so concurrent calls
+cannot spend the same remainder. Daily accounts outlive the process (`SavedBudgets`).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ DAY_MS: Final = 24 * 3600 * 1000
 Whose = Literal["run", "agent", "actor", "workspace"]
 _Key = tuple[str, ...]
 _IN_THIS_PROCESS: Final = frozenset({"builtin"})
-"""Sources that no rate protects: calling them costs nobody else anything."""
+"""Sources without a rate limit: their calls use no other service."""
 _WORDS: Final[dict[Whose, str]] = {
     "run": "this run",
     "agent": "this agent today",
@@ -39,7 +39,7 @@ _WORDS: Final[dict[Whose, str]] = {
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What something costs."""
+    """An amount of calls, tokens, cost and time."""
 
     calls: int = 0
     tokens: int = 0
@@ -69,7 +69,7 @@ _FIELDS: Final[tuple[Literal["calls", "tokens", "cost", "time_s"], ...]] = ("cal
 
 
 class Reservation:
-    """Set aside until it is settled, once."""
+    """A reserved amount, settled once."""
 
     def __init__(self, add: Callable[[_Key, Cost], None], keys: tuple[_Key, ...], amount: Cost) -> None:
         self._add = add
@@ -77,13 +77,13 @@ class Reservation:
         self._amount = amount
 
     def settle(self, spent: Cost) -> None:
-        """What it did cost. A second time changes nothing."""
+        """Replace the reserved amount by the actual one. A second call has no effect."""
         for key in self._keys:
             self._add(key, spent - self._amount)
         self._keys = ()
 
     def release(self) -> None:
-        """It was not begun: it cost nothing."""
+        """Return the whole amount."""
         self.settle(_NOTHING)
 
 
@@ -93,7 +93,7 @@ def no_workspace_limit(workspace: str) -> Spending:
 
 
 class Budgets:
-    """One per host."""
+    """The accounts of all runs, agents, actors and workspaces of the host."""
 
     def __init__(
         self,
@@ -107,14 +107,13 @@ class Budgets:
         self._accounts: OrderedDict[_Key, Cost] = OrderedDict()
         self._of_run: dict[str, set[_Key]] = {}
         self._changed: set[_Key] = set()
-        """Accounts of a day that are not saved as they are."""
+        """Daily accounts with unsaved changes."""
         self._rates: Rates[tuple[str, str]] = Rates(calls_per_minute, min(calls_per_minute, SOURCE_CALLS_BURST))
 
     def call(self, context: CallContext, policy: BudgetPolicy, capability: Capability, timeout_s: float) -> Reservation:
-        """Set aside what one call may cost. Raises `BudgetExceeded`, or `Overloaded` when the source is called too
-        often."""
+        """Reserve the maximum cost of one call. Raises `BudgetExceeded`, or `Overloaded` at the source's rate limit."""
         amount = Cost(calls=1, cost=capability.limits.cost or 0.0, time_s=timeout_s)
-        self._count_of(context, capability)
+        self._check_calls_per_run(context, capability)
         reserved = self.reserve(context, policy, amount, capability)
         if capability.source in _IN_THIS_PROCESS:
             return reserved
@@ -123,13 +122,17 @@ class Budgets:
             return reserved
         reserved.release()
         raise Overloaded(
-            f"{capability.source} is called too often", hint="try again later", retry_after_s=round(wait_s, 3)
+            f"{capability.source} is called too often",
+            reason="source_rate",
+            hint="try again later",
+            retry_after_s=round(wait_s, 3),
+            source=capability.source,
         )
 
     def reserve(
         self, context: CallContext, policy: BudgetPolicy, amount: Cost, capability: Capability | None = None
     ) -> Reservation:
-        """Set aside what something may cost, of everybody's budget or of nobody's."""
+        """Reserve an amount from every budget that applies, or from none of them."""
         day = str(self._clock.now_ms() // DAY_MS)
         actor = _account_name(f"{context.actor_type}:{context.actor_id}")
         limits: list[tuple[Whose, _Key, Spending | None]] = [
@@ -144,7 +147,7 @@ class Budgets:
                 _check(whose, self._accounts.get(key, _NOTHING) + amount, limit)
                 keys.append(key)
         if capability is not None and capability.limits.calls_per_run is not None:
-            keys.append(_own(context, capability))
+            keys.append(_capability_key(context, capability))
         for key in keys:
             self._add(key, amount)
             if key[0] == "run":
@@ -152,64 +155,70 @@ class Budgets:
         return Reservation(self._settle, tuple(keys), amount)
 
     def forget(self, run_id: str) -> None:
-        """The run is over."""
+        """Drop the accounts of an ended run."""
         for key in self._of_run.pop(run_id, ()):
             self._accounts.pop(key, None)
 
-    def _count_of(self, context: CallContext, capability: Capability) -> None:
+    def _check_calls_per_run(self, context: CallContext, capability: Capability) -> None:
         most = capability.limits.calls_per_run
-        if most is not None and self._accounts.get(_own(context, capability), _NOTHING).calls >= most:
-            raise BudgetExceeded(f"a run calls {capability.name} {most} times at most", hint="do with what it returned")
+        if most is not None and self._accounts.get(_capability_key(context, capability), _NOTHING).calls >= most:
+            raise BudgetExceeded(
+                f"a run may call {capability.name} at most {most} times",
+                reason="tool_calls_per_run",
+                hint="use the earlier results",
+                tool=capability.name,
+                most=most,
+            )
 
     def restore(self, key: _Key, spent: Cost) -> None:
-        """What an account had when it was saved."""
+        """Add a saved amount to an account."""
         self._accounts[key] = self._accounts.get(key, _NOTHING) + spent
 
     def changed(self, most: int) -> dict[_Key, Cost]:
-        """Accounts of a day with what they have now, so many at most: whoever asks saves them."""
-        found = {key: self._accounts[key] for key in islice(self._changed, most) if key in self._accounts}
-        self._changed.difference_update(found)
-        return found
+        """Up to `most` changed daily accounts. The caller saves them."""
+        accounts = {key: self._accounts[key] for key in islice(self._changed, most) if key in self._accounts}
+        self._changed.difference_update(accounts)
+        return accounts
 
     def unsaved(self, keys: Iterable[_Key]) -> None:
-        """Those could not be saved."""
+        """Mark accounts that could not be saved as changed."""
         self._changed.update(keys)
 
     def _settle(self, key: _Key, more: Cost) -> None:
-        if key in self._accounts:  # one that was forgotten has nothing set aside
+        if key in self._accounts:  # an evicted account has no reservations
             self._accounts[key] += more
-            self._note(key)
+            self._mark_changed(key)
 
-    def _note(self, key: _Key) -> None:
+    def _mark_changed(self, key: _Key) -> None:
         if key[0] != "run":
             self._changed.add(key)
 
     def _add(self, key: _Key, amount: Cost) -> None:
         self._accounts[key] = self._accounts.get(key, _NOTHING) + amount
         self._accounts.move_to_end(key)
-        self._note(key)
+        self._mark_changed(key)
         if len(self._accounts) > BUDGET_ACCOUNTS:
-            # Whoever spent nothing for longest, and what was of another day.
-            forgotten, _ = self._accounts.popitem(last=False)
-            self._changed.discard(forgotten)
+            # The account without spending for longest, which includes those of earlier days.
+            evicted, _ = self._accounts.popitem(last=False)
+            self._changed.discard(evicted)
 
 
 _UNLIMITED: Final = Spending()
 
 
 def day_budgets(clock: Clock, calls_per_day: int, tokens_per_day: int = 0, cost_per_day: float = 0.0) -> Budgets:
-    """Every workspace has so many calls, tokens and so much cost a day; 0 is no limit."""
+    """Budgets with a daily limit for every workspace; 0 is no limit."""
     spending = Spending(calls=calls_per_day or None, tokens=tokens_per_day or None, cost=cost_per_day or None)
     return Budgets(clock, lambda _: spending)
 
 
 def _account_name(actor: str) -> str:
-    """What an actor's account is kept by. Long names are not what a store can find anything by."""
+    """The name of an actor's account. Names too long for a key of the store are hashed."""
     name = actor.encode("utf-8", "replace")
     return actor if len(name) <= _NAME_BYTES else f"sha256:{hashlib.sha256(name).hexdigest()}"
 
 
-def _own(context: CallContext, capability: Capability) -> _Key:
+def _capability_key(context: CallContext, capability: Capability) -> _Key:
     return ("run", context.run_id, capability.id)
 
 
@@ -219,27 +228,25 @@ def _check(whose: Whose, would_be: Cost, limit: Spending) -> None:
         if most is not None and getattr(would_be, name) > most:
             unit = {"calls": "calls", "tokens": "tokens", "cost": "of cost", "time_s": "seconds of calls"}[name]
             raise BudgetExceeded(
-                f"the budget of {_WORDS[whose]} is {most} {unit}, and this would go beyond it",
+                f"the budget of {_WORDS[whose]} is {most} {unit}, and this would exceed it",
+                reason="budget_exceeded",
                 hint="raise policy.budget of the agent, or wait for the next day",
                 budget=whose,
                 of=name,
+                most=most,
             )
-
-
-# What was spent today, kept beside the log so that a restart gives nobody a new day.
-#
-# Written about once a second where something changed: a crash forgets at most what was spent in that second.
 
 
 _KIND: Final = "budget"
 _AT_ONCE: Final = 500
 """Accounts in one entry of the journal."""
 _ROW_BYTES: Final = 256
-"""About what one of them takes."""
+"""Estimated size of a row."""
 
 
 class SavedBudgets:
-    """One per host."""
+    """Saves the daily accounts, so that a restart does not reset them. They are written about once a second; a crash
+    loses at most the spending of that second."""
 
     def __init__(self, budgets: Budgets, journal: Journal, clock: Clock) -> None:
         self.budgets = budgets
@@ -247,13 +254,13 @@ class SavedBudgets:
         self._clock = clock
 
     async def load(self, store: Store) -> None:
-        """What earlier processes spent, of the days that count."""
+        """Restore the accounts that have not expired."""
         for row in await asyncio.to_thread(store.all_kept, _KIND, None, self._clock.now_ms()):
             key = msgspec.json.decode(row.id, type=tuple[str, ...])
             self.budgets.restore(key, msgspec.json.decode(row.body, type=Cost))
 
     def save(self) -> None:
-        """What changed since. Nobody waits for it; where the journal takes nothing now, it is tried again."""
+        """Append the changed accounts to the journal without waiting. If it rejects them, the next call retries."""
         changed = self.budgets.changed(_AT_ONCE)
         if not changed:
             return

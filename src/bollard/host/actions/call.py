@@ -1,4 +1,4 @@
-"""One call, and what came of it: frozen values, the second as its record has it."""
+"""A call, its outcome as it is recorded, and the registry of calls, which executes each call id once."""
 
 import asyncio
 from collections import OrderedDict
@@ -18,25 +18,25 @@ from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 Status = Literal["completed", "failed", "rejected", "unknown"]
-"""`failed`: it surely had no effect. `rejected`: it was not begun. `unknown`: it was, and nobody can say."""
+"""`failed`: certainly without effect. `rejected`: not begun. `unknown`: begun, and its effect is not known."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run asks for."""
+    """A call that a run requests."""
 
     name: str
     """A short name of the run's graph, or an id."""
     arguments: JsonObject
     call_id: str | None = None
-    """The caller's own; the host gives one where there is none."""
+    """The caller's id for the call; the host makes one if it is absent."""
     explanation: str | None = None
-    """The agent's own words."""
+    """The agent's explanation."""
     target: str | None = None
-    """Where it acts, where the arguments do not say it all."""
+    """The target, if the arguments do not name it."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a call. A repeat of the call gets the same."""
+    """The outcome of a call. A repeat of the call returns the same."""
 
     call_id: str
     capability: str
@@ -44,7 +44,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: tuple[dict[str, Any], ...] = ()
     structured: Any = None
     is_error: bool = False
-    """The tool's own word: it did what it does, and that is an error."""
+    """Whether the tool reports an error as its result."""
     artifact_refs: tuple[dict[str, Any], ...] = ()
     code: str | None = None
     message: str | None = None
@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     result_sha256: str | None = None
     size: int = 0
     flow: int = 0
-    """What the run had touched when it was over, as bits."""
+    """The data flow of the run after the call, as bits."""
 
     def result(self) -> JsonObject:
         """As `ToolResult` of the protocol."""
@@ -67,31 +67,30 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
 
     def data(self) -> JsonObject:
-        """As the data of the record that ends it, whose type says the status."""
-        told = cast("JsonObject", msgspec.to_builtins(self))
-        del told["status"]
-        return told
+        """The data of the record that ends the call. Its type carries the status."""
+        data = cast("JsonObject", msgspec.to_builtins(self))
+        del data["status"]
+        return data
 
 
 _read: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def outcome_of(row: ToolCallRow) -> Outcome:
-    """What was recorded of a call. One whose end nobody wrote is unknown."""
+    """The recorded outcome of a call; `unknown` if its end was not recorded."""
     if row.status == "started" or row.result is None:
         return Outcome(
             call_id=row.call_id,
             capability=row.capability,
             status="unknown",
             code="outcome_unknown",
-            message="the call was begun and its outcome was not learned",
+            message="the call was begun, and its outcome is not known",
             flow=row.flow,
         )
     return msgspec.convert({**_read(row.result), "status": row.status}, Outcome)
 
 
 def refused_outcome(call_id: str, capability: str, status: Status, error: HostError, **more: Any) -> Outcome:
-    """An error as the outcome of a call."""
     return Outcome(
         call_id=call_id,
         capability=capability,
@@ -116,46 +115,52 @@ def returned_outcome(call_id: str, capability: str, returned: CallResult, **more
     )
 
 
-# Which calls a run has made: each id once. A repeat gets what was recorded, whoever asks and however often.
-
-
 class CallsOfRun:
-    """The calls of one run, as far as this process knows them."""
+    """The calls of one run that this process knows. Each id is executed once; a repeat returns the outcome."""
 
     def __init__(self, run_id: str, find: Callable[[str, str], ToolCallRow | None]) -> None:
         self._run_id = run_id
         self._find = find
         self._made: dict[str, tuple[str, str]] = {}
-        """What every call that was entered is of, and the digest of its arguments, by its id."""
+        """By call id, the capability and the digest of the arguments."""
         self._open: dict[str, asyncio.Future[Outcome]] = {}
         self._ended: OrderedDict[str, Outcome] = OrderedDict()
-        self._given = 0
+        self._last_number = 0
 
     def new_id(self) -> str:
-        while (call_id := f"call_{self._given + 1}") in self._made:
-            self._given += 1
+        while (call_id := f"call_{self._last_number + 1}") in self._made:
+            self._last_number += 1
         return call_id
 
     def remember(self, row: ToolCallRow) -> None:
-        """A call of an earlier process. One that can be done twice and whose outcome nobody knows may be."""
+        """Add a call of an earlier process. A repeatable call without a known outcome may be made again."""
         if row.status not in ("started", "unknown") or row.effects == "at_most_once":
             self._made[row.call_id] = (row.capability, row.arguments_sha256)
 
-    async def entered(self, call_id: str, capability: str, arguments_sha256: str) -> Outcome | None:
-        """What came of this call, when that is known; nothing where it is new, and then it is entered."""
+    async def enter(self, call_id: str, capability: str, arguments_sha256: str) -> Outcome | None:
+        """The outcome of a call that was made before; waits if it is in progress. Enters a new call and returns
+        nothing."""
         known = self._made.get(call_id)
         if known is None:
             if len(self._made) >= ACTIONS_PER_RUN:
-                raise BudgetExceeded(f"a run makes {ACTIONS_PER_RUN} calls at most", hint="end the run")
+                raise BudgetExceeded(
+                    f"a run may make at most {ACTIONS_PER_RUN} calls",
+                    reason="calls_per_run",
+                    hint="end the run",
+                    most=ACTIONS_PER_RUN,
+                )
             self._made[call_id] = (capability, arguments_sha256)
             self._open[call_id] = asyncio.get_running_loop().create_future()
             return None
         if known != (capability, arguments_sha256):
-            other = "of another tool" if known[0] != capability else "with other arguments"
+            same_tool = known[0] == capability
+            other = "with other arguments" if same_tool else "of another tool"
             raise InvalidRequest(
                 f"the call {call_id} was made {other}",
-                hint="give another call its own id",
+                reason="call_id_other_arguments" if same_tool else "call_id_other_tool",
+                hint="use a new id for a new call",
                 field="call_id",
+                call_id=call_id,
             )
         if call_id in self._open:
             return await asyncio.shield(self._open[call_id])
@@ -164,9 +169,11 @@ class CallsOfRun:
         row = await asyncio.to_thread(self._find, self._run_id, call_id)
         if row is None:
             raise InvalidRequest(
-                f"the call {call_id} was made before, and its outcome is not kept any more",
-                hint="give another call its own id",
+                f"the call {call_id} was made before, and its outcome is no longer stored",
+                reason="call_id_used",
+                hint="use a new id for a new call",
                 field="call_id",
+                call_id=call_id,
             )
         return outcome_of(row)
 
@@ -178,14 +185,14 @@ class CallsOfRun:
 
 
 class CallRegistry:
-    """One per host."""
+    """The calls of all live runs."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._runs: dict[str, CallsOfRun] = {}
 
     async def of(self, run_id: str, ledger: Ledger) -> CallsOfRun:
-        """The calls of a run: those of earlier processes too, where there can be any."""
+        """The calls of a run, with those of earlier processes."""
         if run_id not in self._runs:
             calls = CallsOfRun(run_id, self._store.tool_call)
             if not ledger.fresh:
@@ -195,19 +202,19 @@ class CallRegistry:
         return self._runs[run_id]
 
     def forget(self, run_id: str) -> None:
-        """The run is over."""
+        """Drop the calls of an ended run."""
         self._runs.pop(run_id, None)
 
 
-# By which operation of the run API a capability is asked for, and what the grant calls it there. Pure.
-
+# --- operations of the run API ---
 
 _PLATFORM: Final = "platform.request"
 _AGENT: Final = "agents.call"
 
 
 def operation_of(graph: CapabilityGraph, id_or_name: str) -> str:
-    """An action of a platform is requested, an agent may be called as itself; everything else is called as a tool."""
+    """The run API operation for a capability: `platform.request` for a platform action, `agents.call` for an agent
+    that is not a tool of the run, otherwise `tools.call`."""
     node = graph.node(id_or_name)
     if node is None:
         return CALL
@@ -218,8 +225,8 @@ def operation_of(graph: CapabilityGraph, id_or_name: str) -> str:
     return CALL
 
 
-def asked_as(graph: CapabilityGraph, capability: Capability) -> tuple[str, str]:
-    """The operation, and the name of the thing in the grant."""
+def granted_as(graph: CapabilityGraph, capability: Capability) -> tuple[str, str]:
+    """The operation, and the name of the resource in the grant."""
     operation = operation_of(graph, capability.id)
     if operation == _PLATFORM:
         return operation, capability.name

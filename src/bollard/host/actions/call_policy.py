@@ -1,7 +1,7 @@
-"""Whether what would flow together may: private data, content that nobody vouches for, and a way out. Pure.
+"""When a call needs approval: by risk, by policy, and by the combination of data flows. Pure.
 
-Whether content is an attack is never guessed. A run that has touched two of the three may do the third only if a
-person, who is told so, says yes. Answering in the conversation that the event came from is no way out.
+A run that combines two of private data, untrusted content and sending data out needs approval for the third. Content
+is never inspected for attacks. An answer in the conversation of the event does not count as sending data out.
 """
 
 from collections.abc import Mapping
@@ -16,34 +16,31 @@ from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability,
 from bollard.host.log.records import DeliverTo
 from bollard.protocol import JsonObject
 
-# What is said of things that would flow together, in both languages. Holds no decision.
-
-
 _EN_US: Final = {
-    "had.reads_private": "has private data",
-    "had.brings_untrusted": "has seen content from outside",
+    "had.reads_private": "has read private data",
+    "had.brings_untrusted": "has read untrusted content",
     "had.sends_out": "has sent data out",
     "does.reads_private": "reads private data",
-    "does.brings_untrusted": "brings content from outside",
+    "does.brings_untrusted": "reads untrusted content",
     "does.sends_out": "sends data out",
     "and": " and ",
-    "nothing": "the run has touched nothing yet",
+    "nothing": "the run has used no data yet",
     "before": "the run {had}",
     "both": "{before}, and this call {does}",
-    "refused": "{name} may not be called: {together}; that needs a yes, and nobody attends to this run",
+    "refused": "{name} cannot be called: {together}; this needs approval, and the run is unattended",
 }
 _ZH_HANS: Final = {
-    "had.reads_private": "已有私密数据",
-    "had.brings_untrusted": "已看到外部内容",
-    "had.sends_out": "已向外发送数据",
+    "had.reads_private": "已读取私密数据",
+    "had.brings_untrusted": "已读取不可信内容",
+    "had.sends_out": "已对外发送数据",
     "does.reads_private": "会读取私密数据",
-    "does.brings_untrusted": "会带入外部内容",
-    "does.sends_out": "会向外发送数据",
+    "does.brings_untrusted": "会读取不可信内容",
+    "does.sends_out": "会对外发送数据",
     "and": "，且",
-    "nothing": "运行尚未接触任何数据",
+    "nothing": "运行尚未使用任何数据",
     "before": "运行{had}",
     "both": "{before}，而此调用{does}",
-    "refused": "不能调用 {name}：{together}；这需要有人同意，而此运行无人值守",
+    "refused": "不能调用 {name}：{together}；这需要审批，而此运行无人值守",
 }
 
 LANGUAGES: Final = ("en_US", "zh_Hans")
@@ -56,10 +53,10 @@ _BITS: Final = ("reads_private", "brings_untrusted", "sends_out")
 
 
 def judge_flow(touched: Flow, capability: Flow, *, unattended: bool) -> Verdict:
-    """What a run that `touched` this much may do without being asked.
+    """Whether a run with the flow `touched` may make a call with the flow `capability`.
 
-    A call that makes the three complete is asked about, and so is each later one that sends something out: the yes to
-    the first was to that one alone.
+    A call that completes the three flows needs approval, and so does each later call that sends data out: the first
+    approval covered that call alone.
     """
     if (touched | capability) != ALL_FLOW:
         return "allow"
@@ -69,7 +66,7 @@ def judge_flow(touched: Flow, capability: Flow, *, unattended: bool) -> Verdict:
 
 
 def flow_of_call(capability: Capability, arguments: JsonObject, answers: DeliverTo | None) -> Flow:
-    """What a call does with data: what its capability does, unless it only speaks where the run's answers go anyway."""
+    """The data flow of a call. A message to the conversation that gets the run's answers does not send data out."""
     if capability.kind != "channel" or answers is None:
         return capability.flow
     there = capability.id.startswith(f"channel:{answers.channel}/") and arguments.get("target") == answers.target
@@ -77,7 +74,7 @@ def flow_of_call(capability: Capability, arguments: JsonObject, answers: Deliver
 
 
 def missing_words(touched: Flow, does: Flow, locale: str | None = None) -> str:
-    """What comes together, for whoever is refused."""
+    """The combination of flows, as a sentence."""
     words = _words(locale)
     had = [words[f"had.{bit}"] for bit in _BITS if getattr(touched, bit)]
     now = [words[f"does.{bit}"] for bit in _BITS if getattr(does, bit)]
@@ -86,7 +83,7 @@ def missing_words(touched: Flow, does: Flow, locale: str | None = None) -> str:
 
 
 def refused_words(name: str, touched: Flow, does: Flow, locale: str | None = None) -> str:
-    """Why a run that nobody attends to may not make a call."""
+    """Why an unattended run may not make a call."""
     return _words(locale)["refused"].format(name=name, together=missing_words(touched, does, locale))
 
 
@@ -94,29 +91,25 @@ def _words(locale: str | None) -> Mapping[str, str]:
     return FLOW_WORDS[locale if locale in LANGUAGES else "en_US"]
 
 
-# Whether a person is asked before a call. Pure: the stricter of what the capability demands and what the agent's
-# policy says.
-
-
 _STRICTNESS: Final[tuple[Approval, ...]] = ("never", "on_risk", "always")
 _ASKED_ABOUT: Final = frozenset[Risk]({"high", "critical"})
 
 
 def stricter(one: Approval, other: Approval) -> Approval:
-    """A policy may tighten what a capability demands, and never loosen it."""
+    """The stricter of two modes: a policy may tighten the mode of a capability, never loosen it."""
     return one if _STRICTNESS.index(one) >= _STRICTNESS.index(other) else other
 
 
 def reasons_to_ask(capability: Capability, policy: ApprovalPolicy, *, flow: bool) -> tuple[Why, ...]:
-    """Why somebody must say yes; none where nobody must. `flow`: what would come together needs a yes of its own."""
-    found: list[Why] = []
+    """Why a call needs approval; empty if it does not. `flow`: its combination of data flows needs one."""
+    reasons: list[Why] = []
     match stricter(capability.approval, policy.mode):
         case "always":
-            found.append("always")
+            reasons.append("always")
         case "on_risk" if capability.risk in _ASKED_ABOUT:
-            found.append("risk")
+            reasons.append("risk")
         case _:
             pass
     if flow:
-        found.append("flow")
-    return tuple(found)
+        reasons.append("flow")
+    return tuple(reasons)

@@ -1,6 +1,6 @@
-"""Writes a call down around its adapter: that it begins, before it does, and what came of it.
+"""Records of calls, and the ledgers they are written to.
 
-What has an effect, or takes something out, is on disk before it happens (class A). What only looks is not waited for.
+A call that has an effect or sends data out is on disk before it is made (class A). Other calls do not wait for it.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from bollard.host.actions.call import Outcome, asked_as, refused_outcome, returned_outcome
+from bollard.host.actions.call import Outcome, granted_as, refused_outcome, returned_outcome
 from bollard.host.actions.ports import Ledger, Redactor
 from bollard.host.capabilities.capability import Capability, Flow
 from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
@@ -40,7 +40,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class CallEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a call beside the order."""
+    """Recorded facts of a call that are not part of the order."""
 
     name: str
     arguments_sha256: str
@@ -49,19 +49,19 @@ class CallEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_effect(capability: Capability) -> bool:
-    """Whether it must be on disk before it is done."""
+    """Whether a call must be on disk before it is made."""
     return capability.effects != "none" or capability.flow.sends_out or capability.risk not in ("low", "medium")
 
 
 class Recorder:
-    """One per host."""
+    """Invokes adapters and records the start and the outcome of each call."""
 
     def __init__(self, redactor: Redactor, clock: Clock) -> None:
         self._redactor = redactor
         self._clock = clock
 
     async def carry_out(self, adapter: Adapter, order: CallOrder, entry: CallEntry, ledger: Ledger) -> Outcome:
-        """The outcome, once its record is on its way. Raises only what came before the beginning."""
+        """Record the start, invoke the adapter and record the outcome. Raises only errors from before the call."""
         started = self.started(order, entry, ledger)
         if has_effect(order.capability):
             await self._on_disk(order, entry, ledger, started)
@@ -71,9 +71,12 @@ class Recorder:
         try:
             outcome = await self._invoked(adapter, order, ledger, begun)
         except asyncio.CancelledError:
-            # Nobody waits for it any more, and it was stopped half-way.
-            gone = OutcomeUnknown("the call was given up before its outcome was known", hint="look what it did")
-            self._end(ledger, self._failed(order, gone, ledger, begun))
+            cancelled = OutcomeUnknown(
+                "the call was cancelled before its outcome was known",
+                reason="cancelled_during_call",
+                hint="check what it did",
+            )
+            self._end(ledger, self._failed(order, cancelled, ledger, begun))
             raise
         self._end(ledger, outcome)
         return outcome
@@ -82,25 +85,32 @@ class Recorder:
         try:
             await ledger.write("action.started", started)
         except AuditUnavailable as error:
-            # It may get onto the disk yet: then this stands behind it.
+            # The start may still reach the disk; then this rejection follows it.
             refused = refused_outcome(order.call_id, order.capability.id, "rejected", error)
             self.reject(ledger, refused, entry)
             raise
         except asyncio.CancelledError:
-            gone = Cancelled("the call was given up before it was begun", hint="call again, with another id")
-            self.reject(ledger, refused_outcome(order.call_id, order.capability.id, "rejected", gone), entry)
+            cancelled = Cancelled(
+                "the call was cancelled before it was begun",
+                reason="cancelled_before_call",
+                hint="call again with another id",
+            )
+            self.reject(ledger, refused_outcome(order.call_id, order.capability.id, "rejected", cancelled), entry)
             raise
-        ledger.check(order.capability)  # what was taken away or stopped while it was written
+        ledger.check(order.capability)  # it may have been revoked, or the run cancelled, during the write
 
     async def _invoked(self, adapter: Adapter, order: CallOrder, ledger: Ledger, begun: float) -> Outcome:
         try:
             return self._returned(order, await adapter.invoke(order), ledger, begun)
         except HostError as error:
             return self._failed(order, error, ledger, begun)
-        except Exception as error:  # noqa: BLE001 -- it was begun: whatever broke around it, its end is written
+        except Exception as error:  # noqa: BLE001 -- the call was begun, so its end is recorded after any failure
             broken = OutcomeUnknown(
-                f"what {order.capability.name} returned could not be kept: {type(error).__name__}",
-                hint="the host's log has the details; look whether it happened before you do it again",
+                f"the result of {order.capability.name} could not be processed: {type(error).__name__}",
+                reason="result_not_processed",
+                hint="see the host's log; check whether the call took effect before you repeat it",
+                tool=order.capability.name,
+                problem=type(error).__name__,
             )
             broken.__cause__ = error
             return self._failed(order, broken, ledger, begun)
@@ -119,11 +129,11 @@ class Recorder:
         )
 
     def _failed(self, order: CallOrder, error: HostError, ledger: Ledger, begun: float) -> Outcome:
-        """Only an adapter that says so surely had no effect. What has none cannot have left one."""
+        """An error as an outcome: `failed` if the call certainly had no effect, otherwise `unknown`."""
         sure = isinstance(error, ToolFailed) or error.code in _BEFORE_ANY_EFFECT or order.capability.effects == "none"
         if error.__cause__ is not None and not isinstance(error.__cause__, HostError):
             _log.warning(
-                "a capability broke",
+                "a capability failed",
                 capability=order.capability.id,
                 run=order.context.run_id,
                 call=order.call_id,
@@ -165,7 +175,7 @@ class Recorder:
         return data
 
     def reject(self, ledger: Ledger, outcome: Outcome, entry: CallEntry) -> None:
-        """A call that was not begun."""
+        """Record a call that was not begun."""
         data = outcome.data()
         data |= {"name": entry.name, "arguments_sha256": entry.arguments_sha256}
         if entry.approval_id is not None:
@@ -181,28 +191,34 @@ class Recorder:
 
 
 _BEFORE_ANY_EFFECT: Final = frozenset({"egress_denied", "sandbox_unavailable", "capability_denied", "invalid_argument"})
-"""What adapters raise before they do anything."""
+"""Codes that adapters raise only before any effect."""
 
 
-# Where calls are written: into the run that makes them, or, for a call that was allowed after its run had ended, into
-# its workspace, with the run named.
+# --- ledgers ---
 
-
-_ALONE_S: Final = 3600.0
-"""Time that a call has whose run has ended, unless its capability allows less."""
+_DETACHED_S: Final = 3600.0
+"""Time limit of a detached call, unless its capability has a shorter one."""
 
 
 def _too_late() -> AuditUnavailable:
     return AuditUnavailable(
-        f"the call could not be written down within {AUDIT_S:g} seconds, so it was not made",
-        hint="look at the store: `bollard doctor`; then call again, with another id",
+        f"the call was not recorded within {AUDIT_S:g} seconds, so it was not made",
+        reason="call_not_recorded_in_time",
+        hint="check the store with `bollard doctor`, then call again with another id",
+        seconds=AUDIT_S,
     )
 
 
 def _no_room() -> StorageFull:
     return StorageFull(
-        "the disk is full: the call could not be written down, so it was not made", hint="free some space"
+        "the disk is full: the call was not recorded, so it was not made",
+        reason="disk_full_for_call",
+        hint="free space in the data directory",
     )
+
+
+def _no_run(reason: str, hint: str) -> NotFound:
+    return NotFound("there is no such run", reason=reason, hint=hint)
 
 
 class LiveLedger:
@@ -236,29 +252,37 @@ class LiveLedger:
 
     def check(self, capability: Capability) -> None:
         if self._run.ending:
-            raise NotFound("there is no such run", hint="it has ended")
-        asked = asked_as(self._run.session.graph, capability)
-        allowed = check(self._run.grant, self._run.revoked, *asked)
+            raise _no_run("run_ended", "it has ended")
+        operation, name = granted_as(self._run.session.graph, capability)
+        allowed = check(self._run.grant, self._run.revoked, operation, name)
         if isinstance(allowed, Denied) and allowed.code == "revoked":
-            raise Revoked(allowed.sentence, hint="begin a new run")
+            raise Revoked(allowed.sentence, reason="capability_revoked", hint="start a new run")
         if isinstance(allowed, Denied):
-            raise CapabilityDenied(allowed.sentence, hint="let the agent's policy name it")
-        if self._run.state.cancel is not None:  # its last words are heard; nothing more is done
-            raise Cancelled("the run is being stopped, so nothing more is begun", hint="begin a new run")
+            raise CapabilityDenied(
+                allowed.sentence,
+                reason="not_granted",
+                hint="name it in the agent's policy",
+                tool=capability.name,
+                operation=operation,
+            )
+        if self._run.state.cancel is not None:  # a cancelled run may report results, but makes no calls
+            raise Cancelled(
+                "the run is being cancelled, so it makes no more calls", reason="run_cancelled", hint="start a new run"
+            )
 
     async def write(self, kind: str, data: JsonObject) -> None:
         if self._run.disk_full:
             raise _no_room()
         landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
         if not self._run.note(kind, data, into(landed)):
-            raise NotFound("there is no such run", hint="it has ended")
+            raise _no_run("run_ended", "it has ended")
         try:
             async with asyncio.timeout(AUDIT_S):
                 written = await landed
         except TimeoutError:
             raise _too_late() from None
         if written is None:
-            raise NotFound("there is no such run", hint="another host has it")
+            raise _no_run("run_owned_elsewhere", "another host owns it")
 
     def note(self, kind: str, data: JsonObject) -> None:
         self._run.note(kind, data, pressing=False)
@@ -292,14 +316,14 @@ class DetachedLedger:
 
     @property
     def answers(self) -> DeliverTo | None:
-        return None  # nobody reads along any more
+        return None
 
     @property
     def left_s(self) -> float:
-        return _ALONE_S
+        return _DETACHED_S
 
     def check(self, capability: Capability) -> None:
-        """Whoever allowed it looked at what was revoked."""
+        """A no-op: the approval already checked for revocation."""
         del capability
 
     async def write(self, kind: str, data: JsonObject) -> None:
@@ -311,21 +335,26 @@ class DetachedLedger:
         except TimeoutError:
             raise _too_late() from None
         except HostError as error:
-            raise AuditUnavailable(f"the call could not be written down: {error.message}", hint=error.hint) from error
+            raise AuditUnavailable(
+                f"the call could not be recorded: {error.message}",
+                reason="call_not_recorded",
+                hint=error.hint,
+                problem=error.message,
+            ) from error
 
     def note(self, kind: str, data: JsonObject) -> None:
         try:
-            self._last = self._journal.submit(self._entry(kind, data), self._told)
+            self._last = self._journal.submit(self._entry(kind, data), self._log_failure)
         except HostError:
-            return  # it was told already
-        self._last.add_done_callback(lambda fate: fate.cancelled() or fate.exception())
+            return  # `_log_failure` was called
+        self._last.add_done_callback(lambda result: result.cancelled() or result.exception())
 
-    def _told(self, outcome: CommitResult | HostError) -> None:
+    def _log_failure(self, outcome: CommitResult | HostError) -> None:
         if isinstance(outcome, HostError):
-            _log.warning("the end of a call could not be written", run=self._run_id, problem=outcome.message)
+            _log.warning("the end of a call could not be recorded", run=self._run_id, problem=outcome.message)
 
     async def written(self) -> None:
-        """Wait until the end of the call is on disk, or cannot be; not for ever."""
+        """Wait until the end of the call is on disk or has failed, up to `AUDIT_S`."""
         if self._last is not None:
             await asyncio.wait([self._last], timeout=AUDIT_S)
 

@@ -1,7 +1,7 @@
-"""The one way to do anything: every effect of every run passes here, whatever its kind.
+"""The executor: every call of every run passes through it, whatever its kind.
 
-Resolve, validate, gate, record, route, bound, record. It knows no transport (`adapters`) and asks no person itself
-(`approver`); what must not be forgotten about any call is here, and nowhere else.
+The steps of a call are resolve, validate, reserve, approve, record the start, invoke, record the outcome. Adapters
+know the transports, and the approver asks people.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from bollard.trust import canonical_sha256
 
 @dataclass(slots=True, kw_only=True)
 class _PendingCall:
-    """One call with everything around it."""
+    """One call in progress."""
 
     session: RunSession
     call: Call
@@ -37,11 +37,11 @@ class _PendingCall:
     arguments_sha256: str
     progress: Progress | None
     begun: bool = False
-    """Whether it may have had its effect."""
+    """Whether it may have taken effect."""
 
 
 class Executor:
-    """One per host."""
+    """Executes calls, each call id once."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Executor:
         self._redactor = redactor or NoSecrets()
         self._budgets = budgets or Budgets(clock)
         self._counts = counts or RunCounts()
-        self._book = CallRegistry(store)
+        self._calls = CallRegistry(store)
         self._validators = Validators()
         self._recorder = Recorder(self._redactor, clock)
 
@@ -74,16 +74,16 @@ class Executor:
         *,
         progress: Progress | None = None,
     ) -> Outcome:
-        """What came of the call: now, or when it was made before. Raises `InvalidRequest` for the id of another
-        call."""
+        """Execute a call, or return the outcome of an earlier one with this id. Raises `InvalidRequest` if the id
+        belongs to a different call."""
         digest = canonical_sha256(call.arguments)
-        calls = await self._book.of(session.run_id, ledger)
+        calls = await self._calls.of(session.run_id, ledger)
         call_id = call.call_id or calls.new_id()
-        named = session.graph.get(call.name)
-        known = await calls.entered(call_id, call.name[:256] if named is None else named.id, digest)
+        capability = session.graph.get(call.name)
+        known = await calls.enter(call_id, call.name[:256] if capability is None else capability.id, digest)
         if known is not None:
             return known
-        asked = _PendingCall(
+        pending = _PendingCall(
             session=session,
             call=call,
             call_id=call_id,
@@ -93,95 +93,97 @@ class Executor:
         )
         outcome: Outcome | None = None
         try:
-            outcome = await self._act(asked)
+            outcome = await self._execute(pending)
         finally:
-            outcome = outcome or _given_up(asked)
+            outcome = outcome or _cancelled(pending)
             self._counts.act(outcome.status)
             calls.end(call_id, outcome)
         return outcome
 
     def forget(self, run_id: str) -> None:
-        """The run is over: whoever asks about its calls reads them from the store."""
-        self._book.forget(run_id)
+        """Drop the calls and budgets of an ended run. Its calls are in the store."""
+        self._calls.forget(run_id)
         self._budgets.forget(run_id)
 
-    # --- the seven steps ---
+    # --- the steps ---
 
-    async def _act(self, asked: _PendingCall) -> Outcome:
+    async def _execute(self, pending: _PendingCall) -> Outcome:
         entry = CallEntry(
-            name=asked.call.name,
-            arguments_sha256=asked.arguments_sha256,
-            explanation=asked.call.explanation,
+            name=pending.call.name,
+            arguments_sha256=pending.arguments_sha256,
+            explanation=pending.call.explanation,
         )
-        capability_id, reserved = asked.call.name[:256], None
+        capability_id, reserved = pending.call.name[:256], None
         try:
-            graph = asked.session.graph
-            capability = graph.require(asked.call.name, operation_of(graph, asked.call.name))
+            graph = pending.session.graph
+            capability = graph.require(pending.call.name, operation_of(graph, pending.call.name))
             capability_id = capability.id
-            self._validators.check(capability, asked.call.arguments)
-            timeout_s = _time_for(capability, asked.ledger)
-            reserved = self._budgets.call(asked.session.context, asked.session.policy.budget, capability, timeout_s)
-            permission = await self._gate(asked, capability)
+            self._validators.check(capability, pending.call.arguments)
+            timeout_s = _time_for(capability, pending.ledger)
+            reserved = self._budgets.call(pending.session.context, pending.session.policy.budget, capability, timeout_s)
+            permission = await self._gate(pending, capability)
             entry = _with_permission(entry, permission)
-            adapter = self._adapter(asked, capability)
+            adapter = self._adapter(pending, capability)
             order = CallOrder(
-                call_id=asked.call_id,
+                call_id=pending.call_id,
                 capability=capability,
-                arguments=asked.call.arguments,
-                context=asked.session.context,
-                timeout_s=_time_for(capability, asked.ledger),
-                progress=asked.progress,
+                arguments=pending.call.arguments,
+                context=pending.session.context,
+                timeout_s=_time_for(capability, pending.ledger),
+                progress=pending.progress,
             )
-            asked.begun = True
-            outcome = await self._recorder.carry_out(adapter, order, entry, asked.ledger)
+            pending.begun = True
+            outcome = await self._recorder.carry_out(adapter, order, entry, pending.ledger)
         except HostError as error:
             _release(reserved)
             refused = refused_outcome(
-                asked.call_id,
+                pending.call_id,
                 capability_id,
                 "rejected",
-                clean_error(self._redactor, asked.session.context.workspace, error),
-                flow=asked.ledger.flow.bits,
+                clean_error(self._redactor, pending.session.context.workspace, error),
+                flow=pending.ledger.flow.bits,
             )
-            if error.code != "audit_unavailable":  # that one is written already, behind its beginning
-                self._recorder.reject(asked.ledger, refused, entry)
+            if error.code != "audit_unavailable":  # the recorder has recorded that rejection
+                self._recorder.reject(pending.ledger, refused, entry)
             return refused
         except BaseException:
-            # One that waited for a person leaves no record: the question may outlive its run. What was begun may have
-            # had its effect, and has cost what it may cost: nobody calls for nothing by giving up in time.
-            if not asked.begun:
+            # A call that waited for approval leaves no record: the approval may outlive the run. A call that was begun
+            # keeps its reservation: cancelling it in time must not make it free.
+            if not pending.begun:
                 _release(reserved)
             raise
         _settle(reserved, outcome, capability)
         return outcome
 
-    async def _gate(self, asked: _PendingCall, capability: Capability) -> Permission | None:
-        """Whether it may be done: by what would flow together, by its risk, and by who was asked. What the run touches
-        by it counts from here on, before anything else can be judged."""
-        session, ledger = asked.session, asked.ledger
+    async def _gate(self, pending: _PendingCall, capability: Capability) -> Permission | None:
+        """Check the data flow and get approval where needed. On return the flow of the call counts for the run, so
+        that no concurrent call is judged without it."""
+        session, ledger = pending.session, pending.ledger
         policy = session.policy
         permission: Permission | None = None
-        told_of_flow = False
-        flow = flow_of_call(capability, asked.call.arguments, ledger.answers)
+        flow_approved = False
+        flow = flow_of_call(capability, pending.call.arguments, ledger.answers)
         while True:
             verdict = judge_flow(ledger.flow, flow, unattended=policy.unattended)
             if verdict == "refuse":
                 raise CapabilityDenied(
                     refused_words(capability.name, ledger.flow, flow, session.context.locale),
-                    hint="let the agent do one of these in a run of its own, or in a conversation with a person",
+                    reason="flow_unattended",
+                    hint="split the work into separate runs, or do it in a conversation with a person",
+                    tool=capability.name,
                 )
             whys = reasons_to_ask(capability, policy.approval, flow=verdict == "ask")
-            if not whys or (permission is not None and (told_of_flow or "flow" not in whys)):
-                ledger.check(capability)  # what was taken away while somebody thought about it
+            if not whys or (permission is not None and (flow_approved or "flow" not in whys)):
+                ledger.check(capability)  # it may have been revoked while the approval was open
                 ledger.touch(flow)
                 return permission
-            permission = await self._approver.ask(session, self._proposal(asked, capability, whys))
-            told_of_flow = "flow" in whys
+            permission = await self._approver.ask(session, self._proposal(pending, capability, whys))
+            flow_approved = "flow" in whys
 
-    def _proposal(self, asked: _PendingCall, capability: Capability, whys: tuple[Why, ...]) -> Proposal:
-        session, call = asked.session, asked.call
+    def _proposal(self, pending: _PendingCall, capability: Capability, whys: tuple[Why, ...]) -> Proposal:
+        session, call = pending.session, pending.call
         return Proposal(
-            call_id=asked.call_id,
+            call_id=pending.call_id,
             capability=capability,
             name=session.graph.name_of(capability.id) or capability.name,
             arguments=call.arguments,
@@ -189,28 +191,34 @@ class Executor:
             grant_sha256=session.grant.sha256,
             policy=session.policy.approval,
             why=whys,
-            flow=asked.ledger.flow | flow_of_call(capability, call.arguments, asked.ledger.answers),
+            flow=pending.ledger.flow | flow_of_call(capability, call.arguments, pending.ledger.answers),
             target=call.target,
             explanation=call.explanation,
         )
 
-    def _adapter(self, asked: _PendingCall, capability: Capability) -> Adapter:
-        """Who carries it out, with what every call gets around it."""
-        workspace = asked.session.context.workspace
+    def _adapter(self, pending: _PendingCall, capability: Capability) -> Adapter:
+        """The adapter of a capability in its wrappers."""
+        workspace = pending.session.context.workspace
         adapter = self._adapters.adapter(workspace, capability.id)
         if adapter is None or not self._adapters.stands(workspace, capability):
             raise ToolFailed(
-                f"{capability.name} is not there any more as it was granted",
-                hint="look at `bollard capabilities explain`, and begin a new run",
+                f"{capability.name} is no longer offered as it was granted",
+                reason="no_longer_offered",
+                hint="see `bollard capabilities explain`, and start a new run",
+                tool=capability.name,
             )
         bounded = Retry(TimeLimit(adapter), self._clock)
-        return OutputLimit(Redaction(bounded, self._redactor), self._artifacts, asked.session, asked.ledger)
+        return OutputLimit(Redaction(bounded, self._redactor), self._artifacts, pending.session, pending.ledger)
 
 
 def _time_for(capability: Capability, ledger: Ledger) -> float:
-    """The smaller of the capability's own limit and what the run has left."""
+    """The smaller of the capability's time limit and the run's remaining time."""
     if ledger.left_s <= 0:
-        raise ToolFailed("the run has no time left for another call", hint="give the agent's runs more time")
+        raise ToolFailed(
+            "the run has no time left for another call",
+            reason="no_time_left",
+            hint="give the agent's runs more time",
+        )
     return min(capability.limits.timeout_s, ledger.left_s)
 
 
@@ -236,23 +244,20 @@ def _settle(reserved: Reservation | None, outcome: Outcome, capability: Capabili
         reserved.settle(Cost(calls=1, cost=cost, time_s=outcome.duration_ms / 1000))
 
 
-def _given_up(asked: _PendingCall) -> Outcome:
-    """What is left of a call whose caller went away in the middle."""
+def _cancelled(pending: _PendingCall) -> Outcome:
+    """The outcome of a call that was cancelled."""
     return Outcome(
-        call_id=asked.call_id,
-        capability=asked.call.name[:256],
-        status="unknown" if asked.begun else "rejected",
-        code="outcome_unknown" if asked.begun else "cancelled",
-        message=f"the call was given up before {'its outcome was known' if asked.begun else 'it was begun'}",
-        flow=asked.ledger.flow.bits,
+        call_id=pending.call_id,
+        capability=pending.call.name[:256],
+        status="unknown" if pending.begun else "rejected",
+        code="outcome_unknown" if pending.begun else "cancelled",
+        message=f"the call was cancelled before {'its outcome was known' if pending.begun else 'it was begun'}",
+        flow=pending.ledger.flow.bits,
     )
 
 
-# Makes a call that was allowed after its run had ended: through the same executor, written without the run.
-
-
 class DetachedCalls:
-    """One per host. The executor asks for the yes like for any other call; it is there already."""
+    """Makes approved calls whose run has ended, through the same executor."""
 
     def __init__(self, executor: Executor, journal: Journal, clock: Clock) -> None:
         self._executor = executor
@@ -260,7 +265,7 @@ class DetachedCalls:
         self._clock = clock
 
     async def execute(self, session: RunSession, approval: Approval) -> DetachedOutcome:
-        """Exactly what was shown, once: its id is the one that it had in its run."""
+        """Make exactly the approved call, under the id it had in its run, so it is made once."""
         call = Call(
             name=approval.capability,
             arguments=approval.sent_arguments,
@@ -277,7 +282,7 @@ class DetachedCalls:
         )
         try:
             outcome = _detached_outcome(await self._executor.execute(session, call, ledger))
-            await ledger.written()  # whoever asks next reads it from the store
+            await ledger.written()  # the next reader finds it in the store
             return outcome
         finally:
             self._executor.forget(approval.run_id)

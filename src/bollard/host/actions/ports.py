@@ -1,4 +1,4 @@
-"""What the executor is connected to, as it sees it. Each has a real implementation elsewhere and one for tests."""
+"""The ports of the executor."""
 
 from typing import Protocol
 
@@ -12,71 +12,71 @@ from bollard.protocol import JsonObject, JsonValue
 
 
 class Ledger(Protocol):
-    """Where the calls of one run are written, and what is known of the run besides its session."""
+    """The records of one run's calls, and the state of the run."""
 
     @property
     def live(self) -> bool:
-        """Whether there is a run; not so where a call is made that was allowed after its run had ended."""
+        """Whether the run is live; false for a detached call."""
         ...
 
     @property
     def fresh(self) -> bool:
-        """Whether no call of this run can have been written before this process began."""
+        """Whether this process has recorded all calls of the run."""
         ...
 
     @property
     def flow(self) -> Flow:
-        """What the run has touched so far."""
+        """The data flow of the run so far."""
         ...
 
     def touch(self, flow: Flow) -> None:
-        """It only grows."""
+        """Add to the flow. It never shrinks."""
         ...
 
     @property
     def answers(self) -> DeliverTo | None:
-        """Where the run's answers go: to speak there is no way out."""
+        """The delivery target of the run's answers. A message there does not send data out."""
         ...
 
     @property
     def left_s(self) -> float:
-        """Time that the run has left."""
+        """The remaining time of the run."""
         ...
 
     def check(self, capability: Capability) -> None:
-        """Raises what forbids it now, though the grant allowed it: a revocation, the end of the run."""
+        """Raises if the call is no longer allowed: after a revocation, a cancellation or the end of the run."""
         ...
 
     async def write(self, kind: str, data: JsonObject) -> None:
-        """A record that is on disk when this returns. Raises `AuditUnavailable` when it is not there in time, and
-        `NotFound` when the run takes none any more."""
+        """Write a record; it is on disk on return. Raises `AuditUnavailable` if that takes too long, and `NotFound` if
+        the run accepts no records."""
         ...
 
     def note(self, kind: str, data: JsonObject) -> None:
-        """A record that nobody waits for."""
+        """Write a record without waiting."""
         ...
 
 
 class Adapters(Protocol):
-    """Who carries out what, now."""
+    """The adapters of the capabilities that are offered now."""
 
     def adapter(self, workspace: str, capability_id: str) -> Adapter | None: ...
 
     def stands(self, workspace: str, granted: Capability) -> bool:
-        """Whether it is still offered as it was defined when it was granted."""
+        """Whether the capability is offered with the granted definition."""
         ...
 
 
 class Approver(Protocol):
-    """Asks people."""
+    """Requests approvals."""
 
     async def ask(self, session: RunSession, proposal: Proposal) -> Permission:
-        """Waits for the answer. Raises `ApprovalDenied`, `ApprovalExpired` or `ApprovalRequired`."""
+        """Wait for the decision. Raises `ApprovalDenied`, `ApprovalExpired` or `ApprovalRequired`."""
         ...
 
 
 class Redactor(Protocol):
-    """Takes secrets out of what is written or shown."""
+    """Removes secrets from recorded and displayed values."""
 
     def value(self, workspace: str, value: JsonValue) -> JsonValue: ...
 
@@ -84,28 +84,30 @@ class Redactor(Protocol):
 
 
 class Artifacts(Protocol):
-    """Keeps what is too large to be an answer."""
+    """Stores outputs that are too large for a result."""
 
     async def keep(
         self, session: RunSession, ledger: Ledger, content: bytes, *, mime_type: str, name: str
     ) -> JsonObject | None:
-        """A reference to it, as `ArtifactRef` of the protocol; nothing where artifacts of this type are not taken."""
+        """Store an artifact and return its `ArtifactRef`; nothing if the host accepts no artifacts of this type."""
         ...
 
 
 class NoApprover:
-    """Where nobody can be asked, the answer is no."""
+    """Denies every call: the host has no approvals."""
 
     async def ask(self, session: RunSession, proposal: Proposal) -> Permission:
         del session
         raise ApprovalDenied(
-            f"{proposal.name} needs a yes and nobody can be asked on this host",
-            hint="let the agent's policy name who may approve",
+            f"{proposal.name} needs approval, and this host has no approvers",
+            reason="no_approvers_on_host",
+            hint="name the approvers in the agent's policy",
+            tool=proposal.name,
         )
 
 
 class NoSecrets:
-    """Where there are none."""
+    """The redactor of a host without secrets."""
 
     def value(self, workspace: str, value: JsonValue) -> JsonValue:
         del workspace

@@ -1,5 +1,5 @@
-"""Schemas, compiled. Loaded by name when the first call with arguments comes: it costs 8 MiB that an idle host does not
-pay. Patterns run on an engine whose time is linear in the text, and nothing is fetched."""
+"""Compiled schemas. Loaded by name with the first call, because it takes 8 MiB that an idle host saves. Patterns run in
+linear time, and nothing is fetched."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size
 
 
 def compiled(schema: JsonObject) -> jsonschema_rs.Validator:
-    """Raises `ValueError` for what is no schema that can be checked here."""
+    """Compile a schema. Raises `ValueError` if it is invalid or refers to a remote one."""
     try:
         return jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
     except jsonschema_rs.ReferencingError as error:
@@ -20,7 +20,7 @@ def compiled(schema: JsonObject) -> jsonschema_rs.Validator:
 
 
 def problem_of(validator: jsonschema_rs.Validator, arguments: JsonObject) -> tuple[str, str] | None:
-    """Where the first problem is, and what; nothing where there is none."""
+    """The path and the message of the first problem; nothing if the arguments are valid."""
     error = next(iter(validator.iter_errors(arguments)), None)
     if error is None:
         return None

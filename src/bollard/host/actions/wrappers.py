@@ -1,5 +1,4 @@
-"""What every call gets around its adapter, whoever carries it out: an end in time, a second try where that is harmless,
-no secrets, and an artifact for what is too large. Each is an adapter around an adapter."""
+"""Wrappers around every adapter: time limit, retry, redaction of secrets, output limit. Each is itself an adapter."""
 
 import asyncio
 import secrets
@@ -23,39 +22,57 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def clean_error(redactor: Redactor, workspace: str, error: HostError) -> HostError:
-    """The same error without secrets: some quote what they were given."""
+    """The error without secrets: some errors quote their input. A cleaned error keeps its reason, not its details."""
     message = redactor.text(workspace, error.message)
-    return error if message == error.message else type(error)(message, hint=error.hint)
+    if message == error.message:
+        return error
+    cleaned = type(error)(message, hint=error.hint)
+    if "reason" in error.details:
+        cleaned.details["reason"] = error.details["reason"]
+    return cleaned
 
 
 class TimeLimit:
-    """Ends in time, and with an error that says whether there can have been an effect."""
+    """Ends a call in time, with an error that says whether it may have taken effect."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
 
     async def invoke(self, order: CallOrder) -> CallResult:
-        # An agent that is called may wait for a person. Its own clock ends it, and stands still meanwhile.
+        # A called agent may wait for a person. The deadline of its own run ends it, and stands still meanwhile.
         within_s = None if order.capability.kind == "agent" else order.timeout_s
         try:
             async with asyncio.timeout(within_s):
                 return await self._adapter.invoke(order)
         except TimeoutError:
-            sentence = f"{order.capability.name} did not end within {order.timeout_s:g} seconds"
+            name = order.capability.name
+            sentence = f"{name} did not end within {order.timeout_s:g} seconds"
             if order.capability.effects == "none":
-                raise ToolFailed(sentence, hint="ask it for less") from None
-            raise OutcomeUnknown(sentence, hint="look whether it happened before you do it again") from None
+                raise ToolFailed(
+                    sentence, reason="timed_out", hint="request less at once", tool=name, seconds=order.timeout_s
+                ) from None
+            raise OutcomeUnknown(
+                sentence,
+                reason="timed_out",
+                hint="check whether it took effect before you repeat it",
+                tool=name,
+                seconds=order.timeout_s,
+            ) from None
         except HostError:
             raise
         except Exception as error:
-            # The boundary to every adapter: one that breaks must not take its caller along, and may have done its work.
+            # The boundary to every adapter: a failing one must not fail its caller, and may have taken effect.
             raise OutcomeUnknown(
-                f"{order.capability.name} broke: {type(error).__name__}", hint="the host's log has the details"
+                f"{order.capability.name} failed: {type(error).__name__}",
+                reason="adapter_failed",
+                hint="see the host's log",
+                tool=order.capability.name,
+                problem=type(error).__name__,
             ) from error
 
 
 class Retry:
-    """Tries once more what can be done twice, when nobody knows whether it was done. Nothing else is."""
+    """Retries a repeatable call once if its outcome is unknown."""
 
     def __init__(self, adapter: Adapter, clock: Clock) -> None:
         self._adapter = adapter
@@ -73,7 +90,7 @@ class Retry:
 
 
 class Redaction:
-    """Takes secrets out of what comes back."""
+    """Removes secrets from results and errors."""
 
     def __init__(self, adapter: Adapter, redactor: Redactor) -> None:
         self._adapter = adapter
@@ -83,10 +100,10 @@ class Redaction:
         try:
             returned = await self._adapter.invoke(order)
         except HostError as error:
-            clean_one = clean_error(self._redactor, order.context.workspace, error)
-            if clean_one is error:
+            cleaned = clean_error(self._redactor, order.context.workspace, error)
+            if cleaned is error:
                 raise
-            raise clean_one from error.__cause__
+            raise cleaned from error.__cause__
         clean = self._clean
         return replace(
             returned,
@@ -100,7 +117,7 @@ class Redaction:
 
 
 class OutputLimit:
-    """Makes an artifact of an output that is too large to be an answer, and answers with its beginning."""
+    """Stores an output that is too large for a result as an artifact, and returns a preview."""
 
     def __init__(self, adapter: Adapter, artifacts: Artifacts, session: RunSession, ledger: Ledger) -> None:
         self._adapter = adapter
@@ -116,41 +133,41 @@ class OutputLimit:
             return returned
         if len(encoded) > ACTION_OUTPUT_BYTES:
             raise OutcomeUnknown(
-                f"{order.capability.name} returned more than {ACTION_OUTPUT_BYTES} bytes, which nobody kept",
-                hint="ask it for less",
+                f"{order.capability.name} returned more than {ACTION_OUTPUT_BYTES} bytes; the result was discarded",
+                reason="output_too_large",
+                hint="request less at once",
+                tool=order.capability.name,
+                most=ACTION_OUTPUT_BYTES,
             )
-        return await self._kept(order, returned, encoded)
+        return await self._preview(order, returned, encoded)
 
-    async def _kept(self, order: CallOrder, returned: CallResult, encoded: bytes) -> CallResult:
+    async def _preview(self, order: CallOrder, returned: CallResult, encoded: bytes) -> CallResult:
         text = _only_text(returned)
         content, mime_type = (encoded, "application/json") if text is None else (text.encode(), "text/plain")
-        shown = (text if text is not None else encoded.decode())[:ACTION_PREVIEW_CHARACTERS]
+        start = (text if text is not None else encoded.decode())[:ACTION_PREVIEW_CHARACTERS]
         refs = [*returned.artifact_refs]
-        where = "the rest was not kept: the run is over"
+        where = "the rest was discarded: the run has ended"
         if self._ledger.live:
-            self._ledger.touch(returned.flow)  # before it is kept, with all that it brings along
+            self._ledger.touch(returned.flow)  # first: the artifact is recorded with the run's flow
             name = f"{order.capability.name}-{order.call_id}"[:200]
-            kept = await self._artifacts.keep(self._session, self._ledger, content, mime_type=mime_type, name=name)
-            where = f"the rest was not kept: this host takes no artifacts of type {mime_type}"
-            if kept is not None:
-                refs.append(kept)
-                where = f"the whole is in the artifact {kept['artifact_id']}"
-        preview: JsonObject = {"type": "text", "text": f"{shown}\n[{len(content)} bytes in all; {where}]"}
+            ref = await self._artifacts.keep(self._session, self._ledger, content, mime_type=mime_type, name=name)
+            where = f"the rest was discarded: this host accepts no artifacts of type {mime_type}"
+            if ref is not None:
+                refs.append(ref)
+                where = f"the whole output is in the artifact {ref['artifact_id']}"
+        preview: JsonObject = {"type": "text", "text": f"{start}\n[{len(content)} bytes in total; {where}]"}
         return replace(returned, content=(preview,), structured=None, artifact_refs=tuple(refs))
 
 
 def _only_text(returned: CallResult) -> str | None:
-    """The text, where an output is nothing else."""
+    """The text of an output that consists of text only."""
     if returned.structured is not None or any(part.get("type") != "text" for part in returned.content):
         return None
     return "\n".join(str(part.get("text", "")) for part in returned.content)
 
 
-# Keeps outputs that are too large to be answers as artifacts of their run.
-
-
 class BlobArtifacts:
-    """Contents go to the blobs first: the record that names one is written when it is on disk."""
+    """Stores outputs as artifacts of their run. The blob is on disk before the record that names it."""
 
     def __init__(self, blobs: BlobStore, terms: ArtifactTerms = ANY_TERMS) -> None:
         self._blobs = blobs

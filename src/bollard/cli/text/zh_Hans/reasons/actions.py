@@ -71,4 +71,68 @@ _APPROVALS: Final = {
     "tool_failed.question_run_ended": ("运行在问题得到回答前已结束", "启动新的运行"),
 }
 
-REASONS: Final[dict[str, tuple[str, str]]] = {**_APPROVALS}
+_CALLS: Final = {
+    "approval_denied.no_approvers_on_host": ("{tool} 需要审批，但这台主机没有审批人", "在智能体的策略中指定审批人"),
+    "audit_unavailable.call_not_recorded": ("无法记录该调用：{problem}", "用 `bollard doctor` 检查存储"),
+    "audit_unavailable.call_not_recorded_in_time": (
+        "该调用未能在 {seconds:g} 秒内写入记录，因此没有执行",
+        "用 `bollard doctor` 检查存储，再换一个 id 重新调用",
+    ),
+    "budget_exceeded.budget_exceeded": (
+        "预算（{budget}，{of}）为 {most}，此调用会超出预算",
+        "调高智能体的 policy.budget，或等到第二天",
+    ),
+    "budget_exceeded.calls_per_run": ("一个运行最多调用 {most} 次", "结束该运行"),
+    "budget_exceeded.tool_calls_per_run": ("一个运行最多调用 {tool} {most} 次", "使用之前的结果"),
+    "cancelled.cancelled_before_call": ("调用在开始前被取消", "换一个 id 重新调用"),
+    "cancelled.run_cancelled": ("运行正在取消，不再发起调用", "启动新的运行"),
+    "capability_denied.flow_unattended": (
+        "不能调用 {tool}：会同时涉及私密数据、不可信内容和对外发送；这需要审批，而此运行无人值守",
+        "拆成几个运行，或在有人参与的会话中进行",
+    ),
+    "capability_denied.not_granted": ("运行没有 {tool} 的权限 {operation}", "在智能体的策略中写明它"),
+    "capability_denied.unusable_schema": (
+        "{tool} 的 schema 无法用于校验：{problem}",
+        "请工具的作者提供更简单的 schema",
+    ),
+    "invalid_argument.call_id_other_arguments": ("调用 {call_id} 之前使用了其他参数", "新的调用请使用新的 id"),
+    "invalid_argument.call_id_other_tool": ("调用 {call_id} 之前用于另一个工具", "新的调用请使用新的 id"),
+    "invalid_argument.call_id_used": ("调用 {call_id} 之前执行过，其结果已不再保存", "新的调用请使用新的 id"),
+    "invalid_argument.invalid_arguments": ("{field}：{problem}", "用 tools.detail 查看 schema"),
+    "not_found.run_ended": ("没有这个运行", "它已结束"),
+    "not_found.run_owned_elsewhere": ("没有这个运行", "它属于另一台主机"),
+    "outcome_unknown.adapter_failed": ("{tool} 失败：{problem}", "查看主机的日志"),
+    "outcome_unknown.cancelled_during_call": ("调用在得到结果前被取消", "检查它做了什么"),
+    "outcome_unknown.output_too_large": ("{tool} 的输出超过 {most} 字节，结果已丢弃", "每次少请求一些"),
+    "outcome_unknown.result_not_processed": (
+        "无法处理 {tool} 的结果：{problem}",
+        "查看主机的日志；重复调用前，先检查它是否已生效",
+    ),
+    "outcome_unknown.timed_out": ("{tool} 没有在 {seconds:g} 秒内结束", "重复调用前，先检查它是否已生效"),
+    "rate_limited.source_rate": ("对 {source} 的调用过于频繁", "稍后重试"),
+    "revoked.capability_revoked": ("该权限已在运行期间撤销", "启动新的运行"),
+    "storage_full.disk_full_for_call": ("磁盘已满：调用未能记录，因此没有执行", "清理数据目录所在的磁盘"),
+    "tool_failed.no_longer_offered": (
+        "{tool} 与授权时的定义不同，或已不可用",
+        "查看 `bollard capabilities explain`，并启动新的运行",
+    ),
+    "tool_failed.no_time_left": ("运行的剩余时间不够再次调用", "给智能体的运行更多时间"),
+    "tool_failed.timed_out": ("{tool} 没有在 {seconds:g} 秒内结束", "每次少请求一些"),
+}
+
+_TOOLS: Final = {
+    "invalid_argument.argument_not_boolean": ("{field} 必须是 true 或 false", "查看工具的 schema"),
+    "invalid_argument.argument_not_integer": ("{field} 必须是整数", "查看工具的 schema"),
+    "invalid_argument.argument_not_text": ("{field} 必须是文本", "查看工具的 schema"),
+    "not_found.no_builtin_tool": ("没有内置工具 {tool}", "调用运行有权限的工具"),
+    "outcome_unknown.program_lost": ("与程序失去联系：{problem}", "检查它的文件"),
+    "sandbox_unavailable.confinement_unavailable": ("无法隔离程序：{problem}", "用 `bollard doctor` 检查沙箱"),
+    "tool_failed.choices_not_list": ("choices 必须是列表", "查看工具的 schema"),
+    "tool_failed.jail_failed": ("程序未能启动：{problem}", "用 `bollard doctor` 检查沙箱"),
+    "tool_failed.no_disk_for_programs": ("主机的磁盘空间不足，无法运行程序", "清理数据目录所在的磁盘"),
+    "tool_failed.run_files_inaccessible": ("无法访问运行的文件：{problem}", "检查磁盘"),
+    "tool_failed.run_id_unusable": ("此运行不能使用文件", ""),
+    "tool_failed.too_many_programs": ("主机上正在运行的程序过多", "稍后重试"),
+}
+
+REASONS: Final[dict[str, tuple[str, str]]] = {**_APPROVALS, **_CALLS, **_TOOLS}
