@@ -28,7 +28,7 @@ def findings() -> Findings:
 
 
 @pytest.fixture(params=["with namespaces", "without namespaces", *(["bubblewrap"] if shutil.which("bwrap") else [])])
-def walls(request: pytest.FixtureRequest, findings: Findings) -> Confinement:
+def confinement(request: pytest.FixtureRequest, findings: Findings) -> Confinement:
     """Both forms of Landlock and seccomp, and bubblewrap where it is installed. Where the machine lacks a form of the
     first, its refusal is looked at instead, and said."""
     if request.param == "bubblewrap":
@@ -61,7 +61,7 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(walls: Confinement, folder: Path) -> RunIn:
+def run(confinement: Confinement, folder: Path) -> RunIn:
     async def run(
         *argv: str, timeout_s: float = LONG_S, output_bytes: int = 64 * 1024, processes: int = PROCESSES, **more: object
     ) -> ProgramResult:
@@ -79,7 +79,7 @@ def run(walls: Confinement, folder: Path) -> RunIn:
             limits=limits,
             stdin=str(more.pop("stdin", "")).encode(),
         )
-        return await run_confined(program, walls, **more)  # pyright: ignore[reportArgumentType]
+        return await run_confined(program, confinement, **more)  # pyright: ignore[reportArgumentType]
 
     return run
 

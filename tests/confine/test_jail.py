@@ -294,7 +294,7 @@ async def test_a_call_that_is_cancelled_takes_its_program_with_it(python, folder
     assert await is_released(folder / "held")
 
 
-async def test_a_program_ends_when_its_host_is_killed(walls, folder: Path, ready):
+async def test_a_program_ends_when_its_host_is_killed(confinement, folder: Path, ready):
     inner = textwrap.dedent(LEAVING) + READY
     host = f"""
         import asyncio, os, sys
@@ -302,11 +302,11 @@ async def test_a_program_ends_when_its_host_is_killed(walls, folder: Path, ready
         from bollard.confine.launcher import Program, run_confined
         from bollard.confine.probe import Confinement, Findings
         folder = Path({str(folder)!r})
-        walls = {walls!r}
+        confinement = {confinement!r}
         python = os.path.join(sys.base_prefix, "bin", "python%d.%d" % sys.version_info[:2])
         program = Program(argv=(python, "-I", "-S", "-c", {inner!r}),
             cwd=folder, writable=(folder,), timeout_s=600, output_bytes=1000)
-        asyncio.run(run_confined(program, walls))
+        asyncio.run(run_confined(program, confinement))
     """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", textwrap.dedent(host), stdout=DEVNULL)
     try:
@@ -357,12 +357,13 @@ async def test_nothing_of_the_host_is_handed_on(python, monkeypatch):
         os.close(writing)
 
 
-async def test_a_program_that_cannot_be_started_is_said_to_be_so(run, walls, folder: Path):
+async def test_a_program_that_cannot_be_started_is_said_to_be_so(run, confinement, folder: Path):
     with pytest.raises(JailBroken, match="No such file"):
         await run("/usr/bin/there-is-no-such-program")
     with pytest.raises(JailBroken):
         await run_confined(
-            Program(argv=("/bin/true",), cwd=folder / "absent", writable=(), timeout_s=WAIT_S, output_bytes=1), walls
+            Program(argv=("/bin/true",), cwd=folder / "absent", writable=(), timeout_s=WAIT_S, output_bytes=1),
+            confinement,
         )
     with pytest.raises(OverLimit):
         await run("/bin/echo", "x" * (2 << 20))
@@ -371,7 +372,7 @@ async def test_a_program_that_cannot_be_started_is_said_to_be_so(run, walls, fol
 async def test_bubblewrap_confines_where_it_is_there_and_is_refused_where_it_is_not(
     findings: Findings, folder: Path, outside: Path
 ):
-    walls = choose_confinement("bubblewrap", findings)
+    confinement = choose_confinement("bubblewrap", findings)
     program = Program(
         argv=("/bin/sh", "-c", f"echo made > out.txt; cat {outside}/secret.txt"),
         cwd=folder,
@@ -382,10 +383,10 @@ async def test_bubblewrap_confines_where_it_is_there_and_is_refused_where_it_is_
     )
     if not findings.bubblewrap:
         with pytest.raises(LevelMissing, match="bubblewrap is demanded"):
-            await run_confined(program, walls)
+            await run_confined(program, confinement)
         assert not (folder / "out.txt").exists()
         return
-    ended = await run_confined(program, walls)
+    ended = await run_confined(program, confinement)
     assert b"canary" not in ended.stdout + ended.stderr
     assert (folder / "out.txt").read_text() == "made\n"
 

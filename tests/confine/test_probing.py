@@ -75,12 +75,12 @@ def test_a_probe_that_cannot_run_finds_nothing():
 @pytest.mark.anyio
 async def test_a_machine_without_walls_runs_nothing(tmp_path: Path):
     found = probe(wrapper=hiding("landlock_create_ruleset", "unshare"))
-    walls = choose_confinement("landlock+seccomp", found)
+    confinement = choose_confinement("landlock+seccomp", found)
     program = Program(
         argv=("/bin/sh", "-c", "echo > ran"), cwd=tmp_path, writable=(tmp_path,), timeout_s=60, output_bytes=1
     )
     with pytest.raises(LevelMissing) as refused:
-        await run_confined(program, walls)
+        await run_confined(program, confinement)
     assert "Landlock" in refused.value.message
     assert refused.value.hint
     assert os.listdir(tmp_path) == []
@@ -101,23 +101,23 @@ def test_every_demand_on_every_machine_gets_its_level_or_a_reason():
             processes=processes,
         )
         for demand in DEMANDS:
-            walls = choose_confinement(demand, found)
-            if walls.level is None:
-                assert walls.problem
-                assert walls.hint
+            confinement = choose_confinement(demand, found)
+            if confinement.level is None:
+                assert confinement.problem
+                assert confinement.hint
                 with pytest.raises(LevelMissing):
-                    walls.demanded()
+                    confinement.demanded()
                 continue
             assert demand != "off"
             assert tried
             assert processes != "none"
-            assert demand in ("any", walls.level)
-            if walls.level == "bubblewrap":
-                assert walls.bubblewrap == bubblewrap != ""
+            assert demand in ("any", confinement.level)
+            if confinement.level == "bubblewrap":
+                assert confinement.bubblewrap == bubblewrap != ""
             else:
                 assert landlock
                 assert seccomp
-                assert walls.namespaces == namespaces
+                assert confinement.namespaces == namespaces
                 assert namespaces or landlock >= 6
 
 

@@ -59,21 +59,21 @@ class ProgramResult:
 
 
 async def run_confined(
-    program: Program, walls: Confinement, *, watch: Callable[[], str | None] | None = None
+    program: Program, confinement: Confinement, *, watch: Callable[[], str | None] | None = None
 ) -> ProgramResult:
     """Run a program to its end. `watch` is polled in a thread; if it returns a word, the program is stopped.
 
     Cancelling the task kills the program and everything it started. Raises `LevelMissing` or `JailBroken` if the
     program was not started.
     """
-    level = walls.demanded()
+    level = confinement.demanded()
     group = await asyncio.to_thread(_make_process_group, program.limits.processes)
     try:
         with _open_descriptors() as (reading, status, order_descriptor):
             order = JailOrder(
                 level=level,
-                namespaces=walls.namespaces,
-                bubblewrap=walls.bubblewrap,
+                namespaces=confinement.namespaces,
+                bubblewrap=confinement.bubblewrap,
                 argv=program.argv,
                 cwd=str(program.cwd),
                 environment=program.environment,

@@ -57,7 +57,7 @@ from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.opening import choose_store
 from bollard.host.store.store import Store
-from bollard.host.tools.builtin import BuiltinTools, probe_walls
+from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
 from bollard.host.tools.workspaces import Workspaces
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
 from bollard.protocol import AgentRunnerDiscovery
@@ -144,7 +144,7 @@ class Host:
         if isinstance(self._gateway, WriterProcess):
             self._gateway.spawn()  # beside the rest of the start
         root = self.settings.data / "workspaces"
-        walls = asyncio.create_task(asyncio.to_thread(probe_walls, self.settings.sandbox, root))
+        confinement = asyncio.create_task(asyncio.to_thread(probe_sandbox, self.settings.sandbox, root))
         storage = Storage(
             journal=Journal(self._gateway, self._operating.counts.commits.committed),
             store=self._store,
@@ -165,7 +165,7 @@ class Host:
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
         core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
-        tools = self._open_tools(storage, core, Workspaces(root), await walls)
+        tools = self._open_tools(storage, core, Workspaces(root), await confinement)
         for source in (tools, models.source, ChannelActions(channels)):
             core.sources.add(source)
         await core.files.load(self._store, identity.workspaces.open_ids())
@@ -300,7 +300,9 @@ class Host:
             replies=delivery,
         )
 
-    def _open_tools(self, storage: Storage, core: Core, workspaces: Workspaces, walls: Confinement) -> BuiltinTools:
+    def _open_tools(
+        self, storage: Storage, core: Core, workspaces: Workspaces, confinement: Confinement
+    ) -> BuiltinTools:
         reach = ArtifactReach(self._store, self._clock).find
         return BuiltinTools(
             clock=self._clock,
@@ -308,7 +310,7 @@ class Host:
             fetcher=self.egress,
             artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
             questions=core.questions,
-            walls=walls,
+            confinement=confinement,
         )
 
     async def _set_going(self, parts: HostParts) -> None:

@@ -102,7 +102,7 @@ def _operator_resources(
             pools=lambda: [_vitals_of(pool) for pool in pools()],
             delivery=parts.delivery,
             witness=parts.trail.numbers,
-            sandbox=lambda: parts.tools.walls.shown,
+            sandbox=lambda: parts.tools.confinement.shown,
         ),
         Audit(
             store=storage.store,

@@ -81,14 +81,14 @@ def home(tmp_path: Path) -> Path:
 def make_tools(
     home: Path, clock: ManualClock, artifacts: ArtifactsInMemory, pages: PagesInMemory
 ) -> Callable[[Confinement], BuiltinTools]:
-    def make(walls: Confinement) -> BuiltinTools:
+    def make(confinement: Confinement) -> BuiltinTools:
         return BuiltinTools(
             clock=clock,
             workspaces=Workspaces(home),
             fetcher=pages,
             artifacts=artifacts,
             questions=PersonInMemory(),
-            walls=walls,
+            confinement=confinement,
         )
 
     return make

@@ -18,9 +18,9 @@ from bollard.host.clock import ManualClock
 from bollard.host.egress.destination import EgressResponse
 from bollard.host.errors import NotFound, SandboxUnavailable, ToolFailed
 from bollard.host.limits import FOUND_LINES, WORKSPACE_KEPT_S
-from bollard.host.tools.builtin import BuiltinTools, probe_walls
+from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
 from bollard.host.tools.definitions import DEFINITIONS
-from bollard.host.tools.files import found_lines
+from bollard.host.tools.files import find_lines
 from bollard.host.tools.programs import ProgramTools
 from bollard.host.tools.workspaces import Workspaces
 
@@ -44,11 +44,11 @@ LEAVING = [
 @pytest.fixture
 def confined(tools: BuiltinTools) -> Confinement:
     """The level here. Where there is none, the refusal is what is tested, and said."""
-    walls = tools.walls
-    if walls.level is None:
+    confinement = tools.confinement
+    if confinement.level is None:
         assert DEFINITIONS["exec"].id in tools.absent("default")
-        pytest.skip(f"programs are refused on this machine: {walls.problem}")
-    return walls
+        pytest.skip(f"programs are refused on this machine: {confinement.problem}")
+    return confinement
 
 
 def everything(root: Path, but: Path | None = None) -> list[str]:
@@ -88,7 +88,7 @@ def test_what_the_host_has_no_part_for_is_absent_with_a_reason(tmp_path: Path):
         absent
     )
     off = BuiltinTools(
-        clock=ManualClock(), workspaces=Workspaces(tmp_path), walls=choose_confinement("off", Findings())
+        clock=ManualClock(), workspaces=Workspaces(tmp_path), confinement=choose_confinement("off", Findings())
     )
     assert "off" in off.absent("default")["tool:builtin/exec"]
 
@@ -129,7 +129,7 @@ async def test_files_are_written_read_edited_and_found(say, call):
     assert await say("grep", pattern="^o.e$", regex=True, ignore_case=True, glob="*.py") == "src/a.py:1: ONE"
     assert await say("glob", pattern="**/*.py") == "src/a.py"
     assert await say("glob", pattern="*", path="src") == "src/a.py"
-    assert await say("glob", pattern="*.js") == "nothing has such a name"
+    assert await say("glob", pattern="*.js") == "no matches"
     assert (await call("read", path="absent.txt")).is_error
     assert (await call("read", path="src")).is_error
 
@@ -208,7 +208,7 @@ def test_a_search_that_nobody_waits_for_ends_with_the_file_it_is_in(tmp_path: Pa
         return False
 
     with Folder(tmp_path) as folder:
-        found_lines(folder, matches, Wildcard("**"), ".", given_up)
+        find_lines(folder, matches, Wildcard("**"), ".", given_up)
     assert seen == ["one line"]
 
 
@@ -329,13 +329,16 @@ async def test_files_of_a_run_go_when_they_were_not_used_for_long(say, tools: Bu
 
 def test_a_host_whose_data_programs_could_read_runs_none(tmp_path: Path):
     """What is beneath the system's programs is readable to all of them, keys too."""
-    for root, there in ((Path("/usr/share/bollard/workspaces"), False), (tmp_path, machine_walls().level is not None)):
-        tools = BuiltinTools(clock=ManualClock(), workspaces=Workspaces(root), walls=probe_walls("any", root))
-        assert (tools.walls.level is not None) == there
+    for root, there in (
+        (Path("/usr/share/bollard/workspaces"), False),
+        (tmp_path, machine_confinement().level is not None),
+    ):
+        tools = BuiltinTools(clock=ManualClock(), workspaces=Workspaces(root), confinement=probe_sandbox("any", root))
+        assert (tools.confinement.level is not None) == there
         assert ("tool:builtin/exec" in tools.absent("default")) != there
 
 
-def machine_walls() -> Confinement:
+def machine_confinement() -> Confinement:
     return choose_confinement("any", machine_findings())
 
 

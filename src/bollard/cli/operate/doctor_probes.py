@@ -334,12 +334,12 @@ def file_limit() -> int:
 
 def sandbox_facts(demand: Demand) -> SandboxFacts:
     """Tried with real processes, the way a host does."""
-    walls = choose_confinement(demand, probe_confinement())
+    confinement = choose_confinement(demand, probe_confinement())
     return SandboxFacts(
-        level=walls.level,
-        problem=walls.problem,
-        hint=walls.hint,
-        landlock=walls.findings.landlock,
-        user_namespaces=walls.findings.namespaces,
-        bubblewrap=bool(walls.findings.bubblewrap),
+        level=confinement.level,
+        problem=confinement.problem,
+        hint=confinement.hint,
+        landlock=confinement.findings.landlock,
+        user_namespaces=confinement.findings.namespaces,
+        bubblewrap=bool(confinement.findings.bubblewrap),
     )

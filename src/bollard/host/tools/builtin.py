@@ -1,4 +1,4 @@
-"""The source `builtin`: which of its tools this host can offer, and the adapter that carries out their calls."""
+"""The capability source `builtin` and its adapter."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,19 +18,19 @@ from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import FileTools
 from bollard.host.tools.outside import ArtifactTools, FetchTool, QuestionTool
-from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, problem, text, words, words_or
+from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, problem, string, string_or, text
 from bollard.host.tools.programs import ProgramTools
 from bollard.host.tools.workspaces import Workspaces
 
 _Tool = Callable[[CallOrder], Awaitable[CallResult]]
 _NOT_PROBED: Final = Confinement(
-    demand="any", level=None, problem="this host has not looked yet how it can confine programs"
+    demand="any", level=None, problem="the confinement of this machine has not been probed yet"
 )
-_NO_ARTIFACTS: Final = "this host keeps no artifacts for tools"
+_NO_ARTIFACTS: Final = "this host stores no artifacts for tools"
 
 
 class BuiltinTools:
-    """Offers the same to every workspace. What a part is missing for is absent, with the reason."""
+    """The built-in tools, the same for every workspace. A tool that the host cannot provide is absent."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class BuiltinTools:
         fetcher: Fetcher | None = None,
         artifacts: ToolArtifacts | None = None,
         questions: Questions | None = None,
-        walls: Confinement = _NOT_PROBED,
+        confinement: Confinement = _NOT_PROBED,
     ) -> None:
         self._clock = clock
-        self._walls = walls
+        self._confinement = confinement
         self._workspaces = workspaces
         self._files = files = FileTools(workspaces)
-        programs = ProgramTools(workspaces, lambda: self._walls)
+        programs = ProgramTools(workspaces, lambda: self._confinement)
         self._tools: dict[str, _Tool] = {
             "now": self._now,
             "calculate": self._calculate,
@@ -60,8 +60,8 @@ class BuiltinTools:
         self._missing = {
             "artifact_read": _NO_ARTIFACTS,
             "artifact_write": _NO_ARTIFACTS,
-            "http_fetch": "this host has no way out",
-            "ask_user": "this host has nobody who carries questions to people",
+            "http_fetch": "this host has no egress",
+            "ask_user": "this host cannot ask questions",
         }
         if fetcher is not None:
             self._add("http_fetch", FetchTool(fetcher, files, workspaces).fetch)
@@ -73,12 +73,12 @@ class BuiltinTools:
             self._add("ask_user", QuestionTool(questions).ask)
 
     def sweep(self, is_live: Callable[[str], bool]) -> None:
-        """Remove the files of runs that have ended long ago. Blocks."""
+        """Remove the folders of runs that ended long ago. Blocks."""
         self._workspaces.sweep(is_live)
 
     @property
-    def walls(self) -> Confinement:
-        return self._walls
+    def confinement(self) -> Confinement:
+        return self._confinement
 
     @property
     def adapter(self) -> Adapter:
@@ -95,28 +95,44 @@ class BuiltinTools:
 
     def absent(self, workspace: str) -> Mapping[str, str]:
         del workspace
-        found = {DEFINITIONS[name].id: why for name, why in self._missing.items()}
-        if self._walls.level is None:
-            found[DEFINITIONS["exec"].id] = f"{self._walls.problem}; {self._walls.hint}".removesuffix("; ")
-        return found
+        absent = {DEFINITIONS[name].id: why for name, why in self._missing.items()}
+        if self._confinement.level is None:
+            absent[DEFINITIONS["exec"].id] = f"{self._confinement.problem}; {self._confinement.hint}".removesuffix("; ")
+        return absent
 
     async def invoke(self, order: CallOrder) -> CallResult:
         tool = self._tools.get(order.capability.name)
         if tool is None:
-            raise NotFound("there is no such built-in tool", hint="look at what the run was granted")
+            name = order.capability.name
+            raise NotFound(
+                f"there is no built-in tool {name}",
+                reason="no_builtin_tool",
+                hint="call a tool that the run was granted",
+                tool=name,
+            )
         try:
             return await tool(order)
         except LevelMissing as error:
-            raise SandboxUnavailable(error.message, hint=error.hint) from None
+            raise SandboxUnavailable(
+                error.message, reason="confinement_unavailable", hint=error.hint, problem=error.message
+            ) from None
         except JailBroken as error:
-            raise ToolFailed(error.message, hint=error.hint) from None
+            raise ToolFailed(error.message, reason="jail_failed", hint=error.hint, problem=error.message) from None
         except ConfineError as error:
             return problem(error.message, error.hint)
         except OSError as error:
             if order.capability.name == "exec":  # it may have run
-                raise OutcomeUnknown(f"the program was lost: {error.strerror}", hint="look at its files") from error
+                raise OutcomeUnknown(
+                    f"the program was lost: {error.strerror}",
+                    reason="program_lost",
+                    hint="check its files",
+                    problem=error.strerror,
+                ) from error
             raise ToolFailed(
-                f"the files of the run cannot be used: {error.strerror}", hint="look at the disk"
+                f"the files of the run cannot be accessed: {error.strerror}",
+                reason="run_files_inaccessible",
+                hint="check the disk",
+                problem=error.strerror,
             ) from error
 
     def _add(self, name: str, tool: _Tool) -> None:
@@ -124,34 +140,32 @@ class BuiltinTools:
         self._missing.pop(name, None)
 
     async def _now(self, order: CallOrder) -> CallResult:
-        name = words_or(order.arguments, "timezone", "UTC")
+        name = string_or(order.arguments, "timezone", "UTC")
         try:
             zone = UTC if name == "UTC" else ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            return problem(
-                f"there is no time zone {name[:64]!r} here", "use an IANA name such as Asia/Shanghai, or UTC"
-            )
+            return problem(f"there is no time zone {name[:64]!r}", "use an IANA name such as Asia/Shanghai, or UTC")
         moment = datetime.fromtimestamp(self._clock.now_ms() / 1000, zone)
-        told = moment.isoformat(timespec="seconds")
+        time = moment.isoformat(timespec="seconds")
         return text(
-            f"{told} ({moment:%A}, {name})",
-            {"time": told, "timezone": name, "weekday": f"{moment:%A}", "epoch_ms": self._clock.now_ms()},
+            f"{time} ({moment:%A}, {name})",
+            {"time": time, "timezone": name, "weekday": f"{moment:%A}", "epoch_ms": self._clock.now_ms()},
         )
 
     async def _calculate(self, order: CallOrder) -> CallResult:
         try:
-            value = calculate(words(order.arguments, "expression"))
+            value = calculate(string(order.arguments, "expression"))
         except CalculationRefused as error:
             return problem(str(error))
         return text(value, {"value": value})
 
 
-def probe_walls(demand: Demand, root: Path) -> Confinement:
-    """Find out how programs that work below `root` can be confined on this machine. Blocks."""
+def probe_sandbox(demand: Demand, root: Path) -> Confinement:
+    """Choose the confinement of programs that work below `root` on this machine. Blocks."""
     findings = Findings() if demand == "off" else machine_findings()
-    walls = choose_confinement(demand, findings)
-    place = readable_above(str(root))
-    if place is not None and walls.level is not None:
-        problem = f"the data directory is in {place}, which programs can read"
-        walls = replace(walls, level=None, problem=problem, hint="keep the data of the host elsewhere")
-    return walls
+    confinement = choose_confinement(demand, findings)
+    folder = readable_above(str(root))
+    if folder is not None and confinement.level is not None:
+        problem = f"the data directory is in {folder}, which programs can read"
+        confinement = replace(confinement, level=None, problem=problem, hint="move the data directory elsewhere")
+    return confinement

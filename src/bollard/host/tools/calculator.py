@@ -1,5 +1,5 @@
-"""A calculator: an expression becomes a number, with decimal digits as people write them. Pure, and bounded in
-everything: length, depth, digits, exponents. Nothing of Python is evaluated."""
+"""A calculator for decimal expressions. Pure, without Python's `eval`, and bounded in length, depth, digits and
+exponents."""
 
 import decimal
 import math
@@ -13,7 +13,7 @@ from bollard.host.limits import EXPRESSION_CHARACTERS, EXPRESSION_DEPTH
 _DIGITS: Final = 100
 _EXPONENT: Final = 9999
 _PLAIN_EXPONENT: Final = 60
-"""Numbers beyond are written with an exponent."""
+"""Larger and smaller numbers are written with an exponent."""
 _ARGUMENTS: Final = 50
 _TOKEN: Final = re.compile(
     r"\s*(?:((?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?)|([a-z_]\w*)|(\*\*|//|[-+*/%^(),]))", re.ASCII | re.IGNORECASE
@@ -36,7 +36,7 @@ _CONSTANTS: Final = {
 
 
 class CalculationRefused(ValueError):
-    """The sentence is for whoever wrote the expression."""
+    """The expression cannot be calculated. The message says why."""
 
 
 def calculate(expression: str) -> str:
@@ -45,19 +45,19 @@ def calculate(expression: str) -> str:
         raise CalculationRefused(f"the expression is longer than {EXPRESSION_CHARACTERS} characters")
     with decimal.localcontext(_CONTEXT):
         try:
-            return _written(_Reading(_tokens(expression)).value())
+            return _format(_Parser(_tokens(expression)).value())
         except decimal.DivisionByZero:
-            raise CalculationRefused("this divides by zero") from None
+            raise CalculationRefused("division by zero") from None
         except decimal.Overflow:
             raise CalculationRefused(f"the value is beyond 1e{_EXPONENT}") from None
         except (decimal.InvalidOperation, ValueError, OverflowError) as error:
             if isinstance(error, CalculationRefused):
                 raise
-            raise CalculationRefused("this has no value, such as the root of a negative number") from None
+            raise CalculationRefused("the value is undefined, such as the root of a negative number") from None
 
 
-class _Reading:
-    """Reads tokens by precedence: sum, product, sign, power, atom."""
+class _Parser:
+    """Evaluates tokens by recursive descent: sum, product, sign, power, atom."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -65,71 +65,71 @@ class _Reading:
         self._depth = 0
 
     def value(self) -> Decimal:
-        found = self._sum()
+        value = self._sum()
         if self._at < len(self._tokens):
-            raise CalculationRefused(f"{self._tokens[self._at]!r} is not expected here")
-        return found
+            raise CalculationRefused(f"unexpected {self._tokens[self._at]!r}")
+        return value
 
     def _sum(self) -> Decimal:
         self._depth += 1
         if self._depth > EXPRESSION_DEPTH:
-            raise CalculationRefused(f"there are more than {EXPRESSION_DEPTH} brackets in brackets")
-        found = self._product()
+            raise CalculationRefused(f"brackets are nested more than {EXPRESSION_DEPTH} deep")
+        value = self._product()
         while (sign := self._take("+", "-")) is not None:
             right = self._product()
-            found = found + right if sign == "+" else found - right
+            value = value + right if sign == "+" else value - right
         self._depth -= 1
-        return found
+        return value
 
     def _product(self) -> Decimal:
-        found = self._signed()
+        value = self._signed()
         while (sign := self._take("*", "/", "//", "%")) is not None:
             right = self._signed()
             match sign:
                 case "*":
-                    found = found * right
+                    value = value * right
                 case "/":
-                    found = found / right
+                    value = value / right
                 case "//":
-                    found = _floor(found / right)
+                    value = _floor(value / right)
                 case _:
-                    found = found - right * _floor(found / right)
-        return found
+                    value = value - right * _floor(value / right)
+        return value
 
     def _signed(self) -> Decimal:
         negative = False
         while (sign := self._take("+", "-")) is not None:
             negative ^= sign == "-"
-        found = self._power()
-        return -found if negative else found
+        value = self._power()
+        return -value if negative else value
 
     def _power(self) -> Decimal:
-        found = self._atom()
+        value = self._atom()
         if self._take("**", "^") is None:
-            return found
+            return value
         self._depth += 1
         if self._depth > EXPRESSION_DEPTH:
-            raise CalculationRefused(f"there are more than {EXPRESSION_DEPTH} powers of powers")
+            raise CalculationRefused(f"powers are nested more than {EXPRESSION_DEPTH} deep")
         exponent = self._signed()
         self._depth -= 1
-        return found**exponent
+        return value**exponent
 
     def _atom(self) -> Decimal:
         if self._take("(") is not None:
-            found = self._sum()
+            value = self._sum()
             self._need(")")
-            return found
+            return value
         token = self._next()
         if token[0].isdigit() or token[0] == ".":
             return Decimal(token)
         if token in _CONSTANTS:
             return _CONSTANTS[token]
         if token in _FUNCTIONS:
-            return self._called(token)
+            return self._call(token)
         known = ", ".join(sorted({*_FUNCTIONS, *_CONSTANTS}))
-        raise CalculationRefused(f"{token!r} is not expected here; known names are {known}")
+        raise CalculationRefused(f"unexpected {token!r}; known names are {known}")
 
-    def _called(self, name: str) -> Decimal:
+    def _call(self, name: str) -> Decimal:
         self._need("(")
         arguments = [self._sum()]
         while self._take(",") is not None:
@@ -160,15 +160,15 @@ class _Reading:
 
 
 def _tokens(expression: str) -> list[str]:
-    found: list[str] = []
+    tokens: list[str] = []
     at, text = 0, expression.rstrip()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise CalculationRefused(f"{text[at:].lstrip()[:1]!r} is not understood; use numbers, + - * / // % ** ( )")
-        found.append(match[match.lastindex or 0].lower())
+            raise CalculationRefused(f"unknown character {text[at:].lstrip()[:1]!r}; use numbers, + - * / // % ** ( )")
+        tokens.append(match[match.lastindex or 0].lower())
         at = match.end()
-    return found
+    return tokens
 
 
 def _floor(value: Decimal) -> Decimal:
@@ -182,31 +182,31 @@ def _rounded(value: Decimal, places: Decimal = Decimal(0)) -> Decimal:
 
 
 def _by_float(function: Callable[[float], float]) -> "_Function":
-    return lambda given: Decimal(repr(function(float(given[0]))))
+    return lambda args: Decimal(repr(function(float(args[0]))))
 
 
 _Function = Callable[[list[Decimal]], Decimal]
 _FUNCTIONS: Final[dict[str, tuple[int, int, _Function]]] = {
-    "abs": (1, 1, lambda given: abs(given[0])),
-    "ceil": (1, 1, lambda given: given[0].to_integral_value(rounding=decimal.ROUND_CEILING)),
+    "abs": (1, 1, lambda args: abs(args[0])),
+    "ceil": (1, 1, lambda args: args[0].to_integral_value(rounding=decimal.ROUND_CEILING)),
     "cos": (1, 1, _by_float(math.cos)),
-    "exp": (1, 1, lambda given: given[0].exp()),
-    "floor": (1, 1, lambda given: _floor(given[0])),
-    "ln": (1, 1, lambda given: given[0].ln()),
-    "log10": (1, 1, lambda given: given[0].log10()),
+    "exp": (1, 1, lambda args: args[0].exp()),
+    "floor": (1, 1, lambda args: _floor(args[0])),
+    "ln": (1, 1, lambda args: args[0].ln()),
+    "log10": (1, 1, lambda args: args[0].log10()),
     "max": (1, _ARGUMENTS, max),
     "min": (1, _ARGUMENTS, min),
-    "round": (1, 2, lambda given: _rounded(*given)),
+    "round": (1, 2, lambda args: _rounded(*args)),
     "sin": (1, 1, _by_float(math.sin)),
-    "sqrt": (1, 1, lambda given: given[0].sqrt()),
+    "sqrt": (1, 1, lambda args: args[0].sqrt()),
     "tan": (1, 1, _by_float(math.tan)),
 }
-"""How few and how many numbers each takes, and what it makes of them."""
+"""By name, the least and the most arguments, and the function."""
 
 
-def _written(value: Decimal) -> str:
+def _format(value: Decimal) -> str:
     if not value.is_finite():
-        raise CalculationRefused("this has no value")
+        raise CalculationRefused("the value is undefined")
     value = value.normalize()
     if value == 0:
         return "0"

@@ -1,6 +1,6 @@
-"""What each built-in tool is: its words for the model, its schema, its risk, what flows through it, and its limits.
+"""The definitions of the built-in tools: description, schema, risk, data flow and limits.
 
-The version belongs to the definitions, not to the host: a new host is no reason to consent anew.
+The version is that of the definitions, not of the host, so that a new host does not need new consent.
 """
 
 from typing import Final

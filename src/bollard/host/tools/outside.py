@@ -1,4 +1,4 @@
-"""`http_fetch`, `artifact_read`, `artifact_write` and `ask_user`: tools that reach out through ports."""
+"""`http_fetch`, `artifact_read`, `artifact_write` and `ask_user`: the tools that use ports of the host."""
 
 import codecs
 import re
@@ -10,13 +10,13 @@ from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import ToolFailed
 from bollard.host.limits import ACTION_OUTPUT_BYTES, MIB
 from bollard.host.tools.files import FileTools
-from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, text, words, words_or
+from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, string, string_or, text
 from bollard.host.tools.workspaces import Workspaces
 from bollard.protocol import JsonObject
 
 _FETCH_BYTES: Final = 4 * MIB
 _ARTIFACT_TEXT_BYTES: Final = 1 * MIB
-"""What is shown of an artifact at once."""
+"""The part of an artifact that one call returns as text."""
 _TEXTS: Final = ("application/json", "application/xml", "application/javascript", "application/x-ndjson")
 _CHARSETS: Final = re.compile(
     r"ascii|utf-(?:8|8-sig|16|16-le|16-be)|iso8859-\d+|cp\d+|koi8-[ru]|gbk|gb2312|gb18030|hz|big5|big5hkscs|"
@@ -25,7 +25,7 @@ _CHARSETS: Final = re.compile(
 
 
 class FetchTool:
-    """Pages and APIs outside, through the guarded client."""
+    """Fetches pages and APIs through the egress guard."""
 
     def __init__(self, fetcher: Fetcher, files: FileTools, workspaces: Workspaces) -> None:
         self._fetcher = fetcher
@@ -33,14 +33,14 @@ class FetchTool:
         self._workspaces = workspaces
 
     async def fetch(self, order: CallOrder) -> CallResult:
-        path = words_or(order.arguments, "save_as", "")
+        path = string_or(order.arguments, "save_as", "")
         if path:
-            split_path(path)  # before anything is asked outside
-        accept = words_or(order.arguments, "accept", "*/*")
+            split_path(path)  # refuse a bad path before the request
+        accept = string_or(order.arguments, "accept", "*/*")
         response = await self._fetcher.fetch(
             EgressRequest(
-                url=words(order.arguments, "url"),
-                method=words_or(order.arguments, "method", "GET"),
+                url=string(order.arguments, "url"),
+                method=string_or(order.arguments, "method", "GET"),
                 headers=(("accept", accept),),
                 max_bytes=_FETCH_BYTES,
                 timeout_s=order.timeout_s,
@@ -57,15 +57,15 @@ class FetchTool:
             async with self._workspaces.changing(order.context.run_id):
                 await self._files.put(order, path, response.body)
             return text(f"status {response.status}, {len(response.body)} bytes saved as {path}", facts)
-        shown = _as_text(response)
-        if shown is None:
-            return problem(f"status {response.status}: this is not text but {facts['content_type']}", "use save_as")
-        head = f"status {response.status}{', cut off' if response.truncated else ''}"
-        return CallResult(content=({"type": "text", "text": f"{head}\n{shown}"},), structured=facts)
+        body = _as_text(response)
+        if body is None:
+            return problem(f"status {response.status}: the body is {facts['content_type']}, not text", "use save_as")
+        head = f"status {response.status}{', truncated' if response.truncated else ''}"
+        return CallResult(content=({"type": "text", "text": f"{head}\n{body}"},), structured=facts)
 
 
 class ArtifactTools:
-    """Artifacts of the run's conversation, as text or as files of its folder."""
+    """Reads and writes artifacts of the run's conversation, as text or as files of its folder."""
 
     def __init__(self, artifacts: ToolArtifacts, files: FileTools, workspaces: Workspaces) -> None:
         self._artifacts = artifacts
@@ -73,55 +73,55 @@ class ArtifactTools:
         self._workspaces = workspaces
 
     async def read(self, order: CallOrder) -> CallResult:
-        artifact_id, path = words(order.arguments, "artifact_id"), words_or(order.arguments, "save_as", "")
+        artifact_id, path = string(order.arguments, "artifact_id"), string_or(order.arguments, "save_as", "")
         offset = number(order.arguments, "offset", 0)
         length = ACTION_OUTPUT_BYTES if path else _ARTIFACT_TEXT_BYTES
         piece = await self._artifacts.read(order.context, artifact_id, offset, length)
         facts: JsonObject = {"name": piece.name, "mime_type": piece.mime_type, "size": piece.size, "offset": offset}
         if path:
             if offset + len(piece.content) < piece.size:
-                return problem(f"the artifact has {piece.size} bytes, too many for a file here")
+                return problem(f"the artifact has {piece.size} bytes, more than a file may have")
             async with self._workspaces.changing(order.context.run_id):
                 await self._files.put(order, path, piece.content)
             return text(f"{len(piece.content)} bytes saved as {path}", facts, flow=piece.flow)
         try:
-            shown = piece.content.decode()
+            content = piece.content.decode()
         except UnicodeDecodeError as error:
-            if error.start < len(piece.content) - 4:  # not just a character that the end cuts
-                return problem(f"this artifact is not text but {piece.mime_type}", "use save_as")
-            shown = piece.content[: error.start].decode()
-        end = offset + len(shown.encode())
+            if error.start < len(piece.content) - 4:  # more than a last character that was cut
+                return problem(f"the artifact is {piece.mime_type}, not text", "use save_as")
+            content = piece.content[: error.start].decode()
+        end = offset + len(content.encode())
         rest = f"\n[bytes {offset} to {end} of {piece.size}]" if end < piece.size or offset else ""
-        return text(shown + rest, facts, flow=piece.flow)
+        return text(content + rest, facts, flow=piece.flow)
 
     async def write(self, order: CallOrder) -> CallResult:
-        name, mime_type = words(order.arguments, "name"), words_or(order.arguments, "mime_type", "text/plain")
-        path = words_or(order.arguments, "path", "")
+        name, mime_type = string(order.arguments, "name"), string_or(order.arguments, "mime_type", "text/plain")
+        path = string_or(order.arguments, "path", "")
         if bool(path) == ("content" in order.arguments):
             return problem("give either content or path")
-        content = await self._files.content(order, path) if path else words(order.arguments, "content").encode()
+        content = await self._files.content(order, path) if path else string(order.arguments, "content").encode()
         reference = await self._artifacts.write(
             order.context, call_id=order.call_id, name=name, mime_type=mime_type, content=content
         )
         return CallResult(
-            content=({"type": "text", "text": f"kept as artifact {reference.get('artifact_id')}"},),
+            content=({"type": "text", "text": f"saved as artifact {reference.get('artifact_id')}"},),
             structured=reference,
             artifact_refs=(reference,),
         )
 
 
 class QuestionTool:
-    """Asks the person in the conversation."""
+    """Asks the person in the conversation a question."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
 
     async def ask(self, order: CallOrder) -> CallResult:
-        given = order.arguments.get("choices") or []
-        if not isinstance(given, list):
-            raise ToolFailed("choices must be a list", hint="look at the tool's schema")
-        choices = tuple(str(choice) for choice in given)
-        answer = await self._questions.ask(order, words(order.arguments, "question"), choices)
+        choices = order.arguments.get("choices") or []
+        if not isinstance(choices, list):
+            raise ToolFailed("choices must be a list", reason="choices_not_list", hint="see the tool's schema")
+        question = string(order.arguments, "question")
+        answer = await self._questions.ask(order, question, tuple(str(choice) for choice in choices))
         return text(answer, {"answer": answer})
 
 
@@ -135,10 +135,10 @@ def _as_text(response: EgressResponse) -> str | None:
     return response.body.decode(_charset(rest.partition("charset=")[2].split(";")[0].strip(" \"'")), errors="replace")
 
 
-def _charset(named: str) -> str:
-    """One that pages have. Others are no way to write text, or take a time that grows with the square of it."""
+def _charset(label: str) -> str:
+    """A charset that web pages use. Other codecs are not for text, or take quadratic time."""
     try:
-        found = codecs.lookup(named or "utf-8").name
+        name = codecs.lookup(label or "utf-8").name
     except (LookupError, ValueError):
         return "utf-8"
-    return found if _CHARSETS.fullmatch(found) else "utf-8"
+    return name if _CHARSETS.fullmatch(name) else "utf-8"

@@ -1,4 +1,4 @@
-"""What the built-in tools need of the rest of the host. Tests have small ones."""
+"""The ports of the built-in tools, and helpers for their arguments and results."""
 
 from typing import Protocol
 
@@ -12,70 +12,70 @@ from bollard.protocol import JsonObject, JsonValue
 
 
 class ArtifactPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of an artifact, and what is known of all of it."""
+    """A part of an artifact, and the metadata of the whole."""
 
     name: str | None
     mime_type: str
     size: int
     content: bytes
     flow: Flow
-    """What its content brings along."""
+    """The data flow of its content."""
 
 
 class ToolArtifacts(Protocol):
-    """Artifacts that a run may reach."""
+    """The artifacts that a run may access."""
 
     async def read(self, context: CallContext, artifact_id: str, offset: int, length: int) -> ArtifactPiece:
-        """Raises `NotFound` for what is absent and for what is not the run's."""
+        """Read a part. Raises `NotFound` if the artifact does not exist or is not accessible to the run."""
         ...
 
     async def write(
         self, context: CallContext, *, call_id: str, name: str, mime_type: str, content: bytes
     ) -> JsonObject:
-        """Keeps it as an artifact of the run; a reference to it."""
+        """Store an artifact of the run and return a reference to it."""
         ...
 
 
 class Fetcher(Protocol):
-    """The guarded way out."""
+    """The egress guard."""
 
     async def fetch(self, request: EgressRequest) -> EgressResponse: ...
 
 
 class Questions(Protocol):
-    """A way to ask the person in the run's conversation."""
+    """Questions to the person in the run's conversation."""
 
     async def ask(self, order: CallOrder, question: str, choices: tuple[str, ...]) -> str:
-        """What was answered. The run waits meanwhile. Raises `ApprovalExpired` when nobody answers in time."""
+        """Wait for the answer. The run is parked meanwhile."""
         ...
 
 
-# How a tool says what came of it.
+# --- results ---
 
 
-def text(words: str, structured: JsonValue = None, *, flow: Flow = NO_FLOW) -> CallResult:
-    return CallResult(content=({"type": "text", "text": words},), structured=structured, flow=flow)
+def text(content: str, structured: JsonValue = None, *, flow: Flow = NO_FLOW) -> CallResult:
+    return CallResult(content=({"type": "text", "text": content},), structured=structured, flow=flow)
 
 
 def problem(sentence: str, hint: str = "") -> CallResult:
-    """The tool's own error: the model reads it and tries otherwise."""
-    words = f"{sentence}. {hint}" if hint else sentence
-    return CallResult(content=({"type": "text", "text": words},), is_error=True)
+    """An error as the tool's result, for the model to read."""
+    content = f"{sentence}. {hint}" if hint else sentence
+    return CallResult(content=({"type": "text", "text": content},), is_error=True)
 
 
-# Arguments of a call, by type. The executor held them against the schema; what is wrong here is a bug, or a call that
-# went another way.
+# --- arguments ---
+# The executor validated them against the schema. These checks catch bugs.
 
 
-def words(arguments: JsonObject, name: str) -> str:
+def string(arguments: JsonObject, name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str):
-        raise InvalidRequest(f"{name} must be text", hint="look at the tool's schema", field=name)
+        raise _wrong_type("argument_not_text", name, "text")
     return value
 
 
-def words_or(arguments: JsonObject, name: str, otherwise: str) -> str:
-    return otherwise if arguments.get(name) is None else words(arguments, name)
+def string_or(arguments: JsonObject, name: str, otherwise: str) -> str:
+    return otherwise if arguments.get(name) is None else string(arguments, name)
 
 
 def number(arguments: JsonObject, name: str, otherwise: int) -> int:
@@ -83,12 +83,16 @@ def number(arguments: JsonObject, name: str, otherwise: int) -> int:
     if value is None:
         return otherwise
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise InvalidRequest(f"{name} must be a whole number", hint="look at the tool's schema", field=name)
+        raise _wrong_type("argument_not_integer", name, "a whole number")
     return int(value)
 
 
 def flag(arguments: JsonObject, name: str) -> bool:
     value = arguments.get(name)
     if value is not None and not isinstance(value, bool):
-        raise InvalidRequest(f"{name} must be true or false", hint="look at the tool's schema", field=name)
+        raise _wrong_type("argument_not_boolean", name, "true or false")
     return bool(value)
+
+
+def _wrong_type(reason: str, name: str, wanted: str) -> InvalidRequest:
+    return InvalidRequest(f"{name} must be {wanted}", reason=reason, hint="see the tool's schema", field=name)

@@ -1,6 +1,6 @@
-"""Files of runs: each run has a folder of its own, made when it is first used and removed some time after its last use.
+"""The folders of runs. A folder is created at its first use and removed some time after its last use.
 
-What is in it is reached through `bollard.confine` only.
+Files in it are accessed through `bollard.confine` only.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from bollard.host.limits import MIB, WORKSPACE_KEPT_S
 _log = structlog.get_logger("bollard.host.tools")
 
 
-class RunPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one run has its files."""
+class RunFolders(msgspec.Struct, frozen=True, kw_only=True):
+    """The folders of one run."""
 
     whole: Path
-    """Everything that counts."""
+    """The folder whose total size is limited. It contains the others."""
     files: Path
     temporary: Path
 
@@ -44,20 +44,20 @@ class Workspaces:
     def root(self) -> Path:
         return self._root
 
-    def open(self, run_id: str) -> RunPlace:
-        """The run's folder, made where it is not there. Blocks."""
+    def open(self, run_id: str) -> RunFolders:
+        """Create the run's folders if needed, and mark them as used. Blocks."""
         if not is_plain_name(run_id):
-            raise ToolFailed("this run cannot have files")
+            raise ToolFailed("this run cannot have files", reason="run_id_unusable")
         whole = self._root / run_id
-        place = RunPlace(whole=whole, files=whole / "files", temporary=whole / "tmp")
-        for folder in (self._root, whole, place.files, place.temporary):
+        folders = RunFolders(whole=whole, files=whole / "files", temporary=whole / "tmp")
+        for folder in (self._root, whole, folders.files, folders.temporary):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.utime(whole)  # it was used now
-        return place
+        os.utime(whole)
+        return folders
 
     @contextlib.asynccontextmanager
     async def changing(self, run_id: str) -> AsyncGenerator[None]:
-        """One change of a run's files at a time, so that what is read and written back is not lost."""
+        """Serialise changes of a run's files, so that a read-modify-write loses nothing."""
         lock = self._locks.get(run_id)
         if lock is None:
             lock = self._locks[run_id] = asyncio.Lock()
@@ -65,7 +65,7 @@ class Workspaces:
             yield
 
     def sweep(self, is_live: Callable[[str], bool], now_s: float | None = None) -> int:
-        """Remove what was not used for long and whose run has ended. Blocks; says how many went."""
+        """Remove the long unused folders of ended runs; returns their number. Blocks."""
         removed, now_s = 0, time.time() if now_s is None else now_s
         with contextlib.suppress(FileNotFoundError):
             for folder in list(self._root.iterdir()):
@@ -75,15 +75,15 @@ class Workspaces:
                     remove_tree(folder)
                     removed += 1
                 except OSError as error:
-                    _log.warning("files of a run cannot be removed", run_id=folder.name, error=str(error))
+                    _log.warning("the folder of a run cannot be removed", run_id=folder.name, error=str(error))
         return removed
 
 
 def check_room(folder: Folder, more_bytes: int = 0) -> None:
-    """Raises `OverLimit` when this does not fit any more."""
+    """Raises `OverLimit` if the folder has no room for `more_bytes`."""
     used = folder.usage()
     if used.over or used.bytes + more_bytes > FOLDER_BYTES or used.files >= FOLDER_FILES:
         raise OverLimit(
-            f"the files of this run have no room: {FOLDER_BYTES // MIB} MiB and {FOLDER_FILES} files at most",
-            hint="remove what is not needed any more",
+            f"the folder of the run has no room: at most {FOLDER_BYTES // MIB} MiB and {FOLDER_FILES} files",
+            hint="remove files that are no longer needed",
         )
