@@ -1,1 +1,1 @@
-"""What a run can do: capabilities as frozen values, where they come from, and the graph that a run sees of them."""
+"""Capabilities: frozen definitions, their sources, and the graph of capabilities that a run has."""

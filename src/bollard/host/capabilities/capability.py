@@ -1,4 +1,4 @@
-"""One thing that a run can do, as a frozen value. Its digest is what people consent to."""
+"""A capability as a frozen value. People consent to the digest of its definition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ Kind = Literal["tool", "mcp", "skill", "outpost", "agent", "channel", "model", "
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Risk = Literal["low", "medium", "high", "critical"]
 RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
-"""From the least to the most."""
+"""In ascending order."""
 Effects = Literal["none", "idempotent", "at_most_once"]
 Approval = Literal["never", "on_risk", "always"]
 
 
 class Flow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capability, or a piece of data, is for the flow of information. What nobody knows is all three."""
+    """The data flow of a capability or of data. Unknown flow counts as all three."""
 
     reads_private: bool
     brings_untrusted: bool
@@ -34,7 +34,7 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bits(self) -> int:
-        """As a number, for rows: 1 private, 2 untrusted, 4 sent out."""
+        """The stored form: 1 private, 2 untrusted, 4 sent out."""
         return self.reads_private | self.brings_untrusted << 1 | self.sends_out << 2
 
     @staticmethod
@@ -47,11 +47,11 @@ NO_FLOW: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=Fal
 
 
 class CapabilityLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one call may go."""
+    """The limits of one call."""
 
     timeout_s: float = 60.0
     output_bytes: int = 64 * 1024
-    """Above it the output becomes an artifact with a preview."""
+    """A larger output becomes an artifact with a preview."""
     calls_per_run: int | None = None
     cost: float | None = None
 
@@ -66,12 +66,12 @@ class CapabilityLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """One capability as its source defines it and as people consented to it."""
+    """A capability as its source defines it and people consented to it."""
 
     id: str
     """Qualified and unique: `tool:builtin/now`, `tool:author/plugin/name`, `mcp:github/create_issue`, `agent:polly`."""
     name: str
-    """The short name its source gives it. A graph may show it with a prefix."""
+    """The short name from its source. A graph may add a prefix."""
     kind: Kind
     description: str
     input_schema: JsonObject
@@ -84,13 +84,13 @@ class Capability:
     source: str
     """`builtin`, `plugin:author/name`, `mcp:github`, `workspace`."""
     version: str = ""
-    """Of the source: a digest, an endpoint, the host's version."""
+    """The version of the source: a digest, an endpoint, the host's version."""
     about: Mapping[str, str | int | bool] = field(default_factory=dict[str, str | int | bool])
-    """What is known of one that is no tool: a model's type and window, a knowledge base's name."""
+    """Facts of a capability that is not a tool: a model's type and window, a knowledge base's name."""
     definition_sha256: str = field(init=False)
-    """Of what its source says it is: name, description, schemas, source, version."""
+    """The digest of name, description, schemas, source and version."""
     json: bytes = field(init=False, repr=False, compare=False)
-    """All of it, canonical, with what people said about it too. Made once: a graph of many is quickly put together."""
+    """The whole capability as canonical JSON. Encoded once, so that graphs are cheap to build."""
 
     def __post_init__(self) -> None:
         defined: dict[str, JsonValue] = {
@@ -103,7 +103,7 @@ class Capability:
         }
         texts = {name: canonical_json(value) for name, value in defined.items()}
         object.__setattr__(self, "definition_sha256", sha256_of(_object(texts)))
-        said: dict[str, JsonValue] = {
+        settings: dict[str, JsonValue] = {
             "id": self.id,
             "kind": self.kind,
             "risk": self.risk,
@@ -114,11 +114,11 @@ class Capability:
             "definition_sha256": self.definition_sha256,
         }
         if self.about:
-            said["about"] = dict(self.about)
-        texts |= {name: canonical_json(value) for name, value in said.items()}
+            settings["about"] = dict(self.about)
+        texts |= {name: canonical_json(value) for name, value in settings.items()}
         object.__setattr__(self, "json", _object(texts))
 
 
 def _object(texts: Mapping[str, bytes]) -> bytes:
-    """Canonical JSON of members that are canonical already; their names are plain."""
+    """Canonical JSON of an object with encoded members and plain names."""
     return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), texts[name]) for name in sorted(texts))

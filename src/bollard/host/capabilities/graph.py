@@ -1,6 +1,6 @@
-"""What one run can do, frozen: the planner's list and the executor's lookup are one object.
+"""The capability graph of one run: the planner's list and the executor's lookup in one frozen object.
 
-Pure. What may be in it was decided by whoever builds it; here it is put in order, named and given a digest.
+Pure. The caller decides what is in it; this module orders, names and hashes it.
 """
 
 import re
@@ -30,8 +30,8 @@ CALL: Final = "tools.call"
 DETAIL: Final = "tools.detail"
 
 Why = Literal["granted", "manifest", "policy", "workspace", "unfit", "parent", "depth", "not_asked"]
-"""Why something is there, or who kept it out: the runner's manifest, the agent's policy, the workspace that does not
-offer it now, its own kind, the calling run, the depth of calls; or nobody asked for it."""
+"""Why a capability is in a graph, or what excluded it: the runner's manifest, the agent's policy, the workspace that
+does not offer it now, its kind, the parent run, or the depth of calls. `not_asked`: it was not requested."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,30 +39,30 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     capability: Capability
     name: str
-    """As models see it, or its id where no model does."""
+    """The name for models, or its id if models do not see it."""
     operations: frozenset[str]
-    """What may be done with it, by the names of the run API: `tools.call`, `agents.call`, `platform.request` …"""
+    """The allowed operations of the run API: `tools.call`, `agents.call`, `platform.request` …"""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a capability is in a graph, and who decided."""
+    """Whether a capability is in a graph, and why."""
 
     capability_id: str
     present: bool
     why: Why
     name: str | None = None
     said: str | None = None
-    """What its source says about its absence."""
+    """The source's reason for its absence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityGraph:
-    """Built by `build_graph`, or read back by `from_json`. The digest covers what is there, not why the rest is not."""
+    """Made by `build_graph` or `from_json`. The digest covers the nodes, not the missing capabilities."""
 
     nodes: tuple[Node, ...]
     """By id."""
     missing: Mapping[str, tuple[Why, str | None]] = field(compare=False, repr=False)
-    """What was asked for and is not there: who kept it out, and what its source says."""
+    """Requested capabilities that are absent: what excluded them, and the source's reason."""
     json: bytes = field(repr=False)
     sha256: str
     _nodes: Mapping[str, Node] = field(compare=False, repr=False)
@@ -80,14 +80,19 @@ class CapabilityGraph:
         return None if node is None else node.capability
 
     def require(self, id_or_name: str, operation: str = CALL) -> Capability:
-        """The capability, if this may be done with it. What is absent looks the same whyever it is."""
+        """The capability, if the operation is allowed. The error for an absent one does not depend on the cause."""
         node = self._nodes.get(id_or_name)
         if node is None:
-            raise NotFound("this run has no such tool", hint="call one of the tools in the run's resources")
+            raise NotFound(
+                "this run has no such tool", reason="no_tool", hint="call one of the tools in the run's resources"
+            )
         if operation not in node.operations:
             raise CapabilityDenied(
-                f"{node.name} is granted to this run, but not to {operation.partition('.')[2]} here",
-                hint=f"let the agent's policy and the runner's manifest name {operation}",
+                f"{node.name} is granted to this run, but not for {operation}",
+                reason="operation_not_granted",
+                hint=f"name {operation} in the agent's policy and the runner's manifest",
+                tool=node.name,
+                operation=operation,
             )
         return node.capability
 
@@ -96,14 +101,14 @@ class CapabilityGraph:
         return None if node is None else node.name
 
     def for_planner(self) -> list[JsonObject]:
-        """What a model is told of what it can call, always in the same order. The entries are shared: read them."""
+        """The callable capabilities for a model, in a stable order. The entries are shared and must not be changed."""
         return [*self._planned]
 
     def by_kind(self, kind: Kind) -> tuple[Capability, ...]:
         return tuple(node.capability for node in self.nodes if node.capability.kind == kind)
 
     def explain(self, id_or_name: str) -> Explanation:
-        """Whether it is there and who decided. For people: it says more than a runner may know."""
+        """Whether a capability is present, and why. For operators: it reveals more than a runner may know."""
         node = self._nodes.get(id_or_name)
         if node is not None:
             return Explanation(capability_id=node.capability.id, present=True, why="granted", name=node.name)
@@ -112,11 +117,11 @@ class CapabilityGraph:
 
     @staticmethod
     def from_json(text: bytes, sha256: str) -> "CapabilityGraph":
-        """A graph read back; bytes that are not those of the digest are no graph. Why the rest was not there is not
-        kept with it: the grant says it."""
+        """Decode a stored graph and verify its digest. `missing` is not stored with it: the grant has the reasons."""
         if sha256_of(text) != sha256:
             raise InvalidRequest(
-                "these bytes are not the graph that was granted",
+                "the stored graph is not the granted one: its digest differs",
+                reason="graph_digest_mismatch",
                 hint="restore the database from a backup",
                 field="graph",
             )
@@ -129,13 +134,18 @@ class CapabilityGraph:
             graph = build_graph(nodes)
         except (msgspec.MsgspecError, NotCanonical) as error:
             raise InvalidRequest(
-                f"these bytes are no graph of this version: {error}",
-                hint="start the version that wrote them",
+                f"the stored graph cannot be decoded: {error}",
+                reason="graph_unreadable",
+                hint="start the version of the host that wrote it",
                 field="graph",
+                problem=str(error),
             ) from error
         if graph.sha256 != sha256:
             raise InvalidRequest(
-                "this version reads the graph as another one", hint="start the version that wrote it", field="graph"
+                "this version of the host encodes the stored graph differently",
+                reason="graph_version_mismatch",
+                hint="start the version of the host that wrote it",
+                field="graph",
             )
         return graph
 
@@ -199,58 +209,55 @@ class _Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    """A graph as its JSON has it."""
+    """The JSON of a graph."""
 
     capabilities: list[_Node]
 
 
 def _read(body: _Capability) -> Capability:
-    said = {name: getattr(body, name) for name in body.__struct_fields__ if name != "flow"}
-    return Capability(**said, flow=Flow.of_bits(body.flow))
+    fields = {name: getattr(body, name) for name in body.__struct_fields__ if name != "flow"}
+    return Capability(**fields, flow=Flow.of_bits(body.flow))
 
 
 EMPTY_GRAPH: Final = build_graph(())
-"""What a run has that was granted nothing, or whose graph nobody knows."""
+"""The graph of a run without capabilities, or whose graph is not stored."""
 
 
-# Short names for models. Two that would be equal both get their source as a prefix: none wins silently.
-#
-# The same capabilities get the same names, in whatever order they come.
-
+# --- short names ---
 
 NAME_CHARACTERS: Final = 64
-"""What every model's interface takes."""
+"""The length that every model API accepts."""
 _DIGEST_CHARACTERS: Final = 24
-"""Enough that nobody finds two ids with one ending, also who chooses the ids."""
+"""Enough to prevent collisions of chosen ids."""
 _LAST: Final = 2
-"""The form of a name that cannot be equal to another."""
+"""The form of a name that is unique."""
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def short_names(capabilities: Iterable[Capability]) -> dict[str, str]:
-    """By id. Names that differ only in case count as equal: some models cannot tell them apart."""
+    """Names for models, by id, independent of the order. Of capabilities with equal names, each gets its source as a
+    prefix. Names that differ only in case count as equal: some models cannot tell them apart."""
     known = {capability.id: capability for capability in capabilities}
     level = dict.fromkeys(known, 0)
-    names = {found: _form(capability, 0) for found, capability in known.items()}
+    names = {each: _form(capability, 0) for each, capability in known.items()}
     while True:
         many = {name for name, count in Counter(name.casefold() for name in names.values()).items() if count > 1}
-        stuck = [found for found, name in names.items() if name.casefold() in many and level[found] < _LAST]
-        if not stuck:
+        clashing = [each for each, name in names.items() if name.casefold() in many and level[each] < _LAST]
+        if not clashing:
             return names
-        for found in stuck:
-            level[found] += 1
-            names[found] = _form(known[found], level[found])
+        for each in clashing:
+            level[each] += 1
+            names[each] = _form(known[each], level[each])
 
 
 def _form(capability: Capability, level: int) -> str:
-    """The plain name; with its source before it; one that nobody else has."""
+    """By level: the plain name, the name with its source, a unique name."""
     plain = _safe(capability.name)
     if level == 0 and len(plain) <= NAME_CHARACTERS:
         return plain
     long = f"{_safe(capability.source.partition(':')[2] or capability.source)}__{plain}"
     if level == 1 and len(long) <= NAME_CHARACTERS:
         return long
-    # What is cut off no longer says which one it is.
     digest = sha256_of(capability.id.encode("utf-8", "surrogatepass"))[:_DIGEST_CHARACTERS]
     return f"{long[: NAME_CHARACTERS - _DIGEST_CHARACTERS - 1]}_{digest}"
 

@@ -1,5 +1,5 @@
-"""Where capabilities come from and who carries them out. A source knows nothing of policy, an adapter nothing of it
-either: what reaches an adapter was decided."""
+"""Sources of capabilities and adapters that make their calls. Neither knows policies: a call that reaches an adapter is
+allowed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from bollard.protocol import JsonObject, JsonValue
 
 
 class CallContext(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom something is done."""
+    """The run, agent and actor of a call."""
 
     run_id: str
     workspace: str
@@ -27,11 +27,11 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Progress = Callable[[float, float | None, str | None], None]
-"""How far a call is: done, of how much, in words."""
+"""Reports the progress of a call: done, total, message."""
 
 
 class CallOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One call that was resolved, checked, allowed and written down."""
+    """A call that is resolved, validated, allowed and recorded."""
 
     call_id: str
     capability: Capability
@@ -42,22 +42,22 @@ class CallOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. Content elements are those of the protocol (§4)."""
+    """The result of a call. Content elements are those of the protocol (§4)."""
 
     content: tuple[JsonObject, ...] = ()
     structured: JsonValue = None
     is_error: bool = False
     artifact_refs: tuple[JsonObject, ...] = ()
     flow: Flow = NO_FLOW
-    """What the data brought along beside the capability's own bits."""
+    """The flow of the returned data, in addition to the capability's."""
 
 
 class Adapter(Protocol):
-    """Carries out calls of one kind. A task that is cancelled stops what it does, for real."""
+    """Makes calls of one kind. Cancelling the task stops the call itself."""
 
     async def invoke(self, order: CallOrder) -> CallResult:
-        """Raises `HostError` when it could not be done at all: `ToolFailed` when it surely had no effect,
-        `OutcomeUnknown` when nobody can say."""
+        """Make a call. Raises `HostError`: `ToolFailed` if it certainly had no effect, `OutcomeUnknown` if that is not
+        known."""
         ...
 
 
@@ -68,25 +68,22 @@ class CapabilitySource(Protocol):
     def adapter(self) -> Adapter: ...
 
     def capabilities(self, workspace: str) -> Sequence[Capability]:
-        """What it offers now: only what is connected and consented to."""
+        """The capabilities that are connected and consented to now."""
         ...
 
     def absent(self, workspace: str) -> Mapping[str, str]:
-        """What it would offer and cannot now: the capability's id, or a prefix ending in `/`, and why, in a
-        sentence."""
+        """Capabilities that cannot be offered now: the id, or a prefix ending in `/`, and a sentence with the
+        reason."""
         ...
 
     @property
     def revision(self) -> int:
-        """Grows whenever what it offers changes, so that what was made of it can be kept."""
+        """Grows with each change of the offered capabilities, so that callers can cache."""
         ...
 
 
-# Every source of a host as one. Holds no policy: what a workspace offers is granted to nobody by that.
-
-
-class _Found(msgspec.Struct, frozen=True):
-    """What all sources said of one workspace at one time."""
+class _Snapshot(msgspec.Struct, frozen=True):
+    """The capabilities of one workspace at one revision."""
 
     revision: int
     offered: Mapping[str, tuple[Capability, CapabilitySource]]
@@ -94,70 +91,69 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class Sources:
-    """Built by the composition root. Asked again only when something changed."""
+    """All sources of the host as one, cached by workspace until one of them changes. An offer grants nothing."""
 
     def __init__(self, sources: Iterable[CapabilitySource] = ()) -> None:
         self._sources: list[CapabilitySource] = [*sources]
-        self._found: dict[str, _Found] = {}
+        self._snapshots: dict[str, _Snapshot] = {}
 
     def add(self, source: CapabilitySource) -> None:
-        """A source that could only be made later."""
         self._sources.append(source)
 
     @property
     def revision(self) -> int:
-        """Grows whenever any source's does, or one is added."""
+        """Grows with each change of a source, and with each added source."""
         return len(self._sources) + sum(source.revision for source in self._sources)
 
     def capabilities(self, workspace: str) -> tuple[Capability, ...]:
-        """What the workspace offers now, by id."""
+        """The capabilities that the workspace offers now, by id."""
         return tuple(capability for capability, _ in self._of(workspace).offered.values())
 
     def absent(self, workspace: str) -> Mapping[str, str]:
-        """What it would offer and cannot now: an id, or a prefix ending in `/`, and why."""
+        """Capabilities that cannot be offered now: an id, or a prefix ending in `/`, and the reason."""
         return self._of(workspace).absent
 
     def get(self, workspace: str, capability_id: str) -> Capability | None:
         """The capability as it is offered now."""
-        found = self._of(workspace).offered.get(capability_id)
-        return None if found is None else found[0]
+        offered = self._of(workspace).offered.get(capability_id)
+        return None if offered is None else offered[0]
 
     def offers(self, workspace: str, capability_id: str) -> bool:
         """Whether the capability is offered now."""
         return self.get(workspace, capability_id) is not None
 
     def stands(self, workspace: str, granted: Capability) -> bool:
-        """Whether what was granted is still offered as it was defined. One that changed since is another one."""
+        """Whether the capability is offered with the granted definition."""
         now = self.get(workspace, granted.id)
         return now is not None and now.definition_sha256 == granted.definition_sha256
 
     def adapter(self, workspace: str, capability_id: str) -> Adapter | None:
-        """Who carries it out; nobody where it is not offered now."""
-        found = self._of(workspace).offered.get(capability_id)
-        return None if found is None else found[1].adapter
+        """The adapter of a capability; none if it is not offered now."""
+        offered = self._of(workspace).offered.get(capability_id)
+        return None if offered is None else offered[1].adapter
 
     def why_absent(self, workspace: str, capability_id: str) -> str | None:
-        """What the sources say about an id that is not offered; the longest prefix knows best."""
+        """The reason why an id is not offered."""
         return why_absent(self._of(workspace).absent, capability_id)
 
-    def _of(self, workspace: str) -> _Found:
-        found, revision = self._found.get(workspace), self.revision
-        if found is None or found.revision != revision:
-            found = self._found[workspace] = self._ask(workspace, revision)
-        return found
+    def _of(self, workspace: str) -> _Snapshot:
+        snapshot, revision = self._snapshots.get(workspace), self.revision
+        if snapshot is None or snapshot.revision != revision:
+            snapshot = self._snapshots[workspace] = self._read(workspace, revision)
+        return snapshot
 
-    def _ask(self, workspace: str, revision: int) -> _Found:
+    def _read(self, workspace: str, revision: int) -> _Snapshot:
         pairs = [(each, source) for source in self._sources for each in source.capabilities(workspace)]
-        absent = {thing: why for source in self._sources for thing, why in source.absent(workspace).items()}
+        absent = {each: why for source in self._sources for each, why in source.absent(workspace).items()}
         count = Counter(each.id for each, _ in pairs)
-        for thing, many in count.items():
+        for capability_id, many in count.items():
             if many > 1:  # none of them wins silently
-                absent[thing] = f"{many} sources offer something of this id, so that nobody knows which is meant"
+                absent[capability_id] = f"{many} sources offer this id, so none of them is used"
         offered = {each.id: (each, source) for each, source in pairs if count[each.id] == 1}
-        return _Found(
+        return _Snapshot(
             revision=revision,
             offered=MappingProxyType(dict(sorted(offered.items()))),
-            absent=MappingProxyType({thing: why for thing, why in sorted(absent.items()) if thing not in offered}),
+            absent=MappingProxyType({each: why for each, why in sorted(absent.items()) if each not in offered}),
         )
 
 

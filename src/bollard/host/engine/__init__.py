@@ -1,1 +1,1 @@
-"""Who runs what, and where: ownership of runs as leases with epochs, and signals to their owners."""
+"""Ownership of runs, as leases with epochs, and signals to the owners."""

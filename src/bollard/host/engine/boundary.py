@@ -1,7 +1,6 @@
-"""What an engine does. Implementations: local (this process); a cluster's comes later and must pass the same tests.
+"""The engine protocol. Implemented by `local` for one process; each implementation must pass the same tests.
 
-The store is the truth: a run is executed only by the host that won its epoch there. Everything an engine carries
-beside that is a hint.
+The store decides: only the host that won a run's epoch there executes the run. Messages of an engine are hints.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,23 +12,24 @@ from bollard.host.log.records import NewRecord
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """Stop the run for a reason that is a failure code."""
+    """Stop the run."""
 
     reason: str
+    """A failure code."""
     superseded: bool = False
-    """Whether a newer message takes its place: what it was given and has not answered is not dropped then."""
+    """Whether a newer message replaces the run. Its unanswered messages are not dropped then."""
 
 
 Signal = Cancel
 
 Offered = Callable[[str], None]
-"""Called with the id of a run that waits for an owner."""
+"""Called with the id of a queued run."""
 Signalled = Callable[[str, Signal], bool]
-"""Called with a run and a signal; true when this host owns the run."""
+"""Called with a run and a signal; returns whether this host owns the run."""
 
 
 class HostPresence(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that is alive."""
+    """A live host."""
 
     incarnation: str
     runs: int
@@ -41,30 +41,30 @@ class Engine(Protocol):
 
     @property
     def incarnation(self) -> str:
-        """This host, since its start."""
+        """The id of this host since its start."""
         ...
 
     def subscribe(self, offered: Offered, signalled: Signalled) -> None:
-        """Hear of runs that wait, and of signals to runs."""
+        """Register the callbacks for queued runs and for signals."""
         ...
 
     def submit(self, run_id: str) -> None:
-        """A run is on disk and waits: offer it to whoever has room."""
+        """Offer a queued run, which is on disk, to a host with room."""
         ...
 
     async def claim(self, run_id: str, epoch: int, records: Sequence[NewRecord]) -> bool:
-        """Become the owner of a run under `epoch`, and write `records` with it. False when someone was quicker."""
+        """Become the owner of a run under `epoch`, and write `records` with it. False if another host was first."""
         ...
 
     async def renew(self, run_ids: Sequence[str]) -> set[str]:
-        """Keep owning runs; returns those that were lost. A lease that has run out may be taken by others, and is its
-        owner's until one of them did: the epoch decides, never the clock."""
+        """Renew the leases of runs; returns the lost ones. Others may take an expired lease, but until one does the
+        run stays with its owner: the epoch decides, never the clock."""
         ...
 
     def signal(self, run_id: str, signal: Signal) -> bool:
-        """Tell the owner of a run; false when nobody is known to own it."""
+        """Signal the owner of a run; false if no owner is known."""
         ...
 
     def presence(self) -> list[HostPresence]:
-        """The hosts that are alive, this one among them."""
+        """The live hosts, including this one."""
         ...

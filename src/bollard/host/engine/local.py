@@ -1,4 +1,4 @@
-"""The engine of one host: the store is the queue, and every signal stays in the process."""
+"""The engine of a single host: the store is the queue, and signals stay in the process."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bollard.host.store.store import Store
 
 
 class LocalEngine:
-    """Owns what it claims until it loses a lease or the process ends."""
+    """Owns claimed runs until it loses a lease or the process ends."""
 
     def __init__(self, journal: Journal, store: Store, clock: Clock, incarnation: str) -> None:
         self._journal = journal
@@ -24,8 +24,7 @@ class LocalEngine:
         self._offered: Offered | None = None
         self._signalled: Signalled | None = None
         self._owned = 0
-        self._reading: asyncio.Task[int] | None = None
-        """The store's clock, being read."""
+        self._clock_read: asyncio.Task[int] | None = None
 
     @property
     def incarnation(self) -> str:
@@ -51,8 +50,8 @@ class LocalEngine:
             return set()
         renewed = (self._incarnation, tuple(run_ids), await self._until_ms())
         outcome = await self._journal.commit(Entry(renew=renewed))
-        kept = outcome.run_ids if isinstance(outcome, Renewed) else frozenset[str]()
-        return set(run_ids) - kept
+        owned = outcome.run_ids if isinstance(outcome, Renewed) else frozenset[str]()
+        return set(run_ids) - owned
 
     def signal(self, run_id: str, signal: Signal) -> bool:
         return self._signalled is not None and self._signalled(run_id, signal)
@@ -61,8 +60,8 @@ class LocalEngine:
         return [HostPresence(incarnation=self._incarnation, runs=self._owned, seen_ms=self._clock.now_ms())]
 
     async def _until_ms(self) -> int:
-        """Read in a thread: a database server that does not answer must not hold up the loop. Those who wait for the
-        same reading go on in the order in which they came, so that claims keep theirs."""
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(asyncio.to_thread(self._store.now_ms))
-        return await asyncio.shield(self._reading) + round(LEASE_S * 1000)
+        """The end of a new lease by the store's clock. It is read in a thread, so that a slow database does not block
+        the loop. Concurrent callers share one read and continue in order, so that claims keep theirs."""
+        if self._clock_read is None or self._clock_read.done():
+            self._clock_read = asyncio.create_task(asyncio.to_thread(self._store.now_ms))
+        return await asyncio.shield(self._clock_read) + round(LEASE_S * 1000)
