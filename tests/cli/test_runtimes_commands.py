@@ -94,7 +94,7 @@ def test_a_runtime_from_its_code_to_its_revocation(ask, runtime, tmp_path: Path)
     assert "afar: hi" in talked.out, talked.err
     assert "on another machine" in ask("plugin", "show", "local/afar", "--text").out
     kept = ask("plugin", "disable", "local/afar")
-    assert (kept.code, "brought by a runtime" in kept.err) == (4, True)
+    assert (kept.code, "comes from a remote runtime" in kept.err) == (4, True)
     assert ask("runtimes", "revoke", "afar-box", "--text").out == "afar-box is revoked\n"
     assert process.wait(PATIENCE_S) == 4
     assert ask("runtimes", "revoke", "afar-box").err.startswith("bollard: the host says: there is no such runtime")

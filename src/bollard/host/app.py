@@ -41,7 +41,7 @@ from bollard.host.models.source import ModelParts, open_models
 from bollard.host.parts import HostKeys, HostParts
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
-from bollard.host.plugins.uploads import said_id, shared_sources
+from bollard.host.plugins.uploads import declared_id, shared_sources
 from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.run_api.tool_artifacts import RunArtifacts
 from bollard.host.runs.backlog import RunLimits
@@ -233,7 +233,7 @@ class Host:
     async def _open_identity(self, storage: Storage, vault: Vault) -> IdentityDirectory:
         """Open users, keys and workspaces. Every workspace gets the plugins that all of them share."""
         for source, origin in self._sources():
-            self.fleet.share(source, origin, await asyncio.to_thread(said_id, source))
+            self.fleet.share(source, origin, await asyncio.to_thread(declared_id, source))
         identity = open_identity(journal=storage.journal, clock=self._clock, fingerprint=vault.fingerprints.of)
         identity.workspaces.watch(self.fleet.open_workspace, self._close_workspace)
         await identity.load(self._store)
@@ -386,4 +386,4 @@ class Host:
 
     def pools(self) -> list[SupervisedPool]:
         """The worker pools that were started or are about to be."""
-        return [each.pool for each in self.fleet.fittings if each.pool.status != "idle"]
+        return [each.pool for each in self.fleet.placements if each.pool.status != "idle"]

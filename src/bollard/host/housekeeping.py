@@ -37,7 +37,7 @@ class Housekeeping(msgspec.Struct, frozen=True, kw_only=True):
             await asyncio.sleep(_SWEEP_S)
             self.parts.core.dispatcher.check_idle()
             self.parts.core.approvals.sweep()
-            quarantines.look(self.parts.fleet.fittings)
+            quarantines.update(self.parts.fleet.placements)
             self.parts.budgets.save()
             if self.parts.storage.clock.monotonic() - renewed_at >= LEASE_RENEW_S:
                 renewed_at = self.parts.storage.clock.monotonic()

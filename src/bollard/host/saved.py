@@ -67,7 +67,7 @@ def open_saved(
     journal, store, clock = storage.journal, storage.store, storage.clock
     plugins = PluginRepository(
         fleet=fleet,
-        shelf=CodeStore(data / "plugins"),
+        code_store=CodeStore(data / "plugins"),
         journal=journal,
         store=store,
         clock=clock,

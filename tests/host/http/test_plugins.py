@@ -143,11 +143,11 @@ def test_a_second_plugin_of_a_name_is_refused_whatever_its_author(clean: Any, ta
     for more in ({"author": "evil"}, {"name": "ta1ker"}, {"name": "talker", "author": "acme_"}):
         refused = send(clean, "POST", PLUGINS, talker(**more))
         assert refused.status == 409
-        assert "could be taken for acme/talker" in refused.error["message"]
+        assert "looks like acme/talker" in refused.error["message"]
     settings = send(clean, "POST", PLUGINS, talker(name="parrot", author="local"))
     assert "comes with the host or its settings" in settings.error["message"]
     other = send(clean, "POST", PLUGINS, talker(name="parrot"))
-    assert "could be taken for local/parrot" in other.error["message"]
+    assert "looks like local/parrot" in other.error["message"]
 
 
 def test_an_update_asks_for_consent_only_where_it_wants_more(clean: Any, talker: Any) -> None:

@@ -24,7 +24,7 @@ def refusal(shelf: CodeStore, archive: bytes) -> str:
     """Why an archive is not taken; and nothing of it is left."""
     before = left_of(shelf)
     with pytest.raises(InvalidRequest) as caught:
-        shelf.take_archive(io.BytesIO(archive))
+        shelf.add_archive(io.BytesIO(archive))
     assert caught.value.hint
     assert left_of(shelf) == before
     return caught.value.message
@@ -41,19 +41,19 @@ def plugin(*more: Raw) -> list[Raw]:
 
 def test_an_honest_archive_is_taken_whole(shelf: CodeStore) -> None:
     files = {**files_of(), "data/words.txt": b"polly " * 10_000, "data/empty": b""}
-    shelved = shelf.take_archive(io.BytesIO(zip_of(files)))
+    shelved = shelf.add_archive(io.BytesIO(zip_of(files)))
     assert shelved.described.plugin_id == "acme/parrot"
     found = {path.relative_to(shelved.path).as_posix(): path for path in shelved.path.rglob("*") if path.is_file()}
     assert {name: path.read_bytes() for name, path in found.items()} == files
     assert {stat.S_IMODE(path.stat().st_mode) for path in found.values()} == {0o444}
     assert shelf.find(shelved.digest) == shelved
-    assert shelf.take_archive(io.BytesIO(raw_zip(plugin(), comment=b"made by hand"))).described.version == "1.0.0"
+    assert shelf.add_archive(io.BytesIO(raw_zip(plugin(), comment=b"made by hand"))).described.version == "1.0.0"
 
 
 @pytest.mark.parametrize("prefix", ["", "parrot-main/"])
 def test_the_one_folder_of_an_archive_is_the_plugin(shelf: CodeStore, prefix: str) -> None:
-    again = shelf.take_archive(io.BytesIO(zip_of(files_of(), prefix)))
-    assert again.digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
+    again = shelf.add_archive(io.BytesIO(zip_of(files_of(), prefix)))
+    assert again.digest == shelf.add_archive(io.BytesIO(zip_of(files_of()))).digest
 
 
 def test_a_bomb_is_stopped_while_it_unpacks(shelf: CodeStore) -> None:
@@ -61,7 +61,7 @@ def test_a_bomb_is_stopped_while_it_unpacks(shelf: CodeStore) -> None:
     packed = deflated(content)
     assert len(content) / len(packed) > 1000
     bomb = Raw(b"bomb", content, packed=packed, method=8)
-    assert "more than 100 times as large" in refusal(shelf, raw_zip(plugin(bomb)))
+    assert "more than 100 times its compressed size" in refusal(shelf, raw_zip(plugin(bomb)))
 
 
 def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: CodeStore, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: 
     into = tmp_path / "into"
     into.mkdir()
     lie = raw_zip([Raw(b"bomb", content, packed=packed, method=8, size=10)])
-    with pytest.raises(InvalidRequest, match="larger than it says"):
+    with pytest.raises(InvalidRequest, match="larger than its declared size"):
         unpack(io.BytesIO(lie), into)
     assert (into / "bomb").stat().st_size <= PLUGIN_RATIO_FREE_BYTES
     larger = Raw(b"small", b"abc", packed=deflated(b"abc"), method=8, size=1000)
@@ -80,13 +80,13 @@ def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: 
 def test_many_files_that_are_too_large_together_are_refused_before_they_are_written(shelf: CodeStore) -> None:
     each = PLUGIN_BYTES // 10 + 1
     many = [Raw(f"f{number}".encode(), b"", packed=b"x" * 1000, method=8, size=each) for number in range(10)]
-    assert "together" in refusal(shelf, raw_zip(plugin(*many)))
+    assert "in total" in refusal(shelf, raw_zip(plugin(*many)))
     assert "is larger than" in refusal(shelf, raw_zip(plugin(Raw(b"f", b"", size=PLUGIN_BYTES + 1))))
 
 
 def test_an_archive_within_an_archive_is_a_file_like_others(shelf: CodeStore) -> None:
     inner = raw_zip([Raw(b"bomb", bytes(20 * MIB), packed=deflated(bytes(20 * MIB)), method=8)])
-    shelved = shelf.take_archive(io.BytesIO(raw_zip(plugin(Raw(b"inner.zip", inner)))))
+    shelved = shelf.add_archive(io.BytesIO(raw_zip(plugin(Raw(b"inner.zip", inner)))))
     assert (shelved.path / "inner.zip").read_bytes() == inner
 
 
@@ -95,8 +95,8 @@ def test_entries_that_share_their_bytes_are_refused(shelf: CodeStore) -> None:
     kernel = Raw(b"kernel", b"", packed=deflated(bytes(MIB)), method=8, size=MIB)
     again = Raw(b"kernel", b"", packed=deflated(bytes(MIB)), method=8, size=MIB, at=0)
     other = Raw(b"other", b"", packed=deflated(bytes(MIB)), method=8, size=MIB, at=0)
-    assert "called" in refusal(shelf, raw_zip([kernel, again]))
-    assert "called otherwise" in refusal(shelf, raw_zip([kernel, other]))
+    assert "two entries have the name" in refusal(shelf, raw_zip([kernel, again]))
+    assert "differs from its local header" in refusal(shelf, raw_zip([kernel, other]))
 
 
 def test_a_quine_of_headers_is_refused(shelf: CodeStore) -> None:
@@ -113,7 +113,7 @@ def test_a_million_entries_are_refused_by_their_number(shelf: CodeStore) -> None
     many = [Raw(b"f%d" % number) for number in range(PLUGIN_ENTRIES + 1)]
     assert f"{PLUGIN_ENTRIES + 1} entries" in refusal(shelf, raw_zip(many))
     hidden = [Raw(b"f%d" % number) for number in range(20_000)]
-    assert "does not hold what it says" in refusal(shelf, raw_zip(hidden, count=3))
+    assert "does not hold the declared number" in refusal(shelf, raw_zip(hidden, count=3))
     assert refusal(shelf, raw_zip([Raw(b"f%d" % number) for number in range(70_000)]))
 
 
@@ -178,7 +178,7 @@ def test_names_that_lead_away_or_hide_are_refused(shelf: CodeStore, tmp_path: Pa
 def test_names_that_are_one_on_some_systems_are_refused(shelf: CodeStore, one: bytes, other: bytes) -> None:
     entries = [Raw(one, mode=stat.S_IFDIR if one.endswith(b"/") else stat.S_IFREG), Raw(other)]
     message = refusal(shelf, raw_zip(plugin(*entries)))
-    assert "as far as some systems" in message or "but for their case" in message or "a file and a folder" in message
+    assert "case is ignored" in message or "differ in case" in message or "both a file and a folder" in message
 
 
 @pytest.mark.parametrize(
@@ -187,24 +187,24 @@ def test_names_that_are_one_on_some_systems_are_refused(shelf: CodeStore, one: b
         (b"", "not a zip"),
         (b"PK\x05\x06", "not a zip"),
         (b"\x1f\x8b" + os.urandom(100), "not a zip"),
-        (raw_zip(plugin(), disk=1), "one part of several"),
-        (raw_zip(plugin(), table_shift=-1), "not where it says"),
-        (raw_zip(plugin(), before=b"#!/bin/sh\n" * 3, table_shift=-30), "not where it says"),
+        (raw_zip(plugin(), disk=1), "one part of a split archive"),
+        (raw_zip(plugin(), table_shift=-1), "not at the declared offset"),
+        (raw_zip(plugin(), before=b"#!/bin/sh\n" * 3, table_shift=-30), "not at the declared offset"),
         (raw_zip(plugin(Raw(b"e", b"x", flags=0x801))), "encrypted"),
         (raw_zip(plugin(Raw(b"e", b"x", flags=0x840))), "encrypted"),
-        (raw_zip(plugin(Raw(b"l", b"x", method=14))), "not known here"),
-        (raw_zip(plugin(Raw(b"z", b"x", size=0xFFFFFFFF))), "larger than anything"),
+        (raw_zip(plugin(Raw(b"l", b"x", method=14))), "unsupported compression"),
+        (raw_zip(plugin(Raw(b"z", b"x", size=0xFFFFFFFF))), "is larger than"),
         (raw_zip(plugin(Raw(b"n\xff", b"x"))), "not UTF-8"),
         (raw_zip(plugin(Raw("é".encode(), b"x", flags=0))), "not UTF-8"),
-        (raw_zip(plugin(Raw(b"one", b"x", local_name=b"two"))), "called otherwise"),
+        (raw_zip(plugin(Raw(b"one", b"x", local_name=b"two"))), "differs from its local header"),
         (raw_zip(plugin(Raw(b"c", b"x", crc=1))), "damaged"),
         (raw_zip(plugin(Raw(b"d", b"xyz", packed=b"\xff\xff\xff", method=8))), "damaged"),
         (raw_zip(plugin(Raw(b"d", b"xyz", packed=deflated(b"xyz")[:-2], method=8))), "damaged"),
-        (raw_zip(plugin(Raw(b"d", b"xyz", packed=deflated(b"xyz") + b"more", method=8))), "behind its end"),
-        (raw_zip(plugin(Raw(b"f/", b"content", mode=stat.S_IFDIR))), "folder with content"),
+        (raw_zip(plugin(Raw(b"d", b"xyz", packed=deflated(b"xyz") + b"more", method=8))), "bytes follow the end"),
+        (raw_zip(plugin(Raw(b"f/", b"content", mode=stat.S_IFDIR))), "has content"),
         (raw_zip(plugin(Raw(b"o", b"x", packed_size=10**6))), "outside"),
-        (raw_zip(plugin(Raw(b"o", b"x", at=10**6))), "not where the table"),
-        (raw_zip([Raw(b"__pycache__/a.pyc", b"x")]), "no file in it"),
+        (raw_zip(plugin(Raw(b"o", b"x", at=10**6))), "not at the declared offset"),
+        (raw_zip([Raw(b"__pycache__/a.pyc", b"x")]), "it has no files"),
         (raw_zip([Raw(b"readme.txt", b"x")]), "no plugin at its top"),
     ],
 )
@@ -213,9 +213,9 @@ def test_archives_that_lie_are_refused_with_the_reason(shelf: CodeStore, archive
 
 
 def test_what_tools_leave_behind_is_not_taken(shelf: CodeStore) -> None:
-    plain = shelf.take_archive(io.BytesIO(zip_of(files_of())))
+    plain = shelf.add_archive(io.BytesIO(zip_of(files_of())))
     left = {"__pycache__/runner.pyc": b"x", ".git/HEAD": b"x", "sub/.env": b"KEY=1", "node_modules/a.js": b"x"}
-    assert shelf.take_archive(io.BytesIO(zip_of({**files_of(), **left}))).digest == plain.digest
+    assert shelf.add_archive(io.BytesIO(zip_of({**files_of(), **left}))).digest == plain.digest
 
 
 def test_a_disk_that_is_full_leaves_nothing_behind(shelf: CodeStore, monkeypatch: Any) -> None:
@@ -224,7 +224,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(shelf: CodeStore, monkeypatch
 
     monkeypatch.setattr("bollard.host.plugins.archive.write_new", full)
     with pytest.raises(HostError) as caught:
-        shelf.take_archive(io.BytesIO(zip_of(files_of())))
+        shelf.add_archive(io.BytesIO(zip_of(files_of())))
     assert caught.value.code == "storage_full"
     assert left_of(shelf) == [".incoming"]
 

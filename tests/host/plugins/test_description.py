@@ -25,9 +25,9 @@ DIGEST = "0" * 64
 def test_a_folder_says_what_it_asks_for_in_its_manifest(write_folder: Any) -> None:
     said = describe(write_folder(permissions="{history: [page], models: [stream, invoke]}", env="[ACME_KEY, A]"))
     assert (said.plugin_id, said.version) == ("acme/parrot", "1.0.0")
-    assert said.asked.runners == (("default", ("history.page", "models.invoke", "models.stream")),)
-    assert said.asked.env == ("A", "ACME_KEY")
-    assert RequestedAccess.from_wire(said.asked.to_wire()) == said.asked
+    assert said.access.runners == (("default", ("history.page", "models.invoke", "models.stream")),)
+    assert said.access.env == ("A", "ACME_KEY")
+    assert RequestedAccess.from_wire(said.access.to_wire()) == said.access
 
 
 def test_reading_a_plugin_runs_none_of_it(write_file: Any, write_folder: Any) -> None:
@@ -76,25 +76,25 @@ spec:
 def test_a_single_file_says_it_in_its_decorators(write_file: Any) -> None:
     said = describe(write_file("My-Tools.py", SINGLE))
     assert said.plugin_id == "local/my-tools"
-    assert said.asked.runners == (("default", ("history.page", "models.stream")), ("second", ()))
-    assert said.asked.tools == (("count", "low"), ("other", "unknown"))
+    assert said.access.runners == (("default", ("history.page", "models.stream")), ("second", ()))
+    assert said.access.tools == (("count", "low"), ("other", "unknown"))
 
 
 def test_a_broken_entry_hides_no_other(write_folder: Any) -> None:
     said = describe(write_folder(files=FOLDER))
-    assert said.asked.runners == (("default", ()),)
-    assert said.asked.tools == (("count", "low"), ("talk", "unknown"))
+    assert said.access.runners == (("default", ()),)
+    assert said.access.tools == (("count", "low"), ("talk", "unknown"))
 
 
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("MINE = {}\n@runner(permissions=MINE)\nasync def f(ctx): ...", "is computed"),
-        ("@runner(name=str(1))\nasync def f(ctx): ...", "is computed"),
+        ("MINE = {}\n@runner(permissions=MINE)\nasync def f(ctx): ...", "is not a literal"),
+        ("@runner(name=str(1))\nasync def f(ctx): ...", "is not a literal"),
         ("@runner(permissions={'history': ['rewrite']})\nasync def f(ctx): ...", "permissions of f"),
         ("@runner(permissions={'secrets': ['read']})\nasync def f(ctx): ...", "permissions of f"),
         ("def f(:", "cannot be read"),
-        ("x = 1", "no runner and no tool"),
+        ("x = 1", "no usable runner or tool"),
         ("(" * 5000, "cannot be read"),
     ],
 )
@@ -178,12 +178,12 @@ def test_an_install_needs_the_consent_that_names_its_code(write_folder: Any) -> 
 def test_an_update_needs_consent_only_where_it_asks_for_more(write_folder: Any) -> None:
     narrow = described(write_folder, permissions="{history: [page]}")
     wide = described(write_folder, permissions="{history: [page, search]}", env="[KEY]")
-    assert check_consent(DIGEST, narrow, wide.asked, None).removed == ("env KEY", "runner default: history.search")
-    assert not check_consent(DIGEST, narrow, narrow.asked, None).widens
+    assert check_consent(DIGEST, narrow, wide.access, None).removed == ("env KEY", "runner default: history.search")
+    assert not check_consent(DIGEST, narrow, narrow.access, None).widens
     with pytest.raises(ConsentNeeded) as caught:
-        check_consent(DIGEST, wide, narrow.asked, None)
+        check_consent(DIGEST, wide, narrow.access, None)
     assert caught.value.details["change"] == {"added": ["env KEY", "runner default: history.search"], "removed": []}
-    check_consent(DIGEST, wide, narrow.asked, consent_for(DIGEST, wide))
+    check_consent(DIGEST, wide, narrow.access, consent_for(DIGEST, wide))
 
 
 def test_a_tool_that_becomes_riskier_is_more() -> None:
@@ -194,12 +194,14 @@ def test_a_tool_that_becomes_riskier_is_more() -> None:
 
 def test_what_is_saved_comes_back_equal() -> None:
     version = Version(
-        digest=DIGEST, version="1", asked=RequestedAccess(env=("A",)), consented_by="user:ann", consented_ms=5
+        digest=DIGEST, version="1", access=RequestedAccess(env=("A",)), consented_by="user:ann", consented_ms=5
     )
     installed = Installed(workspace="w", author="acme", name="parrot", current=version, source="parrot.zip")
     for number in range(8):
-        moved = Version(digest=f"{number}" * 64, version="2", asked=RequestedAccess(), consented_by="x", consented_ms=6)
-        installed = installed.moved_to(moved)
+        other = Version(
+            digest=f"{number}" * 64, version="2", access=RequestedAccess(), consented_by="x", consented_ms=6
+        )
+        installed = installed.with_version(other)
     assert [each.digest[0] for each in installed.earlier] == ["6", "5", "4", "3"]
     assert installed.revision == 9
     assert Installed.from_wire(installed.to_wire(), "w", 9) == installed

@@ -37,13 +37,13 @@ class Fleet:
         )
 
     def shelved(self, **more: Any) -> StoredCode:
-        return self.shelf.take_archive(io.BytesIO(zip_of(files_of(**more))))
+        return self.shelf.add_archive(io.BytesIO(zip_of(files_of(**more))))
 
     def fit(self, shelved: StoredCode, workspace: str = "default", **more: Any) -> PoolPlacement:
         said = shelved.described
-        fields = {"plugin_id": said.plugin_id, "digest": shelved.digest, "env": said.asked.env, **more}
+        fields = {"plugin_id": said.plugin_id, "digest": shelved.digest, "env": said.access.env, **more}
         source = PluginSource(name=said.name, path=shelved.path, **fields)
-        return self.fleet.fit(workspace, source, "installed", asked=said.asked, version=said.version)
+        return self.fleet.build_placement(workspace, source, "installed", access=said.access, version=said.version)
 
     async def install(self, workspace: str = "default", **more: Any) -> PoolPlacement:
         self.fleet.open_workspace(workspace)
@@ -75,7 +75,7 @@ async def test_two_workspaces_never_share_a_worker(yard: Fleet) -> None:
     assert yard.fleet.pools["default", "acme/parrot"] is one.pool
     assert yard.fleet.pools["second", "acme/parrot"] is two.pool
     assert yard.agents.get("parrot", "second") is not None
-    yard.fleet.take_away("second", "acme/parrot", "installed")
+    yard.fleet.remove("second", "acme/parrot", "installed")
     assert yard.agents.get("parrot", "second") is None
     assert yard.agents.get("parrot", "default") is not None
 
@@ -130,10 +130,10 @@ async def test_a_worker_that_says_it_is_somebody_else_is_nobody(yard: Fleet) -> 
 async def test_a_runner_that_asks_for_more_than_was_consented_to_is_not_used(yard: Fleet, shelf: CodeStore) -> None:
     """What a worker declares is a claim too: here the consent was to less than the manifest says."""
     shelved = yard.shelved(permissions="{history: [page]}")
-    less = yard.shelved(permissions="{}").described.asked
+    less = yard.shelved(permissions="{}").described.access
     fitting = yard.fit(shelved)
-    fitting.asked = less
-    with pytest.raises(PluginUnusable, match=r"history\.page, which nobody consented to"):
+    fitting.access = less
+    with pytest.raises(PluginUnusable, match=r"history\.page without consent"):
         await yard.fleet.prove(fitting)
 
 
@@ -165,16 +165,16 @@ async def test_a_log_outlives_the_versions_of_its_plugin(yard: Fleet) -> None:
 
 async def test_what_is_covered_is_in_use_again(yard: Fleet) -> None:
     installed = await yard.install(says="one")
-    dev = yard.fleet.fit(
+    dev = yard.fleet.build_placement(
         "default",
         replace(yard.fit(yard.shelved(says="dev", name="parrot", version="2.0.0")).source),
         "dev",
-        asked=installed.asked,
+        access=installed.access,
     )
     await yard.fleet.prove(dev)
     yard.fleet.place(dev)
     assert yard.fleet.pools["default", "acme/parrot"] is dev.pool
-    yard.fleet.take_away("default", "acme/parrot", "dev")
+    yard.fleet.remove("default", "acme/parrot", "dev")
     assert yard.fleet.pools["default", "acme/parrot"] is installed.pool
     assert installed.pool.status == "ready"
     assert yard.agents.get("parrot") is not None
@@ -193,18 +193,18 @@ def gone() -> Callable[[int], None]:
 
 def test_a_copy_of_a_folder_follows_no_link(shelf: CodeStore, write_folder: Any, tmp_path: Path) -> None:
     folder = write_folder()
-    plain = shelf.take_folder(folder)
-    assert plain.digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
+    plain = shelf.add_folder(folder)
+    assert plain.digest == shelf.add_archive(io.BytesIO(zip_of(files_of()))).digest
     secret = tmp_path / "secret"
     secret.write_text("key")
     (folder / "innocent.txt").symlink_to(secret)
     with pytest.raises(Exception, match=r"innocent\.txt"):
-        shelf.take_folder(folder)
+        shelf.add_folder(folder)
 
 
 def test_code_that_nothing_refers_to_is_swept(shelf: CodeStore) -> None:
-    kept = shelf.take_archive(io.BytesIO(zip_of(files_of())))
-    other = shelf.take_archive(io.BytesIO(zip_of(files_of(says="other"))))
+    kept = shelf.add_archive(io.BytesIO(zip_of(files_of())))
+    other = shelf.add_archive(io.BytesIO(zip_of(files_of(says="other"))))
     shelf.sweep({kept.digest})
     assert kept.path.is_dir()
     assert not other.path.exists()

@@ -43,7 +43,7 @@ async def test_a_quarantine_is_recorded_once_until_it_is_over(
     fittings = cast("list[Any]", [fitted, Fitted(Pool(), Source("other"))])
 
     async def told() -> list[Any]:
-        log.look(fittings)
+        log.update(fittings)
         await journal.commit(Entry())
         return [data_of(row) for row in memory_store.records(0, 100) if row.type == "plugin.quarantined"]
 
@@ -77,5 +77,5 @@ def test_a_quarantine_that_could_not_be_recorded_is_recorded_at_the_next_look(cl
     log = QuarantineLog(cast("Journal", journal), clock)
     fittings = cast("list[Any]", [Fitted(Pool("quarantined", "why"), Source())])
     for _ in range(3):
-        log.look(fittings)
+        log.update(fittings)
     assert len(journal.entries) == 1

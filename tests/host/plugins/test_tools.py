@@ -131,10 +131,10 @@ class Kit:
     async def install(self, workspace: str = "default", code: str = CODE) -> PoolPlacement:
         self.fleet.open_workspace(workspace)
         archive = zip_of({"manifest.yaml": MANIFEST.encode(), "tools.py": code.encode()})
-        shelved = self._shelf.take_archive(io.BytesIO(archive))
+        shelved = self._shelf.add_archive(io.BytesIO(archive))
         said = shelved.described
         source = PluginSource(name=said.name, path=shelved.path, plugin_id=said.plugin_id, digest=shelved.digest)
-        fitting = self.fleet.fit(workspace, source, "installed", asked=said.asked, version=said.version)
+        fitting = self.fleet.build_placement(workspace, source, "installed", access=said.access, version=said.version)
         await self.fleet.prove(fitting)
         self.fleet.place(fitting)
         return fitting
@@ -194,7 +194,7 @@ async def test_a_plugin_with_tools_and_no_runner_is_offered_where_it_is_installe
     assert kit.tools.capabilities("second") == []
     assert await kit.text("add", a=2, b=3) == "5"
     foreign = replace(kit.order("add", a=1, b=1), context=CallContext(run_id="r", workspace="second", agent_id="a"))
-    with pytest.raises(ToolFailed, match="cannot be called: its plugin is not there"):
+    with pytest.raises(ToolFailed, match="cannot be called: its plugin was removed"):
         await kit.tools.invoke(foreign)
 
 
@@ -219,7 +219,7 @@ async def test_a_worker_killed_in_a_call_leaves_an_unknown_outcome_and_nothing_i
     mark = kit.folder / "hang"
     call = asyncio.create_task(kit.tools.invoke(kit.order("hang", mark=str(mark))))
     os.kill(int(await there(mark)), signal.SIGKILL)
-    with pytest.raises(OutcomeUnknown, match="tool:acme/kit/hang was begun and did not answer"):
+    with pytest.raises(OutcomeUnknown, match="tool:acme/kit/hang started and did not answer"):
         await asyncio.wait_for(call, WAIT_S)
     assert len(mark.read_text().splitlines()) == 1
     assert await kit.text("add", a=1, b=1) == "2"  # on the worker that took its place
@@ -286,7 +286,7 @@ async def test_a_run_does_not_get_the_tool_of_another_version_under_the_same_nam
     await kit.install()
     order = kit.order("add", a=1, b=1)
     await kit.install(code=CODE.replace("a + b", "a - b"))
-    with pytest.raises(ToolFailed, match="its plugin was changed meanwhile"):
+    with pytest.raises(ToolFailed, match="its plugin was updated"):
         await kit.tools.invoke(order)
     assert await kit.text("add", a=1, b=1) == "0"
 
@@ -297,10 +297,10 @@ async def test_a_plugin_that_is_gone_or_in_quarantine_offers_nothing_and_says_wh
     pool = kit.fleet.pools["default", "acme/kit"]
     assert isinstance(pool, PluginPool)
     pool._crashes.quarantined = "5 crashes within 60 s"  # what follows takes seconds of real crashes
-    kit.fleet.stir()
+    kit.fleet.note_change()
     assert kit.tools.capabilities("default") == []
     assert "is in quarantine" in kit.tools.absent("default")["tool:acme/kit/"]
-    kit.fleet.take_away("default", "acme/kit", "installed")
+    kit.fleet.remove("default", "acme/kit", "installed")
     assert kit.tools.absent("default") == {}
 
 
@@ -308,11 +308,11 @@ def test_consent_shows_the_claims_of_a_tool_and_a_weaker_one_needs_another_yes(t
     (tmp_path / "manifest.yaml").write_text(MANIFEST)
     described = describe(tmp_path)
     nothing = FlowBits(reads_private=False, brings_untrusted=False, sends_out=False)
-    assert dict(described.asked.tools)["add"] == claims_of("low", nothing)
-    assert dict(described.asked.tools)["hang"] == "unknown"
+    assert dict(described.access.tools)["add"] == claims_of("low", nothing)
+    assert dict(described.access.tools)["hang"] == "unknown"
     (tmp_path / "manifest.yaml").write_text(MANIFEST.replace('"tools:hang"', '"tools:hang", risk: low'))
     with pytest.raises(ConsentNeeded) as needed:
-        check_consent("0" * 64, describe(tmp_path), described.asked, None)
+        check_consent("0" * 64, describe(tmp_path), described.access, None)
     assert needed.value.details["change"] == {"added": ["tool hang (low)"], "removed": ["tool hang (unknown)"]}
 
 
@@ -322,10 +322,10 @@ def test_a_tool_is_used_only_with_the_definition_that_was_seen_when_somebody_sai
     catalogue = ToolCatalogue(tools=(changed,), problems=())
     pins = definition_digests([sky])
     usable, refused, _ = usable_tools(catalogue, {"sky": "low"}, pins)
-    assert (usable, refused) == ([], {"sky": "its definition is not the one that was consented to"})
+    assert (usable, refused) == ([], {"sky": "its definition changed since the consent"})
     assert redefined(pins, definition_digests([changed])).added == ("tool sky: another definition",)
     assert usable_tools(catalogue, {"sky": "low"}, None)[0] == [changed]
-    assert usable_tools(catalogue, {}, None)[1] == {"sky": "it is not in what was consented to"}
+    assert usable_tools(catalogue, {}, None)[1] == {"sky": "it has no consent"}
 
 
 def test_a_single_file_says_the_flow_of_its_tools_in_plain_values(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_single_file_says_the_flow_of_its_tools_in_plain_values(tmp_path: Path
         "@tool(risk='low', flow=FlowBits(reads_private=False))\ndef b() -> str:\n    'x'\n"
         "@tool(risk='low', flow=SOMETHING)\ndef c() -> str:\n    'x'\n"
     )
-    assert describe(file).asked.tools == (
+    assert describe(file).access.tools == (
         ("a", "low, never sends_out"),
         ("b", "low, never reads_private"),
         ("c", "low"),
@@ -355,7 +355,7 @@ async def test_an_update_that_defines_a_tool_otherwise_needs_another_yes_and_a_r
         )
         return PluginRepository(
             fleet=fleet,
-            shelf=CodeStore(tmp_path / "plugins"),
+            code_store=CodeStore(tmp_path / "plugins"),
             journal=open_journal(memory_store, incarnation),
             store=memory_store,
             clock=clock,
@@ -365,7 +365,7 @@ async def test_an_update_that_defines_a_tool_otherwise_needs_another_yes_and_a_r
 
     async def take(keeping: PluginRepository, code: str, consent: str | None, *, new: bool = False) -> Any:
         archive = zip_of({"manifest.yaml": MANIFEST.encode(), "tools.py": code.encode()})
-        async with keeping.taking.archive(pieces(archive), "default") as shelved:
+        async with keeping.uploads.archive(pieces(archive), "default") as shelved:
             if new:
                 named = consent_for(shelved.digest, shelved.described)
                 return await keeping.install("default", shelved, by="ann", consent=named, source="zip")

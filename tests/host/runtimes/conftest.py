@@ -112,7 +112,7 @@ class Harbour:
         )
         self.plugins = PluginRepository(
             fleet=self.fleet,
-            shelf=CodeStore(self._shelf),
+            code_store=CodeStore(self._shelf),
             journal=self.journal,
             store=self.store,
             clock=self.clock,

@@ -59,7 +59,7 @@ def pack_plugin(path: Path) -> PackedPlugin:
         with tempfile.TemporaryDirectory() as place:
             shelf = CodeStore(Path(place, "plugins"))
             shelf.open()
-            shelved = shelf.take_archive(io.BytesIO(data))
+            shelved = shelf.add_archive(io.BytesIO(data))
             shelf.sweep(set())
     except HostError as error:
         raise UsageProblem("error.pack", "hint.host", path=path, detail=error.message, advice=error.hint) from error

@@ -1,2 +1,1 @@
-"""Plugins in use: taken in, consented to, pinned, and given to workers of their workspace. What a run is, it does not
-know."""
+"""Installs plugins with consent, stores and pins their code, and runs it in worker pools, one per workspace."""

@@ -1,7 +1,7 @@
-"""What a plugin says of itself, read from its files. Runs none of its code: that is what this is asked before.
+"""Reads the description of a plugin from its files, without running any of its code.
 
-A folder says it in `manifest.yaml`. A single file says it in the arguments of its decorators, where they are plain
-values; whatever else its worker declares later was not consented to and is not used.
+The description of a folder is its `manifest.yaml`. The description of a single file is the literal arguments of its
+decorators. Anything else that the worker declares later has no consent and is not used.
 """
 
 import ast
@@ -39,17 +39,17 @@ _HINT: Final = "`bollard plugin check` names everything that is wrong with a plu
 
 
 class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plugin wants: what somebody consents to. Every list is sorted, so that equal wishes are equal."""
+    """The access that a plugin requests and a person consents to. Lists are sorted, so equal requests are equal."""
 
     runners: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Each runner, and the most it may be granted: `history.page` and so on."""
+    """Each runner and its maximum permissions, such as `history.page`."""
     env: tuple[str, ...] = ()
     """Variables of the host's environment that its workers see."""
     tools: tuple[tuple[str, str], ...] = ()
-    """Each tool and what is claimed of it: how risky it is, and which way data never flows through it."""
+    """Each tool and its claims (`claims_of`): its risk, and which flow bits it never has."""
 
     def permissions_of(self, runner: str) -> frozenset[str] | None:
-        """What a runner may be granted; `None` for one that nobody was shown."""
+        """The maximum permissions of a runner; `None` for a runner without consent."""
         return next((frozenset(names) for name, names in self.runners if name == runner), None)
 
     def to_wire(self) -> JsonObject:
@@ -61,7 +61,7 @@ class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def from_wire(body: Any) -> "RequestedAccess":
-        """What `to_wire` gave to the store."""
+        """The inverse of `to_wire`."""
         return RequestedAccess(
             runners=tuple(sorted((name, tuple(names)) for name, names in body["runners"].items())),
             env=tuple(body["env"]),
@@ -70,16 +70,16 @@ class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a plugin says it is, and what it asks for."""
+    """The declared identity of a plugin, and the access it requests."""
 
     author: str
     name: str
     version: str
     label: dict[str, str]
     description: dict[str, str] | None
-    asked: RequestedAccess
+    access: RequestedAccess
     definitions: tuple[tuple[str, str], ...] = ()
-    """Each tool and the digest of its definition, where its code said it already: on another machine."""
+    """Each tool and the digest of its definition. Known in advance only for a runtime on another machine."""
 
     @property
     def plugin_id(self) -> str:
@@ -88,18 +88,25 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe(path: Path) -> Description:
     """The description of a plugin's folder or file. Raises `InvalidRequest`."""
-    return _of_folder(path) if path.is_dir() else _of_file(path)
+    return _describe_folder(path) if path.is_dir() else _describe_file(path)
 
 
-def _wrong(place: str, problem: str, hint: str = _HINT) -> InvalidRequest:
-    return InvalidRequest(f"the plugin cannot be used: {place}: {problem}", hint=hint, field="plugin")
+def _invalid(file: str, problem: str, hint: str = _HINT, *, reason: str = "plugin_invalid") -> InvalidRequest:
+    return InvalidRequest(
+        f"the plugin is invalid: {file}: {problem}",
+        reason=reason,
+        hint=hint,
+        field="plugin",
+        file=file,
+        problem=problem,
+    )
 
 
-def _of_folder(folder: Path) -> Description:
+def _describe_folder(folder: Path) -> Description:
     try:
         raw = load_manifest(folder)
     except ManifestError as error:
-        raise _wrong(error.place, error.problem, error.hint) from error
+        raise _invalid(error.place, error.problem, error.hint) from error
     spec = raw.get("spec")
     entries: JsonObject = spec if isinstance(spec, dict) else {}
     try:
@@ -107,44 +114,44 @@ def _of_folder(folder: Path) -> Description:
         manifest = PluginManifest.from_wire(frame)
     except ValidationError as error:
         field, problem = first_problem(error)
-        raise _wrong("manifest.yaml", f"{field}: {problem}") from error
+        raise _invalid("manifest.yaml", f"{field}: {problem}") from error
     runners = _entries(entries.get("runners"), PluginRunner, limits.RUNNERS_PER_PLUGIN)
     tools = _entries(entries.get("tools"), PluginTool, limits.TOOLS_PER_PLUGIN)
-    asked = RequestedAccess(
+    access = RequestedAccess(
         runners=tuple(sorted((each.name, permission_names(each.permissions)) for each in runners)),
         env=tuple(sorted(set(manifest.spec.env))),
         tools=tuple(sorted((each.name, claims_of(each.risk, each.flow)) for each in tools)),
     )
-    return _described(manifest.metadata, asked)
+    return _build(manifest.metadata, access)
 
 
-def _described(metadata: PluginMetadata, asked: RequestedAccess) -> Description:
-    if not asked.runners and not asked.tools:
-        raise _wrong("manifest.yaml", "it has no runner and no tool that could be used")
+def _build(metadata: PluginMetadata, access: RequestedAccess) -> Description:
+    if not access.runners and not access.tools:
+        raise _invalid("manifest.yaml", "it declares no usable runner or tool", reason="plugin_empty")
     return Description(
         author=metadata.author,
         name=metadata.name,
         version=metadata.version,
         label=dict(metadata.label),
         description=None if metadata.description is None else dict(metadata.description),
-        asked=asked,
+        access=access,
     )
 
 
-def _entries(value: JsonValue, shape: type[S], most: int) -> list[S]:
-    """Those that are in order. A broken one hides no other; the worker says what is wrong with it."""
-    found: dict[str, S] = {}
-    for entry in value[:most] if isinstance(value, list) else ():
+def _entries(value: JsonValue, shape: type[S], limit: int) -> list[S]:
+    """The valid entries, by name. Invalid ones are skipped; the worker reports their problems."""
+    entries: dict[str, S] = {}
+    for item in value[:limit] if isinstance(value, list) else ():
         try:
-            read = shape.from_wire(entry)
+            entry = shape.from_wire(item)
         except ValidationError:
             continue
-        found.setdefault(getattr(read, "name", ""), read)
-    return list(found.values())
+        entries.setdefault(getattr(entry, "name", ""), entry)
+    return list(entries.values())
 
 
 def permission_names(permissions: AgentRunnerPermissions) -> tuple[str, ...]:
-    """Each as `family.name`, sorted."""
+    """The permissions as sorted `family.name` strings."""
     families = permissions.model_dump().items()
     return tuple(sorted(f"{family}.{name}" for family, names in families for name in names))
 
@@ -152,64 +159,65 @@ def permission_names(permissions: AgentRunnerPermissions) -> tuple[str, ...]:
 # --- one file ---
 
 
-def _of_file(file: Path) -> Description:
+def _describe_file(file: Path) -> Description:
     name = file.stem.lower() if file.stem.isascii() else file.stem
     if file.suffix != ".py" or file.stat().st_size > _SOURCE_BYTES:
-        raise _wrong(file.name, f"is not a Python file of at most {_SOURCE_BYTES} bytes")
+        problem = f"it is not a Python file of at most {_SOURCE_BYTES} bytes"
+        raise _invalid(file.name, problem, reason="plugin_not_python")
     try:
         tree = ast.parse(file.read_bytes())
         metadata = PluginMetadata(author=_LOCAL, name=name, version=_FILE_VERSION, label={"en_US": name})
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _wrong(file.name, f"cannot be read: {_said(error)}") from error
+        raise _invalid(file.name, f"it cannot be read: {_message(error)}") from error
     runners: dict[str, tuple[str, ...]] = {}
     tools: dict[str, str] = {}
     for function in tree.body:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for decorator in function.decorator_list:
-                _declared(file.name, function.name, decorator, runners, tools)
-    asked = RequestedAccess(runners=tuple(sorted(runners.items())), tools=tuple(sorted(tools.items())))
-    return _described(metadata, asked)
+                _read_decorator(file.name, function.name, decorator, runners, tools)
+    access = RequestedAccess(runners=tuple(sorted(runners.items())), tools=tuple(sorted(tools.items())))
+    return _build(metadata, access)
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return first_problem(error)[1] if isinstance(error, ValidationError) else str(error) or type(error).__name__
 
 
-def _declared(
-    place: str, function: str, decorator: ast.expr, runners: dict[str, tuple[str, ...]], tools: dict[str, str]
+def _read_decorator(
+    file: str, function: str, decorator: ast.expr, runners: dict[str, tuple[str, ...]], tools: dict[str, str]
 ) -> None:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    what = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-    if what not in ("runner", "tool"):
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    kind = target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else ""
+    if kind not in ("runner", "tool"):
         return
-    given = _literals(place, function, decorator) if isinstance(decorator, ast.Call) else {}
-    if what == "runner":
-        runners.setdefault(str(given.get("name", "default")), _permissions(place, function, given.get("permissions")))
+    values = _literals(file, function, decorator) if isinstance(decorator, ast.Call) else {}
+    if kind == "runner":
+        runners.setdefault(str(values.get("name", "default")), _permissions(file, function, values.get("permissions")))
     else:
-        claims = claims_of(str(given.get("risk") or "unknown"), _flow(given.get("flow")))
-        tools.setdefault(str(given.get("name", function)), claims)
+        claims = claims_of(str(values.get("risk") or "unknown"), _flow(values.get("flow")))
+        tools.setdefault(str(values.get("name", function)), claims)
 
 
-def _literals(place: str, function: str, call: ast.Call) -> dict[str, Any]:
-    """The arguments that matter here; what is computed cannot be shown to anybody before it runs."""
-    named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+def _literals(file: str, function: str, call: ast.Call) -> dict[str, Any]:
+    """The arguments that need consent. They must be literals: a person consents before any code runs."""
+    arguments = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     if call.args:
-        named["name"] = call.args[0]
-    found: dict[str, Any] = {}
+        arguments["name"] = call.args[0]
+    values: dict[str, Any] = {}
     for name in ("name", "permissions", "risk"):
-        if name in named:
+        if name in arguments:
             try:
-                found[name] = ast.literal_eval(named[name])
+                values[name] = ast.literal_eval(arguments[name])
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-                hint = "write a plain value there, or make a folder with a manifest: `bollard plugin new`"
-                raise _wrong(place, f"{name} of {function} is computed, so nobody can be shown it", hint) from error
-    if "flow" in named:
-        found["flow"] = _flow_literal(named["flow"])
-    return found
+                hint = "write a literal there, or make a folder with a manifest: `bollard plugin new`"
+                raise _invalid(file, f"{name} of {function} is not a literal", hint, reason="plugin_literal") from error
+    if "flow" in arguments:
+        values["flow"] = _flow_literal(arguments["flow"])
+    return values
 
 
 def _flow_literal(value: ast.expr) -> dict[str, Any] | None:
-    """`{…}` or `FlowBits(…)` of plain values. What cannot be read is no claim."""
+    """`{…}` or `FlowBits(…)` of literals. `None`, which claims nothing, for anything else."""
     try:
         if isinstance(value, ast.Call):
             return {str(each.arg): ast.literal_eval(each.value) for each in value.keywords}
@@ -218,16 +226,16 @@ def _flow_literal(value: ast.expr) -> dict[str, Any] | None:
         return None
 
 
-def _flow(given: dict[str, Any] | None) -> FlowBits | None:
+def _flow(bits: dict[str, Any] | None) -> FlowBits | None:
     try:
-        return None if given is None else FlowBits.from_wire(given)
+        return None if bits is None else FlowBits.from_wire(bits)
     except ValidationError:
         return None
 
 
-def _permissions(place: str, function: str, given: Any) -> tuple[str, ...]:
+def _permissions(file: str, function: str, value: Any) -> tuple[str, ...]:
     try:
-        wanted: JsonObject = {family: [*names] for family, names in dict(given or {}).items()}
-        return permission_names(AgentRunnerPermissions.from_wire(wanted))
+        permissions: JsonObject = {family: [*names] for family, names in dict(value or {}).items()}
+        return permission_names(AgentRunnerPermissions.from_wire(permissions))
     except (TypeError, ValueError) as error:
-        raise _wrong(place, f"permissions of {function}: {_said(error)}") from error
+        raise _invalid(file, f"permissions of {function}: {_message(error)}") from error

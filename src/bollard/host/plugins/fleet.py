@@ -1,11 +1,11 @@
-"""Every plugin in use, in every workspace, and the pool of workers that each has. Two workspaces never share a worker.
+"""The plugins in use in every workspace, each with a worker pool of its own. Two workspaces never share a worker.
 
-What the host's settings name is there in every workspace; what people install is there where they did. A workspace
-that nobody uses has no processes: the workers of a shared plugin start with its first run there, because what the
-plugin offers is known from the workspace that asked first.
+A shared plugin (built in, or named by the settings) is in every workspace; an installed plugin is in one. The workers
+of a shared plugin start with its first run in a workspace: its runners are known from the first workspace, so an
+unused workspace has no processes.
 
-Which pool runs a plugin now is one mapping, `pools`. Another version takes the place of one in it at once; the pool
-that had the place ends when its last run has.
+`pools` maps each plugin to the pool that gets new runs. A new version replaces the pool at once; the old pool ends
+after its last run.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ _log = structlog.get_logger("bollard.plugins")
 
 PoolKey = tuple[str, str]
 """Workspace and `author/name`."""
-_NOTHING = RunnerCatalogue(runners=(), problems=())
-_SECOND = "a second plugin has this name and is not used"
+_NO_RUNNERS = RunnerCatalogue(runners=(), problems=())
+_DUPLICATE = "a second plugin has this name and is not used"
 
 
 class PluginFleet:
-    """One per host."""
+    """Adds, replaces and removes plugins, and publishes their runners and tools. One per host."""
 
     def __init__(
         self,
@@ -55,27 +55,27 @@ class PluginFleet:
         self._first = first_workspace
         self._workspaces: set[str] = {first_workspace}
         self._shared: list[tuple[PluginSource, Origin, str | None]] = []
-        self._fittings: list[PoolPlacement] = []
+        self._placements: list[PoolPlacement] = []
         self._logs: dict[tuple[str, str], PluginLog] = {}
-        self._leaving: dict[PoolPlacement, asyncio.Task[None]] = {}
-        """Those whose last runs are ending."""
+        self._retiring: dict[PoolPlacement, asyncio.Task[None]] = {}
+        """Placements whose last runs are ending."""
         self._proving: set[PoolPlacement] = set()
-        self._told_left: Callable[[], None] = lambda: None
+        self._on_retired: Callable[[], None] = lambda: None
         self._stopping = False
         self.pools: dict[PoolKey, SupervisedPool] = {}
-        """Which pool runs a plugin now."""
+        """The pool that gets the new runs of a plugin."""
         self.changes = 0
-        """Grows with whatever can change which tools there are."""
+        """Grows with every change that can change the offered tools."""
 
-    # --- what is there ---
+    # --- reading ---
 
     @property
-    def fittings(self) -> list[PoolPlacement]:
-        return list(self._fittings)
+    def placements(self) -> list[PoolPlacement]:
+        return list(self._placements)
 
     def of(self, workspace: str) -> list[PoolPlacement]:
         """The plugins of a workspace."""
-        return [each for each in self._fittings if each.workspace == workspace]
+        return [each for each in self._placements if each.workspace == workspace]
 
     def is_open(self, workspace: str) -> bool:
         return workspace in self._workspaces
@@ -85,109 +85,110 @@ class PluginFleet:
 
     def leaving(self, workspace: str, plugin_id: str) -> list[PoolPlacement]:
         """Earlier versions of a plugin whose runs have not ended."""
-        return [each for each in self._leaving if (each.workspace, each.plugin_id) == (workspace, plugin_id)]
+        return [each for each in self._retiring if (each.workspace, each.plugin_id) == (workspace, plugin_id)]
 
     def log_of(self, workspace: str, plugin_id: str) -> PluginLog:
-        """The log of a plugin: the same over all its versions."""
+        """The log of a plugin, shared by all its versions."""
         return self._logs.setdefault((workspace, plugin_id), PluginLog(self._clock, self._redactor.scrubber(workspace)))
 
     def forget_log(self, workspace: str, plugin_id: str) -> None:
-        """The plugin is gone, and what it said with it."""
+        """Drop the log of a plugin that is not in the workspace any more."""
         if self.find(workspace, plugin_id) is None and (log := self._logs.pop((workspace, plugin_id), None)):
             log.close()
 
     @property
     def is_starting(self) -> bool:
-        """Whether some plugin has not said yet what it offers."""
-        return any(each.pool.status == "starting" for each in self._fittings)
+        """Whether a worker pool is still starting."""
+        return any(each.pool.status == "starting" for each in self._placements)
 
     @property
     def pids(self) -> list[int]:
-        return [view.pid for each in self._everybody() for view in each.pool.views if view.pid is not None]
+        return [view.pid for each in self._all() for view in each.pool.views if view.pid is not None]
 
     @property
     def digests(self) -> frozenset[str]:
-        """The installed code that some worker may still read."""
-        return frozenset(each.source.digest for each in self._everybody() if each.source.digest is not None)
+        """The digests of the installed code that a worker may still read."""
+        return frozenset(each.source.digest for each in self._all() if each.source.digest is not None)
 
-    def _everybody(self) -> list[PoolPlacement]:
-        covered = [each.under for each in self._fittings if each.under is not None]
-        return [*self._fittings, *covered, *self._leaving, *self._proving]
+    def _all(self) -> list[PoolPlacement]:
+        covered = [each.covered for each in self._placements if each.covered is not None]
+        return [*self._placements, *covered, *self._retiring, *self._proving]
 
-    def watch(self, left: Callable[[], None]) -> None:
-        """Hear when the last run of some earlier code has ended: nobody reads that code any more."""
-        self._told_left = left
+    def watch(self, on_retired: Callable[[], None]) -> None:
+        """Call `on_retired` when the last run of replaced code has ended."""
+        self._on_retired = on_retired
 
-    # --- workspaces and what they share ---
+    # --- workspaces and shared plugins ---
 
     def share(self, source: PluginSource, origin: Origin, plugin_id: str | None = None) -> None:
-        """A plugin that every workspace has; `plugin_id` is what its files say. Before `start`."""
+        """Add a plugin to every workspace; `plugin_id` is the id that its files declare. Call before `start`."""
         self._shared.append((source, origin, plugin_id))
         for workspace in sorted(self._workspaces):
-            self._fit_shared(workspace, source, origin, plugin_id)
+            self._add_shared(workspace, source, origin, plugin_id)
 
-    def _fit_shared(self, workspace: str, source: PluginSource, origin: Origin, plugin_id: str | None) -> PoolPlacement:
-        fitting = self.fit(workspace, source, origin, log=self.log_of(workspace, plugin_id or source.name))
+    def _add_shared(self, workspace: str, source: PluginSource, origin: Origin, plugin_id: str | None) -> PoolPlacement:
+        log = self.log_of(workspace, plugin_id or source.name)
+        placement = self.build_placement(workspace, source, origin, log=log)
         if plugin_id is not None and self.find(workspace, plugin_id) is None:
-            fitting.plugin_id = plugin_id  # the first one has the name
-        self._fittings.append(fitting)
-        return fitting
+            placement.plugin_id = plugin_id  # the first plugin of a name keeps it
+        self._placements.append(placement)
+        return placement
 
     def open_workspace(self, workspace: str) -> None:
-        """A workspace came: what is shared is there too."""
+        """Add a workspace, with the shared plugins."""
         if workspace in self._workspaces:
             return
         self._workspaces.add(workspace)
         for source, origin, plugin_id in self._shared:
-            self._adopt(self._fit_shared(workspace, source, origin, plugin_id))
+            self._adopt(self._add_shared(workspace, source, origin, plugin_id))
 
     def close_workspace(self, workspace: str) -> None:
-        """A workspace went: so do its workers, when their runs have ended."""
+        """Remove a workspace; its workers stop when their runs have ended."""
         self._workspaces.discard(workspace)
-        for fitting in self.of(workspace):
-            self._retire(fitting.under)
-            fitting.under = None
-            self._leave(fitting)
+        for placement in self.of(workspace):
+            self._retire(placement.covered)
+            placement.covered = None
+            self._withdraw_placement(placement)
         for key in [key for key in self._logs if key[0] == workspace]:
             self._logs.pop(key).close()
 
-    def _adopt(self, fitting: PoolPlacement) -> None:
-        """What a shared plugin offers is known as soon as any workspace's worker has said it."""
-        for other in self._fittings:
-            if other.source is fitting.source and other.catalogue is not None:
-                fitting.plugin_id, fitting.version, fitting.digest = other.plugin_id, other.version, other.digest
-                fitting.catalogue, fitting.tools = other.catalogue, other.tools
-                self._offer(fitting)
+    def _adopt(self, placement: PoolPlacement) -> None:
+        """Copy the catalogue of a shared plugin from a workspace in which a worker declared it."""
+        for other in self._placements:
+            if other.source is placement.source and other.catalogue is not None:
+                placement.plugin_id, placement.version, placement.digest = other.plugin_id, other.version, other.digest
+                placement.catalogue, placement.tools = other.catalogue, other.tools
+                self._publish(placement)
                 return
 
-    # --- coming and going ---
+    # --- adding and removing ---
 
-    def fit(
+    def build_placement(
         self,
         workspace: str,
         source: PluginSource,
         origin: Origin,
         *,
-        asked: RequestedAccess | None = None,
+        access: RequestedAccess | None = None,
         version: str | None = None,
         log: PluginLog | None = None,
         pins: Mapping[str, str] | None = None,
     ) -> PoolPlacement:
-        """A plugin with a pool of its own, which is not in use yet and has no worker."""
+        """A placement with a pool that has no workers yet. It is not in use until `place`."""
         log = log or self.log_of(workspace, source.plugin_id or source.name)
 
         def discovered(identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue) -> None:
-            self.discovered(fitting, identity, catalogue, tools)
+            self.discovered(placement, identity, catalogue, tools)
 
         pool = PluginPool(
             source,
             self._clock,
             host_version=self._host_version,
             discovered=discovered,
-            failed=self.stir,
+            failed=self.note_change,
             log=log,
         )
-        fitting = PoolPlacement(
+        placement = PoolPlacement(
             workspace=workspace,
             origin=origin,
             source=source,
@@ -195,194 +196,196 @@ class PluginFleet:
             log=log,
             plugin_id=source.plugin_id,
             version=version,
-            asked=asked,
+            access=access,
             pins=pins,
         )
-        return fitting
+        return placement
 
-    async def prove(self, fitting: PoolPlacement) -> None:
-        """Start its workers before it is in use. Raises `PluginUnusable` when it cannot work; nothing of it stays."""
-        self._proving.add(fitting)
+    async def prove(self, placement: PoolPlacement) -> None:
+        """Start the workers before the plugin is in use. Raises `PluginUnusable` and stops the pool if it fails."""
+        self._proving.add(placement)
         try:
-            problem = await fitting.pool.prove()
+            problem = await placement.pool.prove()
         except BaseException:
-            await fitting.pool.stop(0)
+            await placement.pool.stop(0)
             raise
         finally:
-            self._proving.discard(fitting)
-        if problem is None and fitting.asked is not None:
-            usable, problems = usable_runners(fitting, fitting.catalogue or _NOTHING)
-            problems += _judge_tools(fitting)
-            lacks = not usable and (bool(fitting.asked.runners) or not fitting.usable_tools)
-            problem = _last_words(fitting, problems) if lacks else None
+            self._proving.discard(placement)
+        if problem is None and placement.access is not None:
+            usable, problems = usable_runners(placement, placement.catalogue or _NO_RUNNERS)
+            problems += _select_tools(placement)
+            is_useless = not usable and (bool(placement.access.runners) or not placement.usable_tools)
+            problem = _explain_failure(placement, problems) if is_useless else None
         if problem is not None:
-            await fitting.pool.stop(0)
+            await placement.pool.stop(0)
             raise PluginUnusable(
-                f"the plugin {fitting.plugin_id} cannot be used: {problem}",
-                hint="`bollard plugin check` names everything that is wrong with it",
-                plugin=fitting.plugin_id,
+                f"the plugin {placement.plugin_id} cannot be used: {problem}",
+                reason="worker_start",
+                hint="`bollard plugin check` lists every problem of a plugin",
+                plugin=placement.plugin_id,
                 problem=problem,
             )
 
-    def place(self, fitting: PoolPlacement) -> None:
-        """Put a plugin in use, in the place of the one of that name. What is under development covers what is not."""
-        if not self.is_open(fitting.workspace):  # it was closed while the plugin was being proved
-            self._retire(fitting)
+    def place(self, placement: PoolPlacement) -> None:
+        """Put a plugin in use and retire the one it replaces. A plugin under development covers the other instead."""
+        if not self.is_open(placement.workspace):  # the workspace was closed during `prove`
+            self._retire(placement)
             return
-        before = self.find(fitting.workspace, fitting.plugin_id or "")
-        if before is not None and before.origin == "dev" and fitting.origin != "dev":
-            self._retire(before.under)
-            before.under = fitting
+        before = self.find(placement.workspace, placement.plugin_id or "")
+        if before is not None and before.origin == "dev" and placement.origin != "dev":
+            self._retire(before.covered)
+            before.covered = placement
             return
-        self._fittings.append(fitting)
+        self._placements.append(placement)
         if before is not None:
-            self._fittings.remove(before)
-            fitting.offered = before.offered  # what the new one lacks goes, what both have stays without a gap
-            if fitting.origin == "dev" and before.origin != "dev":
-                fitting.under = before
+            self._placements.remove(before)
+            placement.offered = before.offered  # runners that both versions have stay available without a gap
+            if placement.origin == "dev" and before.origin != "dev":
+                placement.covered = before
             else:
-                fitting.under = before.under
+                placement.covered = before.covered
                 self._retire(before)
-        if fitting.pool.status != "idle":
-            self._offer(fitting)
+        if placement.pool.status != "idle":
+            self._publish(placement)
 
-    def take_away(self, workspace: str, plugin_id: str, origin: Origin) -> None:
-        """A plugin goes, or what it covered is in use again. What runs on it may end."""
-        fitting = self.find(workspace, plugin_id)
-        if fitting is None:
+    def remove(self, workspace: str, plugin_id: str, origin: Origin) -> None:
+        """Remove the plugin of this origin; a placement that it covered is in use again. Its runs may finish."""
+        placement = self.find(workspace, plugin_id)
+        if placement is None:
             return
-        if fitting.origin == origin:
-            self._leave(fitting)
-        elif fitting.under is not None and fitting.under.origin == origin:
-            self._retire(fitting.under)
-            fitting.under = None
+        if placement.origin == origin:
+            self._withdraw_placement(placement)
+        elif placement.covered is not None and placement.covered.origin == origin:
+            self._retire(placement.covered)
+            placement.covered = None
 
-    def _leave(self, fitting: PoolPlacement) -> None:
-        self._fittings.remove(fitting)
-        self._retire(fitting)
-        under = fitting.under
-        if under is not None:
-            under.offered = fitting.offered
-            self._fittings.append(under)
-            self._offer(under)
+    def _withdraw_placement(self, placement: PoolPlacement) -> None:
+        self._placements.remove(placement)
+        self._retire(placement)
+        covered = placement.covered
+        if covered is not None:
+            covered.offered = placement.offered
+            self._placements.append(covered)
+            self._publish(covered)
             return
-        self._withdraw(fitting, fitting.offered)
-        self.pools.pop((fitting.workspace, fitting.plugin_id or ""), None)
-        self.stir()
+        self._withdraw_runners(placement, placement.offered)
+        self.pools.pop((placement.workspace, placement.plugin_id or ""), None)
+        self.note_change()
 
-    def _retire(self, fitting: PoolPlacement | None) -> None:
-        if fitting is not None:
-            task = self._leaving[fitting] = asyncio.create_task(fitting.pool.retire())
-            task.add_done_callback(lambda _: self._has_left(fitting))
+    def _retire(self, placement: PoolPlacement | None) -> None:
+        if placement is not None:
+            task = self._retiring[placement] = asyncio.create_task(placement.pool.retire())
+            task.add_done_callback(lambda _: self._finish_retiring(placement))
 
-    def _has_left(self, fitting: PoolPlacement) -> None:
-        self._leaving.pop(fitting, None)
+    def _finish_retiring(self, placement: PoolPlacement) -> None:
+        self._retiring.pop(placement, None)
         if not self._stopping:
-            self._told_left()
+            self._on_retired()
 
-    # --- what workers say ---
+    # --- discovery ---
 
-    def stir(self) -> None:
-        """Something came, went or broke: whoever waits looks again."""
+    def note_change(self) -> None:
+        """A pool changed: waiting runs look for a runner again."""
         self.changes += 1
         self._agents.stir()
 
     def discovered(
-        self, fitting: PoolPlacement, identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue
+        self, placement: PoolPlacement, identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue
     ) -> None:
-        """A worker introduced itself: its channel's identity is what counts, and it is fixed."""
-        fitting.version = identity.version
-        self._note_digest(fitting, identity.digest)
-        if fitting not in self._fittings:
-            fitting.catalogue, fitting.tools = catalogue, tools
-            return  # it is being proved, or its time is over
-        claimed = f"{identity.author}/{identity.name}"
-        if self._is_taken(fitting, claimed):
-            _log.error(_SECOND, plugin=claimed, path=str(fitting.source.path))
-            fitting.problems = [f"{claimed}: {_SECOND}"]
+        """Publish what a worker declared when it introduced itself."""
+        placement.version = identity.version
+        self._check_digest(placement, identity.digest)
+        if placement not in self._placements:
+            placement.catalogue, placement.tools = catalogue, tools
+            return  # not in use yet, or retired
+        plugin_id = f"{identity.author}/{identity.name}"
+        if self._is_taken(placement, plugin_id):
+            _log.error(_DUPLICATE, plugin=plugin_id, path=str(placement.source.path))
+            placement.problems = [f"{plugin_id}: {_DUPLICATE}"]
             return
-        fitting.plugin_id = claimed
-        fitting.catalogue, fitting.tools = catalogue, tools
-        self._offer(fitting)
-        for other in self._fittings:
-            if other.source is fitting.source and other.catalogue is None:
+        placement.plugin_id = plugin_id
+        placement.catalogue, placement.tools = catalogue, tools
+        self._publish(placement)
+        for other in self._placements:
+            if other.source is placement.source and other.catalogue is None:
                 self._adopt(other)
 
-    def _note_digest(self, fitting: PoolPlacement, digest: str | None) -> None:
-        """A plugin of the settings is not pinned, but its operator hears when a new worker runs other code."""
-        if fitting.digest is not None and digest != fitting.digest:
-            sentence = "the code of a plugin was changed: its new workers are not like the old ones"
-            _log.warning(sentence, plugin=fitting.plugin_id, before=fitting.digest, after=digest)
-            fitting.log.say("host", f"its code was changed: {fitting.digest} became {digest}", level="warning")
-        fitting.digest = digest
+    def _check_digest(self, placement: PoolPlacement, digest: str | None) -> None:
+        """Warn when a new worker runs other code. The code of a shared plugin is not pinned."""
+        if placement.digest is not None and digest != placement.digest:
+            message = "the code of a plugin changed: new workers run other code than the old ones"
+            _log.warning(message, plugin=placement.plugin_id, before=placement.digest, after=digest)
+            placement.log.say("host", f"the code changed from {placement.digest} to {digest}", level="warning")
+        placement.digest = digest
 
-    def _offer(self, fitting: PoolPlacement) -> None:
-        """Make a plugin's runners and tools known in its workspace."""
+    def _publish(self, placement: PoolPlacement) -> None:
+        """Register a plugin's usable runners and tools in its workspace."""
         self.changes += 1
-        # A runtime that was not there yet has said nothing, so that nothing is wrong with it.
-        said = fitting.catalogue
-        usable, fitting.problems = ([], []) if said is None else usable_runners(fitting, said)
-        fitting.problems += _judge_tools(fitting)
+        # A runtime that has not connected yet has no catalogue, and no problems either.
+        catalogue = placement.catalogue
+        usable, placement.problems = ([], []) if catalogue is None else usable_runners(placement, catalogue)
+        placement.problems += _select_tools(placement)
         offered: set[str] = set()
         for runner in usable:
-            agent = agent_of(runner, fitting.workspace)
-            known = self._agents.own(agent.agent_id, fitting.workspace)
+            agent = agent_of(runner, placement.workspace)
+            known = self._agents.own(agent.agent_id, placement.workspace)
             if known is not None and known.plugin != agent.plugin:
-                _log.error(_SECOND, plugin=agent.plugin, path=str(fitting.source.path))
-                fitting.problems.append(f"runner {runner.runner_name}: {_SECOND}")
+                _log.error(_DUPLICATE, plugin=agent.plugin, path=str(placement.source.path))
+                placement.problems.append(f"runner {runner.runner_name}: {_DUPLICATE}")
                 continue
-            self._runners[fitting.workspace, runner.manifest.id] = runner
+            self._runners[placement.workspace, runner.manifest.id] = runner
             self._agents.put(agent)
             offered.add(runner.manifest.id)
-        self._withdraw(fitting, fitting.offered - offered)
-        fitting.offered = frozenset(offered)
-        if fitting.plugin_id is not None:
-            self.pools[fitting.workspace, fitting.plugin_id] = fitting.pool
-        for problem in fitting.problems:
-            _log.warning("something of a plugin cannot be used", plugin=fitting.plugin_id, problem=problem)
-            fitting.log.say("host", f"it cannot be used: {problem}", level="warning")
+        self._withdraw_runners(placement, placement.offered - offered)
+        placement.offered = frozenset(offered)
+        if placement.plugin_id is not None:
+            self.pools[placement.workspace, placement.plugin_id] = placement.pool
+        for problem in placement.problems:
+            _log.warning("a part of a plugin cannot be used", plugin=placement.plugin_id, problem=problem)
+            placement.log.say("host", f"cannot be used: {problem}", level="warning")
 
-    def _is_taken(self, fitting: PoolPlacement, claimed: str) -> bool:
-        """A name is a worker's own claim. That of another plugin here is not believed, however early it comes."""
-        others = [each for each in self.of(fitting.workspace) if each is not fitting]
-        if any(each.plugin_id == claimed for each in others):
+    def _is_taken(self, placement: PoolPlacement, plugin_id: str) -> bool:
+        """Whether another plugin here has the id that a worker claims, also one whose workers have not started."""
+        others = [each for each in self.of(placement.workspace) if each is not placement]
+        if any(each.plugin_id == plugin_id for each in others):
             return True
-        name = claimed.partition("/")[2]
-        return name != fitting.source.name and any(each.source.name == name for each in others)
+        name = plugin_id.partition("/")[2]
+        return name != placement.source.name and any(each.source.name == name for each in others)
 
-    def _withdraw(self, fitting: PoolPlacement, gone: Iterable[str]) -> None:
-        for runner_id in gone:
-            self._runners.pop((fitting.workspace, runner_id), None)
-            self._agents.withdraw(runner_id, fitting.workspace)
+    def _withdraw_runners(self, placement: PoolPlacement, runner_ids: Iterable[str]) -> None:
+        for runner_id in runner_ids:
+            self._runners.pop((placement.workspace, runner_id), None)
+            self._agents.withdraw(runner_id, placement.workspace)
 
     # --- the whole fleet ---
 
     def start(self) -> None:
-        """Workers of the first workspace start now; returns at once."""
-        for fitting in self._fittings:
-            if fitting.workspace == self._first or fitting.origin == "installed":
-                fitting.pool.start()
+        """Start the workers of the first workspace and of installed plugins. Returns at once."""
+        for placement in self._placements:
+            if placement.workspace == self._first or placement.origin == "installed":
+                placement.pool.start()
 
     async def stop(self) -> None:
-        """End every worker, and let go who follows a log."""
+        """Stop every worker, and end the streams of log readers."""
         self._stopping = True
         for log in self._logs.values():
             log.close()
-        await asyncio.gather(*(each.pool.stop(0) for each in self._everybody()))
-        await asyncio.gather(*self._leaving.values(), return_exceptions=True)
+        await asyncio.gather(*(each.pool.stop(0) for each in self._all()))
+        await asyncio.gather(*self._retiring.values(), return_exceptions=True)
 
 
-def _judge_tools(fitting: PoolPlacement) -> list[str]:
-    """Note which of its tools can be used; a sentence about each other one."""
-    if fitting.tools is None:
+def _select_tools(placement: PoolPlacement) -> list[str]:
+    """Set the usable and refused tools of a placement; returns a sentence about each problem."""
+    if placement.tools is None:
         return []
-    consented = None if fitting.asked is None else dict(fitting.asked.tools)
-    usable, fitting.refused_tools, problems = usable_tools(fitting.tools, consented, fitting.pins)
-    fitting.usable_tools = tuple(usable)
-    return [*problems, *(f"tool {name}: {why}" for name, why in fitting.refused_tools.items())]
+    consented = None if placement.access is None else dict(placement.access.tools)
+    usable, placement.refused_tools, problems = usable_tools(placement.tools, consented, placement.pins)
+    placement.usable_tools = tuple(usable)
+    return [*problems, *(f"tool {name}: {why}" for name, why in placement.refused_tools.items())]
 
 
-def _last_words(fitting: PoolPlacement, problems: list[str]) -> str:
-    """Why nothing of it can be used: what the worker warned of says more than that it offers none."""
-    warned = [line.text for line in fitting.log.last(20) if line.kind == "log" and line.level in ("warning", "error")]
-    return " | ".join(warned[-3:] or problems) or "it offers no runner"
+def _explain_failure(placement: PoolPlacement, problems: list[str]) -> str:
+    """Why nothing of a plugin can be used. The worker's own warnings explain more than the missing runner does."""
+    lines = placement.log.last(20)
+    warnings = [line.text for line in lines if line.kind == "log" and line.level in ("warning", "error")]
+    return " | ".join(warnings[-3:] or problems) or "it offers no runner"

@@ -1,4 +1,7 @@
-"""A plugin that a workspace has installed: which code, consented to what, and the versions before it. Values only."""
+"""An installed plugin and its versions, and the rules for consent, look-alike names, removal and pinned tools.
+
+Values and pure functions; `PluginRepository` stores and applies them.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,23 +25,23 @@ SourceKind = Literal["upload", "package"]
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """Code that was consented to."""
+    """One consented version of a plugin's code."""
 
     digest: str
     version: str
-    asked: RequestedAccess
+    access: RequestedAccess
     consented_by: str
     consented_ms: int
     definitions: tuple[tuple[str, str], ...] | None = None
-    """Each of its tools and the digest of its definition, as its first worker said it. `None` until then."""
+    """Each tool and the digest of its definition, as its first worker declared it. `None` before that."""
 
     @staticmethod
-    def of(shelved: StoredCode, by: str, now_ms: int) -> "Version":
-        described = shelved.described
+    def of(code: StoredCode, by: str, now_ms: int) -> "Version":
+        described = code.described
         return Version(
-            digest=shelved.digest,
+            digest=code.digest,
             version=described.version,
-            asked=described.asked,
+            access=described.access,
             consented_by=by,
             consented_ms=now_ms,
         )
@@ -47,7 +50,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         body: JsonObject = {
             "digest": self.digest,
             "version": self.version,
-            "asks": self.asked.to_wire(),
+            "asks": self.access.to_wire(),
             "consented_by": self.consented_by,
             "consented_ms": self.consented_ms,
         }
@@ -60,7 +63,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         return Version(
             digest=body["digest"],
             version=body["version"],
-            asked=RequestedAccess.from_wire(body["asks"]),
+            access=RequestedAccess.from_wire(body["asks"]),
             consented_by=body["consented_by"],
             consented_ms=body["consented_ms"],
             definitions=tuple(sorted(body["definitions"].items())) if "definitions" in body else None,
@@ -68,18 +71,18 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
-    """One plugin of one workspace, as it is saved."""
+    """One installed plugin of one workspace, as stored."""
 
     workspace: str
     author: str
     name: str
     current: Version
     earlier: tuple[Version, ...] = ()
-    """What can be gone back to, newest first."""
+    """Versions that a rollback can return to, newest first."""
     enabled: bool = True
     workers: int = 1
     source: str
-    """Where it came from, in words: the name of a file, or `acme-parrot==1.2`."""
+    """Where it came from: a file name, or a distribution such as `acme-parrot==1.2`."""
     source_kind: SourceKind = "upload"
     revision: int = 1
 
@@ -89,11 +92,11 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digests(self) -> frozenset[str]:
-        """The code that must stay on the shelf."""
+        """Digests of the code that the code store must keep."""
         return frozenset(each.digest for each in (self.current, *self.earlier))
 
-    def moved_to(self, version: Version) -> "Installed":
-        """With another version in use; the one before can be gone back to."""
+    def with_version(self, version: Version) -> "Installed":
+        """A copy with another current version; the previous one becomes an earlier version."""
         others = [each for each in (self.current, *self.earlier) if each.digest != version.digest]
         return replace(self, current=version, earlier=tuple(others[: PLUGIN_VERSIONS - 1]), revision=self.revision + 1)
 
@@ -111,7 +114,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def from_wire(body: Any, workspace: str, revision: int) -> "Installed":
-        """What `to_wire` gave to the store."""
+        """The inverse of `to_wire`."""
         return Installed(
             workspace=workspace,
             author=body["author"],
@@ -126,13 +129,11 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-# Consent: what somebody said yes to, and whether another version asks for more. Pure.
-#
-# The name of a consent is a digest over the code and what it asks for, so that no yes is carried over to other code.
+# --- consent ---
 
 
 class AccessChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What a version asks for beside another, in words that people know: `runner default: history.page`."""
+    """The difference between the requested access of two versions, as lines such as `runner default: history.page`."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -141,7 +142,7 @@ class AccessChange(msgspec.Struct, frozen=True, kw_only=True):
     def widens(self) -> bool:
         return bool(self.added)
 
-    def and_also(self, other: "AccessChange") -> "AccessChange":
+    def merge(self, other: "AccessChange") -> "AccessChange":
         return AccessChange(added=(*self.added, *other.added), removed=(*self.removed, *other.removed))
 
     def to_wire(self) -> JsonObject:
@@ -149,41 +150,40 @@ class AccessChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def consent_for(digest: str, described: Description) -> str:
-    """The name of the consent to this code with these wishes."""
-    body: JsonObject = {"plugin": described.plugin_id, "code": digest, "asks": described.asked.to_wire()}
+    """The id of the consent to this code with this access. A digest, so a consent never carries over to other code."""
+    body: JsonObject = {"plugin": described.plugin_id, "code": digest, "asks": described.access.to_wire()}
     if described.definitions:
         body["tools"] = dict[str, JsonValue](described.definitions)
     return canonical_sha256(body)
 
 
 def compare(before: RequestedAccess | None, after: RequestedAccess) -> AccessChange:
-    """What is new in `after` and what is gone. Without `before` everything is new."""
+    """The access added and removed in `after`. Without `before` everything is added."""
     old, new = _lines(before or RequestedAccess()), _lines(after)
     return AccessChange(added=tuple(sorted(new - old)), removed=tuple(sorted(old - new)))
 
 
-def _lines(asked: RequestedAccess) -> set[str]:
-    lines = {f"runner {name}" for name, _ in asked.runners}
-    lines |= {f"runner {name}: {permission}" for name, permissions in asked.runners for permission in permissions}
-    lines |= {f"env {name}" for name in asked.env}
-    return lines | {f"tool {name} ({risk})" for name, risk in asked.tools}
+def _lines(access: RequestedAccess) -> set[str]:
+    lines = {f"runner {name}" for name, _ in access.runners}
+    lines |= {f"runner {name}: {permission}" for name, permissions in access.runners for permission in permissions}
+    lines |= {f"env {name}" for name in access.env}
+    return lines | {f"tool {name} ({risk})" for name, risk in access.tools}
 
 
 def redefined(before: Mapping[str, str], after: Mapping[str, str]) -> AccessChange:
-    """The tools that are there before and after, and are not the same any more. Each is like a new one."""
+    """The tools whose definition changed. Each counts as added access."""
     names = sorted(name for name, digest in after.items() if before.get(name, digest) != digest)
     return AccessChange(added=tuple(f"tool {name}: another definition" for name in names))
 
 
 def check_consent(
-    digest: str, described: Description, before: RequestedAccess | None, given: str | None
+    digest: str, described: Description, before: RequestedAccess | None, consent: str | None
 ) -> AccessChange:
-    """Raise `ConsentNeeded` unless this was consented to: by name, or because no more is asked for than before."""
-    change = compare(before, described.asked)
-    named = consent_for(digest, described)
-    if given is None and before is not None and not change.widens:
+    """Raise `ConsentNeeded` unless `consent` is the id of this consent, or the access does not grow."""
+    change = compare(before, described.access)
+    if consent is None and before is not None and not change.widens:
         return change
-    if given == named:
+    if consent == consent_for(digest, described):
         return change
     raise consent_needed(digest, described, before, change)
 
@@ -191,77 +191,81 @@ def check_consent(
 def consent_needed(
     digest: str, described: Description, before: RequestedAccess | None, change: AccessChange
 ) -> ConsentNeeded:
-    """What somebody must say yes to, and the name of that yes."""
-    about = "more than it has" if before is not None else "consent"
+    """The error that carries the requested access and the id of the consent to it."""
+    first = before is None
     error = ConsentNeeded(
-        f"the plugin {described.plugin_id} {described.version} asks for {about}",
+        f"the plugin {described.plugin_id} {described.version} "
+        + ("needs consent to the access it requests" if first else "requests more access than before"),
+        reason="plugin_access" if first else "plugin_more_access",
         hint="read `details.asks` and `details.change`, then send `details.consent` as `consent`",
         consent=consent_for(digest, described),
         plugin=described.plugin_id,
         version=described.version,
         digest=digest,
     )
-    error.details |= {"asks": described.asked.to_wire(), "change": change.to_wire()}
+    error.details |= {"asks": described.access.to_wire(), "change": change.to_wire()}
     return error
 
 
-# Names that people take for one another. A plugin whose name looks like that of another one is not taken beside it.
-#
-# Letters of other scripts need no table: an author or a name is lower-case ASCII, and everything else was refused
-# before.
-
+# --- look-alike names (authors and names are lower-case ASCII, so other scripts need no table) ---
 
 _SEPARATORS = re.compile(r"[._-]+")
 
 
 def skeleton(name: str) -> str:
-    """What is left of a name when everything is one that looks alike."""
+    """A name with look-alike characters replaced: names that look alike have the same skeleton."""
     plain = _SEPARATORS.sub("-", name).replace("0", "o").replace("1", "l")
     return plain.replace("rn", "m").replace("vv", "w")
 
 
 def lookalike(plugin_id: str, others: Iterable[str]) -> str | None:
-    """Another plugin that this one could be taken for, or that has its name and another author."""
+    """Another plugin whose name looks like this one's, or is the same with another author."""
     mine = skeleton(plugin_id.partition("/")[2])
     return next((each for each in others if each != plugin_id and skeleton(each.partition("/")[2]) == mine), None)
 
 
-# What people saved that needs a plugin: why it is not removed. Pure.
+# --- removal ---
 
 
-def refuse_used(installed: Installed, saved: Iterable[Agent], bindings: Iterable[Binding]) -> None:
-    """Raise `Conflict` where a saved agent runs on the plugin, or a binding names an agent that it brings itself."""
+def check_unused(installed: Installed, saved: Iterable[Agent], bindings: Iterable[Binding]) -> None:
+    """Raise `Conflict` while a saved agent uses the plugin, or a binding names one of its built-in agents."""
     if names := ", ".join(each.agent_id for each in saved if each.plugin == installed.plugin_id):
         raise Conflict(
             f"the plugin {installed.plugin_id} is used by {names}",
+            reason="plugin_has_agents",
             hint="delete these agents first, or give them another runner",
+            plugin=installed.plugin_id,
             agents=names,
         )
-    own = {_agent_id(installed.name, runner) for runner, _ in installed.current.asked.runners}
+    own = {_agent_id(installed.name, runner) for runner, _ in installed.current.access.runners}
     if bound := ", ".join(each.binding_id for each in bindings if each.agent_id in own):
         raise Conflict(
-            f"the agents of the plugin {installed.plugin_id} get the events of {bound}",
+            f"the plugin {installed.plugin_id} has agents in the bindings {bound}",
+            reason="plugin_has_bindings",
             hint="delete these bindings first, or bind them to another agent",
+            plugin=installed.plugin_id,
             bindings=bound,
         )
 
 
 def _agent_id(plugin_name: str, runner: str) -> str:
-    """The agent that a runner has by itself."""
+    """The id of a runner's built-in agent."""
     return plugin_name if runner == "default" else f"{plugin_name}.{runner}"
 
 
-# Pins the definitions of a plugin's tools to what its first worker said.
+# --- pinned tool definitions ---
 
 
-def pinned(installed: Installed, fitting: PoolPlacement, shelved: StoredCode, known: Version | None) -> Installed:
-    """With the definitions of its tools pinned from here on. Where a tool of the version that is `known` is defined
-    otherwise now, raises `ConsentNeeded`: the same name is not the same tool."""
-    if fitting.pins is not None:
+def pin_definitions(
+    installed: Installed, placement: PoolPlacement, code: StoredCode, known: Version | None
+) -> Installed:
+    """A copy with the definitions of its tools pinned. Raises `ConsentNeeded` if a tool of the version `known` has
+    another definition now."""
+    if placement.pins is not None:
         return installed
-    seen = definition_digests(fitting.usable_tools)
+    seen = definition_digests(placement.usable_tools)
     change = redefined({} if known is None else dict(known.definitions or ()), seen)
     if known is not None and change.widens:
-        raise consent_needed(shelved.digest, shelved.described, known.asked, change)
-    fitting.pins = seen
+        raise consent_needed(code.digest, code.described, known.access, change)
+    placement.pins = seen
     return replace(installed, current=replace(installed.current, definitions=tuple(sorted(seen.items()))))

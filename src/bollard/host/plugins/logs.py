@@ -1,7 +1,6 @@
-"""What the workers of one plugin in one workspace said lately: bounded lines that can be read and followed.
+"""The recent log lines of one plugin in one workspace, in memory and bounded. Readers can page and follow.
 
-Nothing here is on disk. What a terminal would obey is taken out, and so are the values of the variables that the
-plugin was given: a plugin that prints its key does not show it to everybody who may read its log.
+Terminal control sequences and secret values are shown: a plugin that prints its key does not leak it to readers.
 """
 
 import asyncio
@@ -21,10 +20,10 @@ from bollard.protocol import JsonObject
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was said."""
+    """One line of a plugin's log."""
 
     number: int
-    """Counts on from 1, also over lines that are gone."""
+    """Counts from 1, including lines that were dropped."""
     at_ms: int
     kind: LineKind
     level: str
@@ -49,7 +48,7 @@ class PluginLog:
     """Implements `WorkerLog`. Outlives the workers, and the versions of the plugin."""
 
     def __init__(self, clock: Clock, secrets: Scrubber | None = None) -> None:
-        """`secrets` are those of the workspace."""
+        """`secrets` scrubs the secrets of the workspace."""
         self._clock = clock
         self._lines: deque[LogLine] = deque()
         self._size = 0
@@ -58,10 +57,10 @@ class PluginLog:
         self._readers = 0
         self.closed = False
         self.came = asyncio.Event()
-        """Set when the next line is there."""
+        """Set when the next line arrives."""
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Values that must not be shown."""
+        """Mask these values from here on."""
         self._mask.hide(secrets)
 
     def say(
@@ -83,7 +82,7 @@ class PluginLog:
             text=self.shown(text),
             pid=pid,
             run_id=run_id,
-            fields=None if fields is None else {self.shown(name): self._plain(fields[name]) for name in fields},
+            fields=None if fields is None else {self.shown(name): self._field(fields[name]) for name in fields},
         )
         self._lines.append(line)
         self._size += _size(line)
@@ -93,23 +92,28 @@ class PluginLog:
         came.set()
 
     def after(self, number: int, limit: int) -> list[LogLine]:
-        """The oldest lines behind a number."""
+        """The oldest `limit` lines after a number."""
         first = self._lines[0].number if self._lines else 0
         skipped = max(0, number - first + 1) if self._lines else 0
         return [self._lines[at] for at in range(skipped, min(len(self._lines), skipped + limit))]
 
     def last(self, limit: int) -> list[LogLine]:
-        """The newest lines, oldest first."""
+        """The newest `limit` lines, oldest first."""
         return self.after(self._number - limit, limit) if limit else []
 
     def check_room(self) -> None:
-        """Raises `Overloaded` when too many follow already."""
+        """Raises `Overloaded` at the limit of readers."""
         if self._readers >= PLUGIN_LOG_READERS:
-            raise Overloaded("too many readers follow this log", hint="close another one", limit=PLUGIN_LOG_READERS)
+            raise Overloaded(
+                f"{PLUGIN_LOG_READERS} readers follow this log already",
+                reason="plugin_log_readers",
+                hint="close another reader",
+                limit=PLUGIN_LOG_READERS,
+            )
 
     @contextlib.contextmanager
     def reading(self) -> Generator[None]:
-        """Be one of those who follow."""
+        """Count one reader that follows the log."""
         self._readers += 1
         try:
             yield
@@ -117,16 +121,15 @@ class PluginLog:
             self._readers -= 1
 
     def close(self) -> None:
-        """Nothing more will come: who follows may go."""
+        """End the log: readers stop following."""
         self.closed = True
         self.came.set()
 
     def shown(self, text: str) -> str:
-        """A text without what must not be shown."""
+        """The text without secrets and control sequences."""
         return self._mask.text(text)
 
-    def _plain(self, value: object) -> str:
-        """A field as text: it is for reading."""
+    def _field(self, value: object) -> str:
         return self.shown(value if isinstance(value, str) else repr(value))
 
 

@@ -1,4 +1,4 @@
-"""One plugin in one workspace: its code, its workers, what it offers, and what of that may be used."""
+"""One plugin in one workspace: its code, its worker pool, and which of its runners and tools may be used."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ from bollard.protocol import AgentRunnerDiscovery, ToolDefinition
 from bollard.wire import RunnerCatalogue, ToolCatalogue
 
 Origin = Literal["builtin", "settings", "installed", "dev", "remote"]
-"""Where a plugin comes from: with the host, by its settings, by consent, under development, or over the network."""
+"""Where a plugin comes from: the host itself, its settings, an installation, a developer, or a remote runtime."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PoolPlacement:
-    """Changes as its workers introduce themselves; the fleet alone changes it."""
+    """The state of a plugin in a workspace. Only `PluginFleet` changes it."""
 
     workspace: str
     origin: Origin
@@ -31,14 +31,14 @@ class PoolPlacement:
     pool: SupervisedPool
     log: PluginLog
     plugin_id: str | None = None
-    """`author/name`; nothing before the first worker has said so, where nobody knew before."""
+    """`author/name`; `None` until a worker declares it, if the files did not."""
     version: str | None = None
     digest: str | None = None
-    """What its newest worker says its code is."""
-    asked: RequestedAccess | None = None
-    """What was consented to; `None` where the operator's settings are the consent."""
+    """The code digest that its newest worker reports."""
+    access: RequestedAccess | None = None
+    """The consented access; `None` where the operator's settings are the consent."""
     pins: Mapping[str, str] | None = None
-    """The digests of its tools' definitions when somebody said yes; `None` where nothing but its code is pinned."""
+    """The consented digests of its tools' definitions; `None` where only the code is pinned."""
     catalogue: RunnerCatalogue | None = None
     tools: ToolCatalogue | None = None
     usable_tools: tuple[ToolDefinition, ...] = ()
@@ -47,68 +47,70 @@ class PoolPlacement:
     offered: frozenset[str] = frozenset()
     """Ids of the runners that can be used."""
     problems: list[str] = field(default_factory=list[str])
-    """What of it cannot be used, and why."""
-    under: "PoolPlacement | None" = None
-    """What is in use again when this one, which is under development, is gone."""
+    """Why some of its runners or tools cannot be used."""
+    covered: "PoolPlacement | None" = None
+    """The placement that a plugin under development covers; in use again when the development ends."""
 
 
-def usable_runners(fitting: PoolPlacement, catalogue: RunnerCatalogue) -> tuple[list[AgentRunnerDiscovery], list[str]]:
-    """The runners that fit what was consented to, and a sentence about each other one. Pure."""
+def usable_runners(
+    placement: PoolPlacement, catalogue: RunnerCatalogue
+) -> tuple[list[AgentRunnerDiscovery], list[str]]:
+    """The runners within the consent, and a sentence about each other one. Pure."""
     usable: list[AgentRunnerDiscovery] = []
     problems = [f"{each.entry}: {each.field}: {each.problem}" for each in catalogue.problems]
     for runner in catalogue.runners:
-        if problem := _beyond_consent(fitting.asked, runner):
+        if problem := _consent_problem(placement.access, runner):
             problems.append(problem)
         else:
             usable.append(runner)
-    if fitting.asked is not None:
-        there = {runner.runner_name for runner in catalogue.runners}
-        missing = [name for name, _ in fitting.asked.runners if name not in there]
-        problems += [f"runner {name} is in the manifest and was not offered by the worker" for name in missing]
+    if placement.access is not None:
+        offered = {runner.runner_name for runner in catalogue.runners}
+        missing = [name for name, _ in placement.access.runners if name not in offered]
+        problems += [f"runner {name} is in the manifest, but the worker does not offer it" for name in missing]
     return usable, problems
 
 
-def _beyond_consent(asked: RequestedAccess | None, runner: AgentRunnerDiscovery) -> str | None:
-    if asked is None:
+def _consent_problem(access: RequestedAccess | None, runner: AgentRunnerDiscovery) -> str | None:
+    if access is None:
         return None
-    allowed = asked.permissions_of(runner.runner_name)
+    allowed = access.permissions_of(runner.runner_name)
     if allowed is None:
-        return f"runner {runner.runner_name} is not in what was consented to"
+        return f"runner {runner.runner_name} has no consent"
     if beyond := sorted(set(permission_names(runner.manifest.permissions)) - allowed):
-        return f"runner {runner.runner_name} asks for {', '.join(beyond)}, which nobody consented to"
+        return f"runner {runner.runner_name} requests {', '.join(beyond)} without consent"
     return None
 
 
-# Leaves a record when the workers of a plugin were given up: once for each time.
-
+# --- quarantine ---
 
 _log = structlog.get_logger("bollard.host.plugins")
 
 
 class QuarantineLog:
-    """Looked at now and then; what it has told of is told again only after a pardon."""
+    """Records each quarantine of a plugin once. A plugin that recovers is recorded again at its next quarantine."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
-        self._told: set[PoolPlacement] = set()
+        self._recorded: set[PoolPlacement] = set()
 
-    def look(self, fittings: Iterable[PoolPlacement]) -> None:
-        now = {each for each in fittings if each.pool.status == "quarantined"}
-        for fitting in now - self._told:
+    def update(self, placements: Iterable[PoolPlacement]) -> None:
+        """Record the plugins that are in quarantine now and were not at the last call."""
+        quarantined = {each for each in placements if each.pool.status == "quarantined"}
+        for placement in quarantined - self._recorded:
             data = encode_data(
                 {
-                    "plugin": fitting.plugin_id or fitting.source.name,
-                    "digest": fitting.digest or "",
-                    "reason": fitting.pool.problem or "",
+                    "plugin": placement.plugin_id or placement.source.name,
+                    "digest": placement.digest or "",
+                    "reason": placement.pool.problem or "",
                 }
             )
             record = NewRecord(
-                workspace=fitting.workspace, type="plugin.quarantined", data=data, created_ms=self._clock.now_ms()
+                workspace=placement.workspace, type="plugin.quarantined", data=data, created_ms=self._clock.now_ms()
             )
             try:
                 self._journal.append(Entry(records=[record], size=len(data), urgent=False))
             except HostError as error:
-                _log.warning("a quarantine was not recorded yet", plugin=fitting.source.name, problem=error.message)
-                now.discard(fitting)
-        self._told = now
+                _log.warning("a quarantine was not recorded yet", plugin=placement.source.name, problem=error.message)
+                quarantined.discard(placement)
+        self._recorded = quarantined

@@ -1,7 +1,7 @@
-"""Keeps the plugins that people install: what was consented to is on disk before any of its code runs.
+"""Installs, updates, rolls back and removes plugins.
 
-A change is one after the other for each plugin: the new code is proved beside the old, then saved, then put in its
-place. Code that cannot work changes nothing.
+Changes of one plugin run one after the other. The consent is recorded before any of the code runs; the new code is
+started beside the old, then saved, then put in use. Code that fails to start changes nothing.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from bollard.host.plugins.installation import (
     SourceKind,
     Version,
     check_consent,
+    check_unused,
     compare,
     lookalike,
-    pinned,
-    refuse_used,
+    pin_definitions,
 )
 from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.uploads import PluginUploads
@@ -45,13 +45,13 @@ _Key = tuple[str, str]
 
 
 class PluginRepository:
-    """One per host."""
+    """The installed plugins of every workspace. One per host."""
 
     def __init__(
         self,
         *,
         fleet: PluginFleet,
-        shelf: CodeStore,
+        code_store: CodeStore,
         journal: Journal,
         store: Store,
         clock: Clock,
@@ -59,7 +59,7 @@ class PluginRepository:
         bindings: BindingRegistry,
     ) -> None:
         self._fleet = fleet
-        self._shelf = shelf
+        self._code_store = code_store
         self._journal = journal
         self._store = store
         self._clock = clock
@@ -68,18 +68,18 @@ class PluginRepository:
         self._changes = SavedChanges(journal, clock)
         self._installed: dict[_Key, Installed] = {}
         self._unusable: dict[_Key, str] = {}
-        """Why the code of a plugin could not be used at the start."""
-        self._coming: set[_Key] = set()
-        """Being installed: their names are taken."""
+        """Why the code of an installed plugin could not be loaded at the start."""
+        self._installing: set[_Key] = set()
+        """Plugins being installed; their names are reserved."""
         self._locks: defaultdict[_Key, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self.taking = PluginUploads(shelf, self._digests)
-        self._sweeping: set[asyncio.Task[None]] = set()
+        self.uploads = PluginUploads(code_store, self._digests)
+        self._sweeps: set[asyncio.Task[None]] = set()
         fleet.watch(self._sweep)
 
     async def load(self) -> None:
-        """Bring back what was installed, in every workspace; its workers start with the fleet. What cannot be read
-        stops the start; code that is gone or was changed does not, it is not run."""
-        await asyncio.to_thread(self._shelf.open)
+        """Load the installed plugins of every workspace; their workers start with the fleet. An unreadable row fails
+        the start. Missing or changed code does not: that plugin is not run."""
+        await asyncio.to_thread(self._code_store.open)
         for row in await asyncio.to_thread(self._store.policies_everywhere, "plugin"):
             try:
                 installed = Installed.from_wire(_decode(row.body), row.workspace, row.revision)
@@ -89,42 +89,48 @@ class PluginRepository:
             self._installed[key] = installed
             if installed.enabled and self._fleet.is_open(row.workspace):
                 try:
-                    shelved = await asyncio.to_thread(self._shelf.find, installed.current.digest)
+                    code = await asyncio.to_thread(self._code_store.find, installed.current.digest)
                 except HostError as error:
                     self._unusable[key] = error.message
                 else:
-                    self._fleet.place(self._fit(installed, shelved))
-        await self.taking.sweep()
+                    self._fleet.place(self._build_placement(installed, code))
+        await self.uploads.sweep()
 
     # --- reading ---
 
     def of(self, workspace: str) -> list[Installed]:
-        found = [each for (there, _), each in self._installed.items() if there == workspace]
-        return sorted(found, key=lambda each: each.plugin_id)
+        plugins = [each for (owner, _), each in self._installed.items() if owner == workspace]
+        return sorted(plugins, key=lambda each: each.plugin_id)
 
     def find(self, workspace: str, plugin_id: str) -> Installed | None:
         return self._installed.get((workspace, plugin_id))
 
     def get(self, workspace: str, plugin_id: str) -> Installed:
-        """Raises `NotFound`, or `Conflict` for a plugin that is not installed but there."""
+        """Raises `NotFound`, or `Conflict` for a plugin that is in use but not installed."""
         installed = self.find(workspace, plugin_id)
         if installed is not None:
             return installed
-        there = self._fleet.find(workspace, plugin_id)
-        if there is not None and there.origin == "remote":
+        placement = self._fleet.find(workspace, plugin_id)
+        if placement is not None and placement.origin == "remote":
             raise Conflict(
-                f"the plugin {plugin_id} is brought by a runtime of another machine",
+                f"the plugin {plugin_id} comes from a remote runtime",
+                reason="plugin_is_remote",
                 hint="disable or revoke the runtime instead: `bollard runtimes`",
+                plugin=plugin_id,
             )
-        if there is not None:
+        if placement is not None:
             raise Conflict(
                 f"the plugin {plugin_id} comes with the host or its settings, and is in every workspace",
+                reason="plugin_is_shared",
                 hint="change the settings `plugins` and `builtin_plugins` instead",
+                plugin=plugin_id,
             )
-        raise NotFound("there is no such plugin", hint="`bollard plugin list` names them")
+        raise NotFound(
+            "there is no such plugin", reason="plugin", hint="`bollard plugin list` names them", plugin=plugin_id
+        )
 
     def unusable(self, workspace: str, plugin_id: str) -> str | None:
-        """Why an installed plugin has no worker, where its code could not be used."""
+        """Why the code of an installed plugin could not be loaded; `None` if it was."""
         return self._unusable.get((workspace, plugin_id))
 
     # --- changing ---
@@ -132,7 +138,7 @@ class PluginRepository:
     async def install(
         self,
         workspace: str,
-        shelved: StoredCode,
+        code: StoredCode,
         *,
         by: str,
         consent: str | None,
@@ -140,31 +146,31 @@ class PluginRepository:
         source_kind: SourceKind = "upload",
         workers: int = 1,
     ) -> Installed:
-        """Take a plugin that is not there yet. Raises `Conflict`, `ConsentNeeded`, `PluginUnusable`."""
-        described, key = shelved.described, (workspace, shelved.described.plugin_id)
+        """Install a new plugin. Raises `Conflict`, `ConsentNeeded`, `PluginUnusable`."""
+        described, key = code.described, (workspace, code.described.plugin_id)
         async with self._locks[key]:
             self._check_new(workspace, described.plugin_id)
-            change = check_consent(shelved.digest, described, None, consent)
+            change = check_consent(code.digest, described, None, consent)
             installed = Installed(
                 workspace=workspace,
                 author=described.author,
                 name=described.name,
-                current=Version.of(shelved, by, self._clock.now_ms()),
+                current=Version.of(code, by, self._clock.now_ms()),
                 workers=_check_workers(workers),
                 source=source,
                 source_kind=source_kind,
             )
-            self._coming.add(key)
+            self._installing.add(key)
             try:
-                return await self._bring(installed, shelved, by, ("plugin.installed", {"change": change.to_wire()}))
+                return await self._deploy(installed, code, by, ("plugin.installed", {"change": change.to_wire()}))
             finally:
-                self._coming.discard(key)
+                self._installing.discard(key)
 
     async def update(
         self,
         workspace: str,
         plugin_id: str,
-        shelved: StoredCode,
+        code: StoredCode,
         *,
         by: str,
         consent: str | None,
@@ -172,38 +178,45 @@ class PluginRepository:
         source_kind: SourceKind = "upload",
         revision: int | None = None,
     ) -> Installed:
-        """Another version of a plugin that is there: needs consent only for what it asks beyond the one before."""
+        """Install another version of a plugin. Needs consent only for access beyond that of the current version."""
         async with self._locks[workspace, plugin_id]:
             before = self.get(workspace, plugin_id)
             check_revision("plugin", plugin_id, before.revision, revision)
-            if shelved.described.plugin_id != plugin_id:
+            if code.described.plugin_id != plugin_id:
                 raise InvalidRequest(
-                    f"the archive holds {shelved.described.plugin_id}, not {plugin_id}",
-                    hint="install it as a plugin of its own",
+                    f"the archive contains the plugin {code.described.plugin_id}, not {plugin_id}",
+                    reason="plugin_other",
+                    hint="install it as a new plugin",
                     field="body",
+                    plugin=plugin_id,
+                    found=code.described.plugin_id,
                 )
-            if shelved.digest == before.current.digest and (workspace, plugin_id) not in self._unusable:
-                return before  # where its code was gone, it is there again now
-            change = check_consent(shelved.digest, shelved.described, before.current.asked, consent)
-            moved = before.moved_to(Version.of(shelved, by, self._clock.now_ms()))
-            moved = replace(moved, source=source, source_kind=source_kind)
-            told: JsonObject = {"before": before.current.digest, "change": change.to_wire()}
+            if code.digest == before.current.digest and (workspace, plugin_id) not in self._unusable:
+                return before  # the same code again repairs a plugin whose code was missing
+            change = check_consent(code.digest, code.described, before.current.access, consent)
+            after = before.with_version(Version.of(code, by, self._clock.now_ms()))
+            after = replace(after, source=source, source_kind=source_kind)
+            data: JsonObject = {"before": before.current.digest, "change": change.to_wire()}
             known = None if consent is not None else before.current
-            return await self._bring(moved, shelved, by, ("plugin.updated", told), known)
+            return await self._deploy(after, code, by, ("plugin.updated", data), known)
 
     async def rollback(self, workspace: str, plugin_id: str, digest: str | None, by: str) -> Installed:
-        """Go back to a version that was consented to before; to the last one where none is named."""
+        """Return to an earlier version, by default the latest of them. It needs no new consent."""
         async with self._locks[workspace, plugin_id]:
             before = self.get(workspace, plugin_id)
-            wanted = [each for each in before.earlier if digest is None or each.digest.startswith(digest)]
-            if not wanted or (digest is not None and len(wanted) > 1):
-                raise NotFound("there is no such earlier version", hint="`bollard plugin show` names them")
-            version = wanted[0]
-            async with self.taking.again(version.digest) as shelved:
-                change = compare(before.current.asked, version.asked)
-                told: JsonObject = {"before": before.current.digest, "change": change.to_wire(), "rollback": True}
-                moved = before.moved_to(version)
-                return await self._bring(moved, shelved, by, ("plugin.updated", told))
+            matches = [each for each in before.earlier if digest is None or each.digest.startswith(digest)]
+            if not matches or (digest is not None and len(matches) > 1):
+                raise NotFound(
+                    "there is no such earlier version",
+                    reason="plugin_version",
+                    hint="`bollard plugin show` lists the versions",
+                    plugin=plugin_id,
+                )
+            version = matches[0]
+            async with self.uploads.stored(version.digest) as code:
+                change = compare(before.current.access, version.access)
+                data: JsonObject = {"before": before.current.digest, "change": change.to_wire(), "rollback": True}
+                return await self._deploy(before.with_version(version), code, by, ("plugin.updated", data))
 
     async def change(
         self,
@@ -215,7 +228,7 @@ class PluginRepository:
         workers: int | None = None,
         revision: int | None = None,
     ) -> Installed:
-        """Switch a plugin on or off, or give it more or fewer workers. What runs may end."""
+        """Enable or disable a plugin, or change its number of workers. Active runs may finish."""
         async with self._locks[workspace, plugin_id]:
             before = self.get(workspace, plugin_id)
             check_revision("plugin", plugin_id, before.revision, revision)
@@ -228,160 +241,177 @@ class PluginRepository:
                 return before
             after = replace(after, revision=before.revision + 1)
             if after.enabled:
-                async with self.taking.again(after.current.digest) as shelved:
-                    return await self._bring(after, shelved, by, None)
-            await self._changes.write(self._saved(after, by), lambda: self._switched_off(after))
+                async with self.uploads.stored(after.current.digest) as code:
+                    return await self._deploy(after, code, by, None)
+            await self._changes.write(_change_of(after, by), lambda: self._apply_disabled(after))
             return after
 
     async def remove(self, workspace: str, plugin_id: str, by: str, revision: int | None = None) -> None:
-        """Forget a plugin. Refused while something that people saved needs it."""
+        """Remove a plugin. Raises `Conflict` while a saved agent or a binding needs it."""
         async with self._locks[workspace, plugin_id]:
             installed = self.get(workspace, plugin_id)
             check_revision("plugin", plugin_id, installed.revision, revision)
-            refuse_used(installed, self._agents.saved(workspace), self._bindings.all(workspace))
+            check_unused(installed, self._agents.saved(workspace), self._bindings.all(workspace))
             change = SavedChange(
                 kind="plugin", workspace=workspace, thing=plugin_id, revision=installed.revision + 1, by=by
             )
-            told: JsonObject = {"plugin": plugin_id, "digest": installed.current.digest, "by": by}
-            await self._changes.write(change, lambda: self._gone(installed), beside=[("plugin.removed", told)])
-        await self.taking.sweep()
+            data: JsonObject = {"plugin": plugin_id, "digest": installed.current.digest, "by": by}
+            await self._changes.write(change, lambda: self._apply_removed(installed), beside=[("plugin.removed", data)])
+        await self.uploads.sweep()
 
-    # --- the parts of a change ---
+    # --- steps of a change ---
 
     def _check_new(self, workspace: str, plugin_id: str) -> None:
         if self.find(workspace, plugin_id) is not None:
             raise Conflict(
                 f"the plugin {plugin_id} is installed already",
-                hint="an update is asked for by name: `bollard plugin update`, or PUT",
+                reason="plugin_installed",
+                hint="update it instead: `bollard plugin update`, or PUT",
                 plugin=plugin_id,
             )
         if len(self.of(workspace)) >= PLUGINS_PER_WORKSPACE:
-            raise Conflict(f"the workspace has {PLUGINS_PER_WORKSPACE} plugins", hint="remove one that is not needed")
+            raise Conflict(
+                f"the workspace has {PLUGINS_PER_WORKSPACE} plugins, which is the limit",
+                reason="plugin_limit",
+                hint="remove a plugin that you do not need",
+                limit=PLUGINS_PER_WORKSPACE,
+            )
         self.check_name(workspace, plugin_id)
         present = self._fleet.find(workspace, plugin_id)
         if present is not None and present.origin != "dev":
             raise Conflict(
                 f"the plugin {plugin_id} comes with the host or its settings",
-                hint="give yours another author or name",
+                reason="plugin_name_shared",
+                hint="choose another author or name",
                 plugin=plugin_id,
             )
 
     def check_name(self, workspace: str, plugin_id: str) -> None:
-        """Refuse a name that people would take for that of another plugin here."""
+        """Raise `Conflict` for a name that looks like that of another plugin in the workspace."""
         others = {each.plugin_id for each in self.of(workspace)}
         others |= {each.plugin_id for each in self._fleet.of(workspace) if each.plugin_id is not None}
-        others |= {coming for there, coming in self._coming if there == workspace}
+        others |= {installing for owner, installing in self._installing if owner == workspace}
         if (other := lookalike(plugin_id, sorted(others))) is not None:
             raise Conflict(
-                f"the plugin {plugin_id} could be taken for {other}, which is there",
-                hint="remove that one first, or give this one a name of its own",
+                f"the name of the plugin {plugin_id} looks like {other}, which is in the workspace",
+                reason="plugin_lookalike",
+                hint="remove the other plugin first, or choose another name",
                 plugin=plugin_id,
                 other=other,
             )
 
-    async def _bring(
+    async def _deploy(
         self,
         installed: Installed,
-        shelved: StoredCode,
+        code: StoredCode,
         by: str,
         event: tuple[str, JsonObject] | None,
         known: Version | None = None,
     ) -> Installed:
-        """Prove the code, save it, put it in its place; or nothing of it. Tools that are defined otherwise than in the
-        version that is `known` need a yes of their own, which is asked for when the code has said it."""
+        """Start the code, save it and put it in use, or change nothing. A tool whose definition differs from that in
+        the version `known` needs consent of its own (`ConsentNeeded`), which is known only after the start."""
         if not installed.enabled:
-            await self._changes.write(self._saved(installed, by), lambda: self._known(installed), beside=_beside(event))
+            change = _change_of(installed, by)
+            await self._changes.write(change, lambda: self._apply_saved(installed), beside=_records(event))
             return installed
         if event is not None:
-            await self._consented(installed, by)
-        fitting = self._fit(installed, shelved)
-        await self._fleet.prove(fitting)
+            await self._record_consent(installed, by)
+        placement = self._build_placement(installed, code)
+        await self._fleet.prove(placement)
         try:
-            installed = pinned(installed, fitting, shelved, known)
+            installed = pin_definitions(installed, placement, code, known)
         except HostError:
-            await fitting.pool.stop(0)
+            await placement.pool.stop(0)
             raise
-        told = None if event is None else (event[0], {**_told(installed, by), **event[1]})
+        record = None if event is None else (event[0], {**_record_data(installed, by), **event[1]})
         try:
             await self._changes.write(
-                self._saved(installed, by), lambda: self._placed(installed, fitting), beside=_beside(told)
+                _change_of(installed, by), lambda: self._apply_placed(installed, placement), beside=_records(record)
             )
         except HostError:
-            await fitting.pool.stop(0)
+            await placement.pool.stop(0)
             raise
         return installed
 
-    async def _consented(self, installed: Installed, by: str) -> None:
-        """On disk before the code runs: who said yes to what."""
-        data = encode_data({**_told(installed, by), "asks": installed.current.asked.to_wire()})
+    async def _record_consent(self, installed: Installed, by: str) -> None:
+        """Commit who consented to which access, before the code runs."""
+        data = encode_data({**_record_data(installed, by), "asks": installed.current.access.to_wire()})
         record = NewRecord(
             workspace=installed.workspace, type="plugin.consented", data=data, created_ms=self._clock.now_ms()
         )
         await self._journal.commit(Entry(records=[record], size=len(data)))
 
-    def _fit(self, installed: Installed, shelved: StoredCode) -> PoolPlacement:
+    def _build_placement(self, installed: Installed, code: StoredCode) -> PoolPlacement:
         current = installed.current
         source = PluginSource(
             name=installed.name,
-            path=shelved.path,
+            path=code.path,
             workers=installed.workers,
             plugin_id=installed.plugin_id,
             digest=current.digest,
-            env=current.asked.env,
+            env=current.access.env,
         )
         pins = None if current.definitions is None else dict(current.definitions)
-        return self._fleet.fit(
-            installed.workspace, source, "installed", asked=current.asked, version=current.version, pins=pins
+        return self._fleet.build_placement(
+            installed.workspace, source, "installed", access=current.access, version=current.version, pins=pins
         )
 
-    def _saved(self, installed: Installed, by: str) -> SavedChange:
-        return SavedChange(
-            kind="plugin",
-            workspace=installed.workspace,
-            thing=installed.plugin_id,
-            revision=installed.revision,
-            by=by,
-            body=installed.to_wire(),
-        )
-
-    def _known(self, installed: Installed) -> None:
+    def _apply_saved(self, installed: Installed) -> None:
         self._installed[installed.workspace, installed.plugin_id] = installed
 
-    def _placed(self, installed: Installed, fitting: PoolPlacement) -> None:
-        self._known(installed)
+    def _apply_placed(self, installed: Installed, placement: PoolPlacement) -> None:
+        self._apply_saved(installed)
         self._unusable.pop((installed.workspace, installed.plugin_id), None)
-        self._fleet.place(fitting)
+        self._fleet.place(placement)
 
-    def _switched_off(self, installed: Installed) -> None:
-        self._known(installed)
+    def _apply_disabled(self, installed: Installed) -> None:
+        self._apply_saved(installed)
         self._unusable.pop((installed.workspace, installed.plugin_id), None)
-        self._fleet.take_away(installed.workspace, installed.plugin_id, "installed")
+        self._fleet.remove(installed.workspace, installed.plugin_id, "installed")
 
-    def _gone(self, installed: Installed) -> None:
+    def _apply_removed(self, installed: Installed) -> None:
         key = (installed.workspace, installed.plugin_id)
         self._installed.pop(key, None)
         self._unusable.pop(key, None)
-        self._fleet.take_away(*key, "installed")
+        self._fleet.remove(*key, "installed")
         self._fleet.forget_log(*key)
 
     def _sweep(self) -> None:
-        task = asyncio.create_task(self.taking.sweep())
-        self._sweeping.add(task)
-        task.add_done_callback(self._sweeping.discard)
+        task = asyncio.create_task(self.uploads.sweep())
+        self._sweeps.add(task)
+        task.add_done_callback(self._sweeps.discard)
 
     def _digests(self) -> frozenset[str]:
-        """The code that must stay: in use, to go back to, or still running."""
-        kept = {digest for each in self._installed.values() for digest in each.digests}
-        return frozenset(kept | self._fleet.digests)
+        """The code that must stay stored: current versions, earlier versions, and code that still runs."""
+        installed = {digest for each in self._installed.values() for digest in each.digests}
+        return frozenset(installed | self._fleet.digests)
 
 
 def _check_workers(workers: int) -> int:
     if not 1 <= workers <= _WORKERS:
-        raise InvalidRequest(f"workers is {workers}", hint=f"use a number from 1 to {_WORKERS}", field="workers")
+        raise InvalidRequest(
+            f"workers is {workers}",
+            reason="plugin_workers",
+            hint=f"use a number from 1 to {_WORKERS}",
+            field="workers",
+            workers=workers,
+            limit=_WORKERS,
+        )
     return workers
 
 
-def _told(installed: Installed, by: str) -> JsonObject:
+def _change_of(installed: Installed, by: str) -> SavedChange:
+    return SavedChange(
+        kind="plugin",
+        workspace=installed.workspace,
+        thing=installed.plugin_id,
+        revision=installed.revision,
+        by=by,
+        body=installed.to_wire(),
+    )
+
+
+def _record_data(installed: Installed, by: str) -> JsonObject:
     return {
         "plugin": installed.plugin_id,
         "version": installed.current.version,
@@ -391,5 +421,5 @@ def _told(installed: Installed, by: str) -> JsonObject:
     }
 
 
-def _beside(event: tuple[str, JsonObject] | None) -> list[tuple[str, JsonObject]]:
+def _records(event: tuple[str, JsonObject] | None) -> list[tuple[str, JsonObject]]:
     return [] if event is None else [event]

@@ -1,4 +1,4 @@
-"""Where the plugins of a workspace have their skills: in the folder `skills` beside their manifest."""
+"""Offers the tools of plugins as capabilities and calls them on workers; finds the skill folders of plugins."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,13 +17,13 @@ from bollard.wire.envelope import INVALID_PARAMS, METHOD_NOT_FOUND
 
 
 class PluginSkillFolders:
-    """Over the fleet. Code on another machine has no folder here."""
+    """The `skills` folders beside the manifests of plugins. A remote plugin has no folder on this machine."""
 
     def __init__(self, fleet: PluginFleet) -> None:
         self._fleet = fleet
 
     def of(self, workspace: str) -> list[PluginSkillFolder]:
-        """Of the plugins that are in use and known by name and code."""
+        """The skill folders of the plugins in use whose id and digest are known."""
         return [
             PluginSkillFolder(plugin_id=each.plugin_id, folder=each.source.path / "skills", digest=each.digest)
             for each in self._fleet.of(workspace)
@@ -34,21 +34,18 @@ class PluginSkillFolders:
         return self._fleet.changes
 
 
-# The tools of plugins, offered to the workspaces that have the plugin, and called on its workers.
-
-
 _MARGIN_S: Final = 2.0
-"""What a worker has more than the executor, whose time-out decides: a worker's own would look like an answer."""
-_LOGS: Final = "`bollard plugin logs` says what its worker said"
+"""Extra time of a worker beyond the executor's deadline, so that the executor's time-out comes first."""
+_LOGS: Final = "see `bollard plugin logs`"
 
 
 class PluginTools:
-    """Implements `Source` and `Adapter`. One per host, over the fleet."""
+    """Implements `Source` and `Adapter` for the tools of every plugin. One per host."""
 
     def __init__(self, fleet: PluginFleet) -> None:
         self._fleet = fleet
-        self._made: dict[str, tuple[int, dict[str, Capability]]] = {}
-        """By workspace, at which change of the fleet it was made."""
+        self._cache: dict[str, tuple[int, dict[str, Capability]]] = {}
+        """By workspace: the change count of the fleet, and the capabilities at that count."""
 
     @property
     def adapter(self) -> "PluginTools":
@@ -62,86 +59,103 @@ class PluginTools:
         return list(self._offered(workspace).values())
 
     def absent(self, workspace: str) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for fitting in self._fleet.of(workspace):
-            if (plugin := fitting.plugin_id) is None:
+        absent: dict[str, str] = {}
+        for placement in self._fleet.of(workspace):
+            if (plugin := placement.plugin_id) is None:
                 continue
-            why = _why_away(fitting)
-            if why is not None:
-                found[tool_id(plugin, "")] = why
-            named = fitting.refused_tools if why is None else {tool.name: why for tool in fitting.usable_tools}
-            found |= {tool_id(plugin, name): f"the tool cannot be used: {reason}" for name, reason in named.items()}
-        return found
+            problem = _unavailability(placement)
+            if problem is not None:
+                absent[tool_id(plugin, "")] = problem
+            tools = placement.refused_tools if problem is None else {t.name: problem for t in placement.usable_tools}
+            absent |= {tool_id(plugin, name): f"the tool cannot be used: {reason}" for name, reason in tools.items()}
+        return absent
 
     def _offered(self, workspace: str) -> dict[str, Capability]:
-        made = self._made.get(workspace)
-        if made is None or made[0] != self._fleet.changes:
-            fittings = [each for each in self._fleet.of(workspace) if _why_away(each) is None]
-            offered = {each.id: each for fitting in fittings for each in _capabilities(fitting)}
-            made = self._made[workspace] = (self._fleet.changes, offered)
-        return made[1]
+        cached = self._cache.get(workspace)
+        if cached is None or cached[0] != self._fleet.changes:
+            placements = [each for each in self._fleet.of(workspace) if _unavailability(each) is None]
+            offered = {each.id: each for placement in placements for each in _capabilities(placement)}
+            cached = self._cache[workspace] = (self._fleet.changes, offered)
+        return cached[1]
 
     # --- calling ---
 
     async def invoke(self, order: CallOrder) -> CallResult:
         """Call the tool on a worker of its plugin, in the workspace of the call."""
-        wanted = order.capability
+        tool = order.capability
         slot = await self._worker(order)
         try:
-            return _returned(await slot.call_tool(_params(order)))
+            return _result(await slot.call_tool(_params(order)))
         except ChannelClosed as error:
-            raise _unknown(wanted, f"its worker was lost: {error.reason}") from error
+            raise _unknown(tool, f"the connection to its worker closed: {error.reason}") from error
         except CallTimeout as error:
-            raise _unknown(wanted, f"no answer within {order.timeout_s:g} s") from error
+            raise _unknown(tool, f"no answer within {order.timeout_s:g} s") from error
         except PayloadTooLarge as error:
             raise ToolFailed(
-                f"the arguments of {wanted.id} are too large for its worker: {error}",
-                hint="hand over an artifact instead of its content",
+                f"the arguments of {tool.id} are too large for its worker: {error}",
+                reason="plugin_tool_arguments",
+                hint="pass an artifact instead of its content",
+                tool=tool.id,
+                problem=str(error),
             ) from error
         except WireError as error:
-            raise _refused(wanted, error) from error
+            raise _call_error(tool, error) from error
 
     async def _worker(self, order: CallOrder) -> ToolSlot:
-        wanted, workspace = order.capability, order.context.workspace
-        if (now := self._offered(workspace).get(wanted.id)) is None:
-            reason = self.absent(workspace).get(wanted.id, "its plugin is not there any more")
-            raise ToolFailed(f"{wanted.id} cannot be called: {reason}", hint="`bollard capabilities explain` says more")
-        if now.definition_sha256 != wanted.definition_sha256:
+        tool, workspace = order.capability, order.context.workspace
+        if (current := self._offered(workspace).get(tool.id)) is None:
+            problem = self.absent(workspace).get(tool.id, "its plugin was removed")
             raise ToolFailed(
-                f"{wanted.id} is not the tool any more that this run was given: its plugin was changed meanwhile",
-                hint="start another run, which gets the tool as it is now",
+                f"{tool.id} cannot be called: {problem}",
+                reason="plugin_tool_unavailable",
+                hint="see `bollard capabilities explain`",
+                tool=tool.id,
+                problem=problem,
             )
-        pool = self._fleet.pools[workspace, wanted.source.removeprefix("plugin:")]
+        if current.definition_sha256 != tool.definition_sha256:
+            raise ToolFailed(
+                f"{tool.id} changed since this run began, because its plugin was updated",
+                reason="plugin_tool_changed",
+                hint="start another run; it gets the tool in its current version",
+                tool=tool.id,
+            )
+        pool = self._fleet.pools[workspace, tool.source.removeprefix("plugin:")]
         try:
             return await pool.wait_ready(order.timeout_s)
         except WorkerUnavailable as error:
-            raise ToolFailed(f"{wanted.id} cannot be called: {error.message}", hint=error.hint or _LOGS) from error
+            raise ToolFailed(
+                f"{tool.id} cannot be called: {error.message}",
+                reason="plugin_tool_worker",
+                hint=error.hint or _LOGS,
+                tool=tool.id,
+                problem=error.message,
+            ) from error
 
 
-def _why_away(fitting: PoolPlacement) -> str | None:
-    """Why none of its tools can be called now; a worker that is being restarted is worth waiting for."""
-    status = fitting.pool.status
+def _unavailability(placement: PoolPlacement) -> str | None:
+    """Why no tool of the plugin can be called. `None` during a restart, which callers wait for."""
+    status = placement.pool.status
     if status == "quarantined":
-        return f"the plugin {fitting.plugin_id} is in quarantine: {fitting.pool.problem}"
+        return f"the plugin {placement.plugin_id} is in quarantine: {placement.pool.problem}"
     if status == "away":
-        return f"no runtime of the plugin {fitting.plugin_id} is connected"
+        return f"no runtime of the plugin {placement.plugin_id} is connected"
     if status in ("retired", "stopped"):
-        return f"the plugin {fitting.plugin_id} is being stopped"
-    if fitting.tools is None:
-        return f"the plugin {fitting.plugin_id} has not said yet what it offers"
+        return f"the plugin {placement.plugin_id} is being stopped"
+    if placement.tools is None:
+        return f"the plugin {placement.plugin_id} is starting"
     return None
 
 
-def _capabilities(fitting: PoolPlacement) -> list[Capability]:
-    claims = None if fitting.asked is None else dict(fitting.asked.tools)
+def _capabilities(placement: PoolPlacement) -> list[Capability]:
+    claims = None if placement.access is None else dict(placement.access.tools)
     return [
         capability_of(
             tool,
-            plugin_id=fitting.plugin_id or "",
-            version=fitting.digest or fitting.version or "",
+            plugin_id=placement.plugin_id or "",
+            version=placement.digest or placement.version or "",
             claims=None if claims is None else claims[tool.name],
         )
-        for tool in fitting.usable_tools
+        for tool in placement.usable_tools
     ]
 
 
@@ -173,21 +187,29 @@ def _context(context: CallContext) -> ToolCallContext:
     )
 
 
-def _returned(answer: ToolAnswer) -> CallResult:
+def _result(answer: ToolAnswer) -> CallResult:
     content = tuple(element.to_wire() for element in answer.content)
     return CallResult(content=content, structured=answer.structured, is_error=answer.is_error)
 
 
-def _unknown(capability: Capability, why: str) -> OutcomeUnknown:
+def _unknown(tool: Capability, problem: str) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"{capability.id} was begun and did not answer: {why}",
-        hint="look at what it acts on before it is called again; " + _LOGS,
+        f"{tool.id} started and did not answer: {problem}",
+        reason="plugin_tool",
+        hint="check what it changed before you call it again; " + _LOGS,
+        tool=tool.id,
+        problem=problem,
     )
 
 
-def _refused(capability: Capability, error: WireError) -> HostError:
-    """The worker refused the call, or its answer cannot be read. Only the first surely had no effect."""
-    surely_nothing = isinstance(error, RemoteError) and error.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
-    if not surely_nothing:
-        return _unknown(capability, str(error))
-    return ToolFailed(f"the worker of {capability.id} could not do it: {error}", hint=_LOGS)
+def _call_error(tool: Capability, error: WireError) -> HostError:
+    """Only a rejected request surely had no effect; an unreadable answer may have had one."""
+    if not isinstance(error, RemoteError) or error.code not in (INVALID_PARAMS, METHOD_NOT_FOUND):
+        return _unknown(tool, str(error))
+    return ToolFailed(
+        f"the worker rejected the call of {tool.id}: {error}",
+        reason="plugin_tool_rejected",
+        hint=_LOGS,
+        tool=tool.id,
+        problem=str(error),
+    )

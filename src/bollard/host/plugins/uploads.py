@@ -1,4 +1,7 @@
-"""Takes plugins in: an upload or a package becomes code on the shelf, held there until somebody has decided."""
+"""Receives plugins from uploads and Python packages into the code store, and finds the plugins that the settings name.
+
+Received code is reserved until the caller has decided about it; then it is swept unless something refers to it.
+"""
 
 import asyncio
 import contextlib
@@ -12,7 +15,7 @@ from typing import BinaryIO, Final
 
 from bollard.host.errors import HostError, InvalidRequest, NotFound, Overloaded, PayloadTooLarge, StorageFull
 from bollard.host.limits import MIB, PLUGIN_ARCHIVE_BYTES, PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
-from bollard.host.plugins.archive import ENTRY_POINTS, one_module
+from bollard.host.plugins.archive import ENTRY_POINTS, plugin_module
 from bollard.host.plugins.code_store import CodeStore, StoredCode
 from bollard.host.plugins.description import describe
 from bollard.host.plugins.placement import Origin
@@ -20,108 +23,116 @@ from bollard.host.settings import Settings
 from bollard.host.workers.boundary import PluginSource
 from bollard.wire.manifest_text import MANIFEST_NAME
 
-# A plugin that came as a Python package into the host's own environment: where its folder is. Imports none of it.
-
 
 def folder_of_package(name: str) -> tuple[Path, str]:
-    """The plugin's folder, and name and version of the distribution. Raises `NotFound`, `InvalidRequest`."""
+    """The plugin's folder in a package of the host's environment, and the distribution as `name==version`. Imports
+    nothing of it. Raises `NotFound`, `InvalidRequest`."""
     try:
         distribution = metadata.distribution(name)
     except (metadata.PackageNotFoundError, ValueError) as error:
         raise NotFound(
             "there is no such package in the host's environment",
-            hint="install it there first, with pip or uv; or send its wheel",
+            reason="package",
+            hint="install it there with pip or uv, or upload its wheel",
         ) from error
     points = {each.name: each.value for each in distribution.entry_points.select(group=ENTRY_POINTS)}
-    module = one_module(points)
+    module = plugin_module(points)
     top, *rest = module.split(".")
-    for place in _places_of(top, distribution):
-        folder = place.joinpath(*rest)
+    for parent in _candidate_folders(top, distribution):
+        folder = parent.joinpath(*rest)
         if (folder / MANIFEST_NAME).is_file():
             return folder, f"{distribution.name}=={distribution.version}"
     raise InvalidRequest(
-        f"the module {module} has no {MANIFEST_NAME}", hint="the package must ship it beside its code", field="package"
+        f"the module {module} has no {MANIFEST_NAME}",
+        reason="package_manifest",
+        hint=f"ship {MANIFEST_NAME} in the package, beside its code",
+        field="package",
+        module=module,
     )
 
 
-def _places_of(top: str, distribution: metadata.Distribution) -> list[Path]:
-    """Where the package lies. Nothing is imported: finding a module that is not inside another runs no code of it."""
-    places = [Path(str(distribution.locate_file(top)))]
+def _candidate_folders(top: str, distribution: metadata.Distribution) -> list[Path]:
+    """Possible folders of the package. Finding the spec of a top-level module runs none of its code."""
+    folders = [Path(str(distribution.locate_file(top)))]
     spec = PathFinder.find_spec(top)
     if spec is not None and spec.submodule_search_locations is not None:
-        places += [Path(place) for place in spec.submodule_search_locations]
-    return places
+        folders += [Path(folder) for folder in spec.submodule_search_locations]
+    return folders
 
 
-_AT_ONCE: Final = 1 * MIB
-"""What is gathered before it is written: each write is a hop to a thread."""
+_WRITE_BYTES: Final = 1 * MIB
+"""Bytes gathered before a write; each write runs in a thread."""
 
 
 class PluginUploads:
-    """One per host. Code that nothing refers to is swept from the shelf; what is held here is not."""
+    """Adds code to the code store and reserves it against sweeping. One per host."""
 
-    def __init__(self, shelf: CodeStore, wanted: Callable[[], Set[str]]) -> None:
-        self._shelf = shelf
+    def __init__(self, code_store: CodeStore, wanted: Callable[[], Set[str]]) -> None:
+        self._code_store = code_store
         self._wanted = wanted
-        """The digests of the code that is in use, or can be gone back to."""
-        self._held: Counter[str] = Counter()
-        self._shelving = asyncio.Lock()
+        """The digests of the code that is in use or that a rollback can return to."""
+        self._reserved: Counter[str] = Counter()
+        self._lock = asyncio.Lock()
         self._uploads: Counter[str] = Counter()
-        """Of each workspace."""
+        """Active uploads by workspace."""
 
     @asynccontextmanager
     async def archive(self, pieces: AsyncIterable[bytes], workspace: str) -> AsyncGenerator[StoredCode]:
         """The plugin of an uploaded zip. Raises `InvalidRequest`, `PayloadTooLarge`, `StorageFull`, `Overloaded`."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._one_more(workspace))
-            file = await asyncio.to_thread(stack.enter_context, self._shelf.upload())
+            stack.enter_context(self._count_upload(workspace))
+            file = await asyncio.to_thread(stack.enter_context, self._code_store.upload())
             await _receive(pieces, file)
-            async with self._holding(lambda: self._shelf.take_archive(file)) as shelved:
-                yield shelved
+            async with self._reserve(lambda: self._code_store.add_archive(file)) as code:
+                yield code
 
     @contextlib.contextmanager
-    def _one_more(self, workspace: str) -> Generator[None]:
-        """A workspace that uploads slowly does not take the places of the others."""
+    def _count_upload(self, workspace: str) -> Generator[None]:
+        """Limit uploads per host, and per workspace so that one slow workspace does not block the others."""
         if self._uploads.total() >= PLUGIN_UPLOADS or self._uploads[workspace] >= PLUGIN_UPLOADS_OF_WORKSPACE:
-            limit = PLUGIN_UPLOADS_OF_WORKSPACE
-            raise Overloaded("plugins are being uploaded already", hint="try again in a moment", limit=limit)
+            raise Overloaded(
+                "too many plugin uploads are in progress",
+                reason="plugin_uploads",
+                hint="try again in a moment",
+                limit=PLUGIN_UPLOADS_OF_WORKSPACE,
+            )
         self._uploads[workspace] += 1
         try:
             yield
         finally:
             self._uploads[workspace] -= 1
-            self._uploads += Counter()  # forget those that have none
+            self._uploads += Counter()  # drops zero counts
 
     @asynccontextmanager
     async def package(self, name: str) -> AsyncGenerator[tuple[StoredCode, str]]:
-        """The plugin of a package of the host's environment, and what the package is. Raises `NotFound` as well."""
-        folder, said = await asyncio.to_thread(folder_of_package, name)
-        async with self._holding(lambda: self._shelf.take_folder(folder)) as shelved:
-            yield shelved, said
+        """The plugin of a package of the host's environment, and its `name==version`. Raises `NotFound` as well."""
+        folder, distribution = await asyncio.to_thread(folder_of_package, name)
+        async with self._reserve(lambda: self._code_store.add_folder(folder)) as code:
+            yield code, distribution
 
     @asynccontextmanager
-    async def again(self, digest: str) -> AsyncGenerator[StoredCode]:
-        """Code that was taken before. Raises `NotFound`, and `InvalidRequest` where somebody changed it."""
-        async with self._holding(lambda: self._shelf.find(digest)) as shelved:
-            yield shelved
+    async def stored(self, digest: str) -> AsyncGenerator[StoredCode]:
+        """Code that is stored already. Raises `NotFound`, and `InvalidRequest` if its files changed."""
+        async with self._reserve(lambda: self._code_store.find(digest)) as code:
+            yield code
 
     async def sweep(self) -> None:
         """Remove the code that nothing refers to."""
-        async with self._shelving:
-            wanted = self._wanted() | set(self._held)
-            await asyncio.to_thread(self._shelf.sweep, wanted)
+        async with self._lock:
+            wanted = self._wanted() | set(self._reserved)
+            await asyncio.to_thread(self._code_store.sweep, wanted)
 
     @asynccontextmanager
-    async def _holding(self, take: Callable[[], StoredCode]) -> AsyncGenerator[StoredCode]:
-        async with self._shelving:  # nothing is swept between its coming and its being held
-            shelved = await asyncio.to_thread(take)
-            self._held[shelved.digest] += 1
+    async def _reserve(self, store: Callable[[], StoredCode]) -> AsyncGenerator[StoredCode]:
+        async with self._lock:  # no sweep between storing and reserving
+            code = await asyncio.to_thread(store)
+            self._reserved[code.digest] += 1
         try:
-            yield shelved
+            yield code
         finally:
-            self._held[shelved.digest] -= 1
-            self._held += Counter()  # forget those that nobody holds
-            if shelved.digest not in self._wanted():
+            self._reserved[code.digest] -= 1
+            self._reserved += Counter()  # drops zero counts
+            if code.digest not in self._wanted():
                 await self.sweep()
 
 
@@ -131,10 +142,14 @@ async def _receive(pieces: AsyncIterable[bytes], file: BinaryIO) -> None:
         size += len(piece)
         if size > PLUGIN_ARCHIVE_BYTES:
             raise PayloadTooLarge(
-                f"the archive is larger than {PLUGIN_ARCHIVE_BYTES} bytes", hint="leave out large files", field="body"
+                f"the archive is larger than {PLUGIN_ARCHIVE_BYTES} bytes",
+                reason="plugin_archive",
+                hint="leave out large files",
+                field="body",
+                limit=PLUGIN_ARCHIVE_BYTES,
             )
         gathered += piece
-        if len(gathered) >= _AT_ONCE:
+        if len(gathered) >= _WRITE_BYTES:
             await _write(file, bytes(gathered))
             gathered.clear()
     await _write(file, bytes(gathered))
@@ -145,33 +160,37 @@ async def _write(file: BinaryIO, data: bytes) -> None:
         await asyncio.to_thread(file.write, data)
         await asyncio.to_thread(file.flush)
     except OSError as error:
-        raise StorageFull(f"the archive cannot be kept: {error.strerror}", hint="free some space") from error
+        raise StorageFull(
+            f"the archive cannot be stored: {error.strerror}",
+            reason="plugin_archive",
+            hint="free disk space",
+            problem=error.strerror,
+        ) from error
 
 
-# The plugins that the host's settings bring into every workspace: those that come with it, and others.
+# --- shared plugins ---
 
-
-_WITH_THE_HOST: Final = Path(__file__).resolve().parents[2] / "plugins"
-_IN_THE_REPOSITORY: Final = Path(__file__).resolve().parents[4] / "plugins"
+_PACKAGED: Final = Path(__file__).resolve().parents[2] / "plugins"
+_IN_REPOSITORY: Final = Path(__file__).resolve().parents[4] / "plugins"
 
 
 def shared_sources(settings: Settings) -> list[tuple[PluginSource, Origin]]:
-    """In the order in which they may take a name."""
+    """The built-in plugins and those of the settings. The first one of a name keeps it."""
     builtin: list[Path] = []
     if settings.builtin_plugins:
-        folder = _WITH_THE_HOST if _WITH_THE_HOST.is_dir() else _IN_THE_REPOSITORY
+        folder = _PACKAGED if _PACKAGED.is_dir() else _IN_REPOSITORY
         if folder.is_dir():
             builtin = sorted(path for path in folder.iterdir() if (path / "manifest.yaml").is_file())
-    found: list[tuple[PluginSource, Origin]] = [(_source(path, settings), "builtin") for path in builtin]
-    return [*found, *((_source(path, settings), "settings") for path in settings.plugins)]
+    sources: list[tuple[PluginSource, Origin]] = [(_source(path, settings), "builtin") for path in builtin]
+    return [*sources, *((_source(path, settings), "settings") for path in settings.plugins)]
 
 
 def _source(path: Path, settings: Settings) -> PluginSource:
     return PluginSource(name=path.stem.lower(), path=path, workers=settings.workers)
 
 
-def said_id(source: PluginSource) -> str | None:
-    """What a plugin's files say that it is called; nothing where they cannot say it, its worker will."""
+def declared_id(source: PluginSource) -> str | None:
+    """The plugin id that the files declare; `None` if they cannot be read (the worker declares it then)."""
     try:
         return None if source.command else describe(source.path).plugin_id
     except (HostError, OSError):

@@ -1,7 +1,7 @@
-"""Plugins under development: code that covers what is installed for as long as its developer's command is there.
+"""Plugins under development: `bollard plugin dev` covers the installed plugin of the same name while it runs.
 
-Nothing of it is saved. A restart of the host, or a developer who is not heard of, ends it, and what it covered is in
-use again. Each save is proved beside the one before: a broken one leaves the last good one where it is.
+Nothing is saved. A restart of the host or a silent developer ends the development, and the covered plugin is in use
+again. Each new version is started beside the previous one; a broken one leaves the last good version in use.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _Key = tuple[str, str]
 
 
 class Workbench:
-    """One per host."""
+    """Adds and removes plugins under development. One per host."""
 
     def __init__(
         self,
@@ -47,33 +47,33 @@ class Workbench:
         self._timers: dict[_Key, asyncio.TimerHandle] = {}
         self._locks: defaultdict[_Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def put(self, workspace: str, shelved: StoredCode, *, by: str, consent: str | None) -> AccessChange:
-        """Put code in use in the place of what is there. Raises `Conflict`, `ConsentNeeded`, `PluginUnusable`."""
-        described = shelved.described
+    async def put(self, workspace: str, code: StoredCode, *, by: str, consent: str | None) -> AccessChange:
+        """Use this code in place of the current plugin. Raises `Conflict`, `ConsentNeeded`, `PluginUnusable`."""
+        described = code.described
         key = (workspace, described.plugin_id)
         async with self._locks[key]:
             self._repository.check_name(workspace, described.plugin_id)
-            there = self._fleet.find(workspace, described.plugin_id)
-            before = None if there is None else there.asked
-            change = check_consent(shelved.digest, described, before, consent)
-            if there is None or (there.origin, there.source.digest) != ("dev", shelved.digest):
-                told: JsonObject = {"plugin": described.plugin_id, "digest": shelved.digest, "by": by}
-                await self._record(workspace, "plugin.developed", {**told, "asks": described.asked.to_wire()})
-                fitting = self._fit(workspace, shelved)
-                await self._fleet.prove(fitting)
-                self._fleet.place(fitting)
-            self._wait_for(key)
+            current = self._fleet.find(workspace, described.plugin_id)
+            before = None if current is None else current.access
+            change = check_consent(code.digest, described, before, consent)
+            if current is None or (current.origin, current.source.digest) != ("dev", code.digest):
+                data: JsonObject = {"plugin": described.plugin_id, "digest": code.digest, "by": by}
+                await self._record(workspace, "plugin.developed", {**data, "asks": described.access.to_wire()})
+                placement = self._build_placement(workspace, code)
+                await self._fleet.prove(placement)
+                self._fleet.place(placement)
+            self._restart_timer(key)
         return change
 
     def touch(self, workspace: str, plugin_id: str) -> None:
-        """The developer is still there. Raises `NotFound`."""
-        self._find(workspace, plugin_id)
-        self._wait_for((workspace, plugin_id))
+        """Extend the development of a plugin. Raises `NotFound`."""
+        self._check(workspace, plugin_id)
+        self._restart_timer((workspace, plugin_id))
 
     async def remove(self, workspace: str, plugin_id: str, by: str) -> None:
-        """The developer is done: what was there before is in use again. Raises `NotFound`."""
+        """End the development; the covered plugin is in use again. Raises `NotFound`."""
         async with self._locks[workspace, plugin_id]:
-            self._find(workspace, plugin_id)
+            self._check(workspace, plugin_id)
             await self._record(workspace, "plugin.undeveloped", {"plugin": plugin_id, "by": by})
             self._end((workspace, plugin_id))
 
@@ -81,36 +81,40 @@ class Workbench:
         for timer in self._timers.values():
             timer.cancel()
 
-    def _find(self, workspace: str, plugin_id: str) -> PoolPlacement:
-        fitting = self._fleet.find(workspace, plugin_id)
-        if fitting is None or fitting.origin != "dev":
-            raise NotFound("no such plugin is under development here", hint="`bollard plugin dev` begins it")
-        return fitting
+    def _check(self, workspace: str, plugin_id: str) -> None:
+        placement = self._fleet.find(workspace, plugin_id)
+        if placement is None or placement.origin != "dev":
+            raise NotFound(
+                f"the plugin {plugin_id} is not under development",
+                reason="plugin_development",
+                hint="start it with `bollard plugin dev`",
+                plugin=plugin_id,
+            )
 
-    def _fit(self, workspace: str, shelved: StoredCode) -> PoolPlacement:
-        described = shelved.described
+    def _build_placement(self, workspace: str, code: StoredCode) -> PoolPlacement:
+        described = code.described
         source = PluginSource(
             name=described.name,
-            path=shelved.path,
+            path=code.path,
             plugin_id=described.plugin_id,
-            digest=shelved.digest,
-            env=described.asked.env,
+            digest=code.digest,
+            env=described.access.env,
         )
-        return self._fleet.fit(workspace, source, "dev", asked=described.asked, version=described.version)
+        return self._fleet.build_placement(workspace, source, "dev", access=described.access, version=described.version)
 
-    def _wait_for(self, key: _Key) -> None:
+    def _restart_timer(self, key: _Key) -> None:
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
-        self._timers[key] = asyncio.get_running_loop().call_later(self._patience_s, self._given_up, key)
+        self._timers[key] = asyncio.get_running_loop().call_later(self._patience_s, self._expire, key)
 
-    def _given_up(self, key: _Key) -> None:
-        _log.warning("a plugin under development is ended: its developer is gone", workspace=key[0], plugin=key[1])
+    def _expire(self, key: _Key) -> None:
+        _log.warning("the development of a plugin timed out", workspace=key[0], plugin=key[1])
         self._end(key)
 
     def _end(self, key: _Key) -> None:
         if (timer := self._timers.pop(key, None)) is not None:
             timer.cancel()
-        self._fleet.take_away(*key, "dev")
+        self._fleet.remove(*key, "dev")
         if self._repository.find(*key) is None:
             self._fleet.forget_log(*key)
 

@@ -75,7 +75,7 @@ def why_it_waits(enrolled: Enrolled, introduced: RuntimeIntroduction) -> str | N
         return f"nobody has said yes to what {plugin} asks for"
     if consented.digest != introduced.digest:
         return f"the code of {plugin} has changed since somebody said yes to it"
-    if compare(consented.asked, introduced.described.asked).widens:
+    if compare(consented.access, introduced.described.access).widens:
         return f"{plugin} asks for more than somebody said yes to"
     if redefined(consented.definitions, dict(introduced.described.definitions)).widens:
         return f"a tool of {plugin} is not defined any more as it was when somebody said yes to it"
@@ -271,9 +271,9 @@ class Connections:
             return None
         consented, described = connection.saved.thing.consented, connection.introduced.described
         if consented is None:
-            return compare(None, described.asked)
-        change = compare(consented.asked, described.asked)
-        return change.and_also(redefined(consented.definitions, dict(described.definitions)))
+            return compare(None, described.access)
+        change = compare(consented.access, described.access)
+        return change.merge(redefined(consented.definitions, dict(described.definitions)))
 
     async def consent(self, workspace: str, name: str, given: str | None, by: str) -> Saved[Enrolled]:
         """Say yes to what is connected now. Raises `ConsentNeeded` for any other name of the yes, `Conflict`."""
@@ -297,12 +297,12 @@ class Connections:
             raise Conflict(taken, hint="remove that plugin first, or give this one a name of its own", plugin=plugin)
         self._places.check_name(workspace, plugin)
         before = saved.thing.consented
-        check_consent(digest, described, None if before is None else before.asked, given or "")
+        check_consent(digest, described, None if before is None else before.access, given or "")
         consented = Consented(
             plugin=plugin,
             version=described.version,
             digest=digest,
-            asks=described.asked.to_wire(),
+            asks=described.access.to_wire(),
             definitions=dict(described.definitions),
             by=by,
             at_ms=self._clock.now_ms(),

@@ -46,7 +46,7 @@ class Consented(Strict):
     at_ms: Int = Field(ge=0)
 
     @property
-    def asked(self) -> RequestedAccess:
+    def access(self) -> RequestedAccess:
         return RequestedAccess.from_wire(self.asks)
 
     def is_same(self, other: "Consented") -> bool:
@@ -71,7 +71,7 @@ def described_by(introduced: InitializeResult, runners: RunnerCatalogue, tools: 
     """What a runtime's worker says of its plugin, as the files of an installed one would. The host's environment is
     not within its reach, so it asks for none of it."""
     identity = introduced.plugin
-    asked = RequestedAccess(
+    access = RequestedAccess(
         runners=tuple(
             sorted((each.runner_name, permission_names(each.manifest.permissions)) for each in runners.runners)
         ),
@@ -83,7 +83,7 @@ def described_by(introduced: InitializeResult, runners: RunnerCatalogue, tools: 
         version=identity.version[:VERSION_CHARACTERS],
         label={"en_US": identity.name},
         description=None,
-        asked=asked,
+        access=access,
         definitions=tuple(sorted(definition_digests(tools.tools).items())),
     )
 

@@ -57,11 +57,11 @@ class RemoteSlot(ChannelSlot):
     async def watch(self, beat: Callable[[], None]) -> str:
         """Ask again and again whether it is there; why it is not. `beat` is called each time that it is."""
 
-        async def asked() -> None:
+        async def ping() -> None:
             await self._ping()
             beat()
 
-        return await watch_heartbeat(asked, silent=self.fall_silent, answered=self.answer)
+        return await watch_heartbeat(ping, silent=self.fall_silent, answered=self.answer)
 
     async def is_alive(self) -> bool:
         """Whether it answers, asked right now. One that has not introduced itself yet has its time for that."""
@@ -301,7 +301,7 @@ class RemotePlaces:
         wanted = newest_consents(enrolled)
         for key in [key for key in self._placed if key[0] == workspace and key[1] not in wanted]:
             del self._placed[key]
-            self._fleet.take_away(*key, "remote")
+            self._fleet.remove(*key, "remote")
             self._fleet.forget_log(*key)
         for plugin, consented in wanted.items():
             there = self._placed.get((workspace, plugin))
@@ -324,7 +324,7 @@ class RemotePlaces:
         """Why no runtime can bring this plugin: it is here already, from elsewhere."""
         there = self._fleet.find(workspace, plugin)
         if there is not None and there.origin == "dev":
-            there = there.under
+            there = there.covered
         if there is not None and there.origin != "remote":
             return f"the plugin {plugin} is here already ({there.origin}), and one name is one plugin"
         if self._plugins.find(workspace, plugin) is not None:
@@ -337,7 +337,7 @@ class RemotePlaces:
 
     def _place(self, workspace: str, consented: Consented) -> None:
         def discovered(identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue) -> None:
-            self._fleet.discovered(fitting, identity, catalogue, tools)
+            self._fleet.discovered(placement, identity, catalogue, tools)
 
         source = PluginSource(
             name=consented.plugin.partition("/")[2],
@@ -345,8 +345,8 @@ class RemotePlaces:
             plugin_id=consented.plugin,
             digest=consented.digest,
         )
-        pool = RemotePool(source, self._clock, discovered=discovered, changed=self._fleet.stir)
-        fitting = PoolPlacement(
+        pool = RemotePool(source, self._clock, discovered=discovered, changed=self._fleet.note_change)
+        placement = PoolPlacement(
             workspace=workspace,
             origin="remote",
             source=source,
@@ -354,8 +354,8 @@ class RemotePlaces:
             log=self._fleet.log_of(workspace, consented.plugin),
             plugin_id=consented.plugin,
             version=consented.version,
-            asked=consented.asked,
+            access=consented.access,
             pins=dict(consented.definitions),
         )
         self._placed[workspace, consented.plugin] = (consented, pool)
-        self._fleet.place(fitting)
+        self._fleet.place(placement)

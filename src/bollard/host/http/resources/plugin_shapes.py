@@ -128,7 +128,7 @@ def shown(
     unusable: str | None,
 ) -> JsonObject:
     """A plugin with everything that is known of it."""
-    asked = fitting.asked if fitting is not None else installed.current.asked if installed is not None else None
+    asked = fitting.access if fitting is not None else installed.current.access if installed is not None else None
     processes: list[JsonValue] = []
     if fitting is not None:
         processes = [{"pid": each.pid, "runs": each.runs, "status": each.status} for each in fitting.pool.views]

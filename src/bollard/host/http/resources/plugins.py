@@ -163,7 +163,7 @@ class Plugins:
 
     async def install(self, request: Request) -> Response:
         caller = caller_of(request)
-        async with _arrival(request, self._repository.taking) as came:
+        async with _arrival(request, self._repository.uploads) as came:
             installed = await self._repository.install(
                 caller.workspace,
                 came.shelved,
@@ -180,7 +180,7 @@ class Plugins:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         before = self._repository.get(caller.workspace, plugin_id)
         revision = edited_revision(request, before.revision)
-        async with _arrival(request, self._repository.taking) as came:
+        async with _arrival(request, self._repository.uploads) as came:
             with held_to_match(request):
                 installed = await self._repository.update(
                     caller.workspace,

@@ -243,7 +243,7 @@ class Runtimes:
         known: JsonObject = {
             "worker": {name: value[:VERSION_CHARACTERS] for name, value in worker.model_dump().items()},
             "plugin": {"plugin_id": described.plugin_id, "version": described.version, "digest": introduced.digest},
-            "asks": described.asked.to_wire(),
+            "asks": described.access.to_wire(),
             "change": None if change is None else change.to_wire(),
             "consent": introduced.consent,
         }

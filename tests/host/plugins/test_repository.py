@@ -41,7 +41,7 @@ class House:
         self.fleet.open_workspace("second")
         self.repository = PluginRepository(
             fleet=self.fleet,
-            shelf=self.shelf,
+            code_store=self.shelf,
             journal=journal,
             store=store,
             clock=clock,
@@ -52,12 +52,12 @@ class House:
 
     async def install(self, workspace: str = "default", code: bytes | None = None, **more: Any) -> Installed:
         files = files_of(**more) if code is None else {**files_of(**more), "runner.py": code}
-        async with self.repository.taking.archive(pieces(zip_of(files)), "default") as shelved:
+        async with self.repository.uploads.archive(pieces(zip_of(files)), "default") as shelved:
             consent = consent_for(shelved.digest, shelved.described)
             return await self.repository.install(workspace, shelved, by="user:ann", consent=consent, source="zip")
 
     async def develop(self, **more: Any) -> None:
-        async with self.repository.taking.archive(pieces(zip_of(files_of(**more))), "default") as shelved:
+        async with self.repository.uploads.archive(pieces(zip_of(files_of(**more))), "default") as shelved:
             consent = consent_for(shelved.digest, shelved.described)
             await self.bench.put("default", shelved, by="user:ann", consent=consent)
 
@@ -144,7 +144,7 @@ async def test_a_store_that_fails_leaves_nothing_in_use(house: House, monkeypatc
         await house.install()
     assert house.repository.of("default") == []
     assert house.fleet.pids == []
-    await house.repository.taking.sweep()
+    await house.repository.uploads.sweep()
     assert house.shelved() == set()
 
 
@@ -201,7 +201,7 @@ async def test_a_developer_who_is_gone_is_not_waited_for_for_ever(house: House, 
 async def test_an_upload_that_is_too_large_is_cut_off(house: House, monkeypatch: Any) -> None:
     monkeypatch.setattr("bollard.host.plugins.uploads.PLUGIN_ARCHIVE_BYTES", 1000)
     with pytest.raises(HostError) as caught:
-        async with house.repository.taking.archive(pieces(bytes(5000)), "default"):
+        async with house.repository.uploads.archive(pieces(bytes(5000)), "default"):
             raise AssertionError("it was taken")
     assert caught.value.code == "payload_too_large"
     assert list((house.shelf._folder / ".incoming").iterdir()) == []
@@ -215,7 +215,7 @@ async def test_no_more_uploads_than_the_disk_was_promised_for(house: House) -> N
         await hold.wait()
 
     async def upload(workspace: str) -> None:
-        async with house.repository.taking.archive(slow(), workspace):
+        async with house.repository.uploads.archive(slow(), workspace):
             raise AssertionError("it was taken")
 
     async def uploaded(count: int) -> None:
@@ -238,7 +238,7 @@ async def test_no_more_uploads_than_the_disk_was_promised_for(house: House) -> N
 
 
 def test_code_that_cannot_be_read_any_more_is_not_run(shelf: CodeStore) -> None:
-    shelved = shelf.take_archive(io.BytesIO(zip_of(files_of())))
+    shelved = shelf.add_archive(io.BytesIO(zip_of(files_of())))
     shelved.path.chmod(0o700)
     (shelved.path / "runner.py").unlink()
     (shelved.path / "runner.py").symlink_to("/proc/self/mem")
@@ -262,7 +262,7 @@ def test_a_package_of_the_environment_is_found_without_importing_it(tmp_path: Pa
     assert "acme_parrot" not in sys.modules
     shelf = CodeStore(tmp_path / "shelf")
     shelf.open()
-    assert shelf.take_folder(folder).digest == shelf.take_archive(io.BytesIO(zip_of(files_of()))).digest
+    assert shelf.add_folder(folder).digest == shelf.add_archive(io.BytesIO(zip_of(files_of()))).digest
     (info / "entry_points.txt").write_text("[bollard.plugins]\na = acme_parrot.plugin\nb = other\n")
     with pytest.raises(HostError, match="2 entry points"):
         folder_of_package("acme-parrot")
