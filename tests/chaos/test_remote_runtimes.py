@@ -212,7 +212,7 @@ async def test_a_runtime_is_enrolled_waits_for_a_yes_and_then_gets_runs(host, ma
     code = await invite(host)
     await runtime.start(code)
     waiting = await seen(host, "box", "waiting")
-    assert "nobody has said yes" in waiting["problem"]
+    assert "has no consent yet" in waiting["problem"]
     assert waiting["presence"]["asks"]["runners"] == {"default": ["history.page"]}
     assert stat.S_IMODE(runtime.key_file.stat().st_mode) == 0o600
     status, refused = await ask(host, "POST", "/api/v1/runtimes/box/consent", {})
@@ -293,7 +293,7 @@ async def test_a_revoked_runtime_is_cut_at_once_and_never_let_in_again(host, the
     assert "the host let this runtime go" in there.said.read_text()
     await there.start()
     assert await there.ended() == 4
-    assert "this key opens nothing here" in there.said.read_text()
+    assert "the key of this runtime is not enrolled here" in there.said.read_text()
     with pytest.raises(HandshakeRefused) as refused:
         await knock(host, there.key)
     assert refused.value.status == 401

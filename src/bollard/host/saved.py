@@ -20,7 +20,7 @@ from bollard.host.plugins.repository import PluginRepository
 from bollard.host.plugins.tools import PluginSkillFolders, PluginTools
 from bollard.host.plugins.workbench import Workbench
 from bollard.host.runs.skill_reach import LiveSkillReach
-from bollard.host.runtimes.opening import RemoteRuntimes, open_runtimes
+from bollard.host.runtimes.remote_runtimes import RemoteRuntimes, build_runtimes
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
 from bollard.host.skills.source import SkillParts, open_skills
@@ -103,7 +103,7 @@ def open_saved(
         is_open=is_open,
         hide=redactor.text,
     )
-    runtimes = open_runtimes(
+    runtimes = build_runtimes(
         journal=journal,
         clock=clock,
         fleet=fleet,

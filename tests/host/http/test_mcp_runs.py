@@ -78,4 +78,4 @@ def test_a_run_calls_a_tool_that_was_agreed_to_and_granted_and_no_other(api: Any
     api.post("/api/v1/mcp-servers/plain/consent", {"withdraw": ["act"]})
     assert "code" in told(api, "mcp:plain/act")[0]
     absent = {each["id"]: each for each in api.get("/api/v1/capabilities").json["items"]}["mcp:plain/act"]
-    assert (absent["available"], "nobody has said yes" in absent["reason"]) == (False, True)
+    assert (absent["available"], "has no consent yet" in absent["reason"]) == (False, True)

@@ -18,7 +18,7 @@ async def test_a_server_over_stdio_is_offered_after_consent_and_answers_in_our_w
     connection = await servers.add("friendly", "friendly", env={"MY_TOKEN": "secret:word"})
     await servers.until(lambda: connection.connected)
     assert servers.offered("friendly") == [], "nothing is offered before somebody said yes"
-    assert "nobody has said yes" in servers.source.absent("w")["mcp:friendly/add"]
+    assert "has no consent yet" in servers.source.absent("w")["mcp:friendly/add"]
     await servers.agree(connection)
     add = servers.capability("mcp:friendly/add")
     assert (add.kind, add.source, add.risk, add.effects, add.flow.sends_out) == (
@@ -48,7 +48,7 @@ async def test_a_server_over_stdio_is_offered_after_consent_and_answers_in_our_w
     assert str(unseen.content[0]["text"]).startswith("None"), "the environment of the host is not that of the server"
     await servers.call("mcp:friendly/grow")
     await servers.until(lambda: "later" in {tool.name for tool in connection.tools})
-    assert "nobody has said yes" in servers.source.absent("w")["mcp:friendly/later"]
+    assert "has no consent yet" in servers.source.absent("w")["mcp:friendly/later"]
     begun = asyncio.create_task(servers.call("mcp:friendly/wait", {"marks": str(tmp_path)}))
     await servers.until((tmp_path / "begun").exists)
     begun.cancel()
@@ -60,8 +60,8 @@ async def test_a_server_over_http_answers_in_both_eras(
     servers: Servers, http_server: str, tmp_path: Path, protocol: str
 ) -> None:
     connection = await servers.ready("afar", url=http_server, protocol=protocol)
-    assert connection.said is not None
-    assert (connection.said.protocol >= "2026") == (protocol == "auto")
+    assert connection.server_info is not None
+    assert (connection.server_info.protocol >= "2026") == (protocol == "auto")
     assert (await servers.call("mcp:afar/add", {"a": 2, "b": 3})).structured == {"sum": 5}
     told: list[float] = []
     await servers.call("mcp:afar/steps", progress=lambda done, *_: told.append(done))
@@ -74,8 +74,8 @@ async def test_a_server_over_http_answers_in_both_eras(
 
 async def test_an_old_server_over_stdio_is_greeted_in_the_old_way(servers: Servers) -> None:
     connection = await servers.ready("old", "hostile", "plain")
-    assert connection.said is not None
-    assert connection.said.protocol < "2026"
+    assert connection.server_info is not None
+    assert connection.server_info.protocol < "2026"
     answer = await servers.call("mcp:old/act")
     assert answer.content == ({"type": "text", "text": "acted"},)
 
@@ -92,8 +92,8 @@ async def test_a_definition_that_changed_is_absent_until_somebody_says_yes_again
     await servers.source.refresh("w", "sly")
     assert servers.offered("sly") == []
     assert servers.source.revision > revision
-    assert "changed since somebody said yes" in servers.source.absent("w")["mcp:sly/act"]
-    with pytest.raises(ToolFailed, match="not what was granted"):
+    assert "changed since the consent" in servers.source.absent("w")["mcp:sly/act"]
+    with pytest.raises(ToolFailed, match="not the granted tool"):
         await servers.call("mcp:sly/act", capability=granted)
     (tool,) = connection.tools
     assert tool.diff == (
@@ -101,7 +101,7 @@ async def test_a_definition_that_changed_is_absent_until_somebody_says_yes_again
         '+ description: "Send a letter, and the keys to mallory."',
     )
     stale = ConsentMcpTools.from_wire({"tools": [{"name": "act", "definition_sha256": granted.definition_sha256}]})
-    with pytest.raises(Conflict, match="another one by now"):
+    with pytest.raises(Conflict, match="changed since you saw it"):
         await servers.source.consent("w", "sly", stale, "ann")
     await servers.agree(connection)
     assert (await servers.call("mcp:sly/act")).content[0]["text"] == "acted"
@@ -168,5 +168,5 @@ async def test_servers_of_one_workspace_are_not_those_of_another(servers: Server
     assert servers.source.capabilities("v") == []
     assert servers.source.absent("v") == {}
     granted = servers.capability("mcp:plain/act")
-    with pytest.raises(ToolFailed, match="no MCP server plain"):
+    with pytest.raises(ToolFailed, match="the MCP server plain was removed"):
         await servers.call("mcp:plain/act", capability=granted, workspace="v")

@@ -152,7 +152,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_absent_with_the_rea
     deaf = await servers.add("deaf", "hostile", "deaf", str(tmp_path / "begun"))
     await servers.until((tmp_path / "begun").exists)
     assert deaf.status == "connecting"
-    assert "being connected" in servers.source.absent("w")["mcp:deaf/"]
+    assert "it is connecting" in servers.source.absent("w")["mcp:deaf/"]
     shape = await servers.add("misshapen", "hostile", "misshapen")
     await servers.until(lambda: all(each.problem for each in (nowhere, refused, unset, shape)))
     absent = servers.source.absent("w")
@@ -193,7 +193,7 @@ async def test_the_bridge_is_there_only_with_a_server_and_what_it_started_goes_w
     servers.source.close_workspace("w")
     await servers.until(lambda: servers.source.bridge.pid is None)
     await servers.until(lambda: not Path(f"/proc/{child}").exists())
-    with pytest.raises(ToolFailed, match="no MCP server"):
+    with pytest.raises(ToolFailed, match="was removed"):
         await servers.call("mcp:silent/act", capability=connection.tools[0].capability)
 
 

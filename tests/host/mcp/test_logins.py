@@ -118,7 +118,7 @@ async def test_a_server_needs_a_login_and_its_tools_work_after_it(desk: Desk, gu
     connection = await desk.servers.add(protocol, url=guarded.url, auth="oauth", protocol=protocol)
     await desk.servers.until(lambda: connection.status == "needs_login")
     absent = desk.source.absent("w")[f"mcp:{protocol}/"]
-    assert f"needs a login: nobody has logged in for it; `bollard mcp login {protocol}`" in absent
+    assert f"needs a login: nobody has logged in for it; log in with `bollard mcp login {protocol}`" in absent
     connection = await desk.complete(protocol, await desk.begin(protocol))
     await desk.servers.until(lambda: connection.connected)
     await desk.servers.agree(connection)
@@ -172,16 +172,16 @@ async def test_an_authorization_server_that_is_down_costs_no_login(desk: Desk, g
 
 async def test_only_who_began_a_login_completes_it_once_and_with_its_state(desk: Desk, guarded: Guarded) -> None:
     await desk.servers.add("careful", url=guarded.url, auth="oauth")
-    with pytest.raises(Conflict, match="no login of yours"):
+    with pytest.raises(Conflict, match="you have no login"):
         await desk.complete("careful", {"code": "made-up", "state": "made-up"})
     brought = await desk.begin("careful")
     with pytest.raises(InvalidRequest, match="state is not that"):
         await desk.complete("careful", {**brought, "state": "x" * 43})
-    with pytest.raises(Conflict, match="no login of yours"):
+    with pytest.raises(Conflict, match="you have no login"):
         await desk.complete("careful", brought, by="bob")
     connection = await desk.complete("careful", brought)
     await desk.servers.until(lambda: connection.connected)
-    with pytest.raises(Conflict, match="no login of yours"):
+    with pytest.raises(Conflict, match="you have no login"):
         await desk.complete("careful", brought)
 
 
@@ -189,7 +189,7 @@ async def test_a_login_that_nobody_completes_in_time_is_over(desk: Desk, guarded
     await desk.servers.add("late", url=guarded.url, auth="oauth")
     brought = await desk.begin("late")
     desk.clock.advance(LOGIN_S + 1)
-    with pytest.raises(Conflict, match="no login of yours"):
+    with pytest.raises(Conflict, match="you have no login"):
         await desk.complete("late", brought)
 
 
@@ -338,7 +338,7 @@ async def test_a_stranger_leads_nowhere_into_the_own_network(desk: Desk) -> None
     ("more", "said"),
     [
         ({"auth": "basic"}, "auth"),
-        ({"client_id": "x"}, "means nothing without a login"),
+        ({"client_id": "x"}, "is only for a login"),
         ({"auth": "oauth", "client_secret": "secret:x"}, "without a client_id"),
         ({"auth": "oauth", "client_id": "x", "client_secret": "plain"}, "client_secret"),
         ({"auth": "oauth", "headers": {"authorization": "Bearer secret:x"}}, "written by the login"),

@@ -15,7 +15,7 @@ from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.repository import PluginRepository
 from bollard.host.runtimes.connections import Connection
-from bollard.host.runtimes.opening import RemoteRuntimes, open_runtimes
+from bollard.host.runtimes.remote_runtimes import RemoteRuntimes, build_runtimes
 from bollard.host.store.store import Store
 from bollard.protocol import PluginIdentity, TextContent, ToolAnswer, WorkerIdentity
 from bollard.trust import connect_proof, enrol_proof
@@ -120,7 +120,7 @@ class Harbour:
             bindings=BindingRegistry(),
         )
         await self.plugins.load()
-        self.remote: RemoteRuntimes = open_runtimes(
+        self.remote: RemoteRuntimes = build_runtimes(
             journal=self.journal,
             clock=self.clock,
             fleet=self.fleet,

@@ -1,5 +1,5 @@
-"""The process that speaks MCP, as the host sees it: started when a server is there, killed with all servers that it
-started, and asked now and then whether it is alive. What is said over it is in `bollard.wire.bridge_frames`."""
+"""The host's side of the MCP bridge process: starts it for the first connection, pings it, and kills it together with
+the servers that it started. The messages are in `bollard.wire.bridge_frames`."""
 
 import asyncio
 import contextlib
@@ -57,13 +57,13 @@ _Helper = HelperProcess[ToHost]
 _MODULE: Final = "bollard.mcp_bridge"
 _LOST: Final = "the bridge process that speaks MCP has ended"
 _END_S: Final = 6.0
-"""Time that the bridge has to end its servers: they are asked, then told, then killed."""
+"""Time that the bridge has to end its servers: close stdin, SIGTERM, SIGKILL."""
 
 
 class LinkListener(Protocol):
-    """Who hears of one connection."""
+    """Receives the events of one connection."""
 
-    def link_connected(self, said: Connected) -> None: ...
+    def link_connected(self, info: Connected) -> None: ...
 
     def link_tools(self, tools: Sequence[ToolSeen]) -> None: ...
 
@@ -74,19 +74,19 @@ class LinkListener(Protocol):
         ...
 
     def link_closed(self, problem: str, hint: str, *, needs_login: bool) -> None:
-        """The connection is lost: no call can be made. Called once."""
+        """The connection is lost; calls fail from here on. Called once."""
         ...
 
     def link_ended(self) -> None:
-        """Nothing is left of the connection. Called once, after `link_closed`; nothing follows."""
+        """The connection is cleaned up. Called once, after `link_closed`, as the last event."""
         ...
 
 
 class McpBridge:
-    """Starts the bridge process when it is needed, and speaks to it for all connections and logins. One per host."""
+    """Starts the bridge process on demand and carries all connections, calls and logins. One per host."""
 
     def __init__(self, sdk: str = "mcp") -> None:
-        """`sdk` is the module without which the process cannot work; it is an extra."""
+        """`sdk` is the module that the process needs; it comes with the extra `mcp`."""
         self._sdk = sdk
         self._helper: _Helper | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -99,28 +99,28 @@ class McpBridge:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while there is one."""
+        """The pid of the process while it runs."""
         return None if self._helper is None else self._helper.pid
 
     @property
     def groups(self) -> list[int]:
-        """The process groups of servers that it started."""
+        """The process groups of the servers that the bridge started."""
         return [*self._groups.values()]
 
     def next_link(self) -> int:
-        """A number for one connection, or one login."""
+        """A new id for a connection or a login."""
         return next(self._numbers)
 
     async def open(self, order: OpenStdio | OpenHttp, listener: LinkListener) -> None:
-        """Begin a connection; the listener hears what comes of it. Raises `OSError` or `SettingsError` when no process
-        can be started."""
+        """Begin a connection; its events go to the listener. Raises `OSError` or `SettingsError` if the process cannot
+        start."""
         async with self._changing:
-            self._started()
+            self._ensure_started()
             self._links[order.link] = listener
             self._send(order)
 
     def close(self, link: int) -> None:
-        """End a connection; nobody hears of it any more."""
+        """End a connection; its listener gets no more events."""
         self._send(Close(link=link))
         self._links.pop(link, None)
 
@@ -137,60 +137,67 @@ class McpBridge:
         traceparent: str | None = None,
         progress: Progress | None = None,
     ) -> Returned:
-        """Raises `ToolFailed` and `OutcomeUnknown`. A task that is cancelled tells the server."""
+        """Call a tool. Cancelling the task cancels the call at the server. Raises `ToolFailed` and `OutcomeUnknown`."""
         if link not in self._links or self._helper is None:
-            raise ToolFailed("the MCP server is not connected", hint="`bollard mcp show NAME` says why")
+            raise ToolFailed(
+                "the MCP server is not connected", reason="mcp_not_connected", hint="see `bollard mcp show NAME`"
+            )
         number = next(self._numbers)
         if progress is not None:
             self._progress[number] = progress
-        made = MakeCall(
+        order = MakeCall(
             link=link, call=number, tool=tool, arguments=arguments, timeout_s=timeout_s, traceparent=traceparent
         )
         try:
             async with asyncio.timeout(timeout_s + CALL_GRACE_S):
-                said = cast("Returned | Undone", await self._helper.request(number, encode_frame(made)))
+                answer = cast("Returned | Undone", await self._helper.request(number, encode_frame(order)))
         except HelperEnded:
-            said = Undone(call=number, problem=_LOST, sent=True)
+            answer = Undone(call=number, problem=_LOST, sent=True)
         except TimeoutError:
             self._send(CancelCall(call=number))
-            said = Undone(call=number, problem="the bridge did not answer in time", sent=True)
+            answer = Undone(call=number, problem="the bridge did not answer in time", sent=True)
         except asyncio.CancelledError:
             self._send(CancelCall(call=number))
             raise
         finally:
             self._progress.pop(number, None)
-        if isinstance(said, Returned):
-            return said
-        if said.sent:
+        if isinstance(answer, Returned):
+            return answer
+        if answer.sent:
             raise OutcomeUnknown(
-                f"the call was sent and not answered: {said.problem}",
-                hint="look at what the server did before it is called again",
+                f"the call was sent and not answered: {answer.problem}",
+                reason="mcp_call",
+                hint="check what the server did before you call it again",
+                problem=answer.problem,
             )
         raise ToolFailed(
-            f"the call was not sent: {said.problem}", hint="`bollard mcp show NAME` says how the server is"
+            f"the call was not sent: {answer.problem}",
+            reason="mcp_call_not_sent",
+            hint="see `bollard mcp show NAME`",
+            problem=answer.problem,
         )
 
     async def begin_login(self, order: BeginLogin, limit_s: float) -> LoginAsked | LoginEnded:
-        """Where a person goes. Raises `OSError` or `SettingsError` when no process can be started."""
+        """The address where a person logs in. Raises `OSError` or `SettingsError` if the process cannot start."""
         async with self._changing:
-            helper = self._started()
+            helper = self._ensure_started()
             self._logins[order.login] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(limit_s):
-                said = cast("LoginAsked | LoginEnded", await helper.request(order.login, encode_frame(order)))
+                answer = cast("LoginAsked | LoginEnded", await helper.request(order.login, encode_frame(order)))
         except HelperEnded:
-            said = LoginEnded(login=order.login, problem=_LOST)
+            answer = LoginEnded(login=order.login, problem=_LOST)
         except TimeoutError:
-            said = LoginEnded(login=order.login, problem="nobody could be asked in time where to log in")
+            answer = LoginEnded(login=order.login, problem="the authorization server did not answer in time")
         except asyncio.CancelledError:
             self.drop_login(order.login)
             raise
-        if isinstance(said, LoginEnded):
+        if isinstance(answer, LoginEnded):
             self.drop_login(order.login)
-        return said
+        return answer
 
     async def finish_login(self, order: FinishLogin, limit_s: float) -> LoginEnded:
-        """What came of it."""
+        """Complete a login with what the browser came back with, and wait for the outcome."""
         ended = self._logins.get(order.login)
         if ended is None:
             return LoginEnded(login=order.login, problem=_LOST)
@@ -208,39 +215,40 @@ class McpBridge:
             self._send(DropLogin(login=number))
 
     async def rest(self) -> None:
-        """Nobody needs the process for now: it goes, unless somebody came meanwhile."""
+        """Stop the process if it has no connections and no logins."""
         async with self._changing:
             if not self._links and not self._logins:
                 await self._stop()
 
     async def stop(self) -> None:
-        """With everything that it started."""
+        """Stop the process and the servers that it started."""
         async with self._changing:
             await self._stop()
 
     # --- the process ---
 
-    def _started(self) -> _Helper:
-        """The process, started if there is none. Raises `OSError` and `SettingsError`."""
+    def _ensure_started(self) -> _Helper:
+        """The process, started if it does not run. Raises `OSError` and `SettingsError`."""
         if self._helper is not None:
             return self._helper
         if importlib.util.find_spec(self._sdk) is None:
             raise SettingsError(
                 "the SDK for MCP is not installed on the host",
+                reason="mcp_sdk",
                 hint="pip install 'bollard[mcp]', and start the host again",
             )
         helper = self._helper = HelperProcess(
             _MODULE,
             environment=worker_environment(os.environ),
             decode=to_host,
-            heard=self._heard,
+            heard=self._receive,
             lost=self._lost,
             limits=LinkLimits(
                 frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
             ),
-            output=_printed,
+            output=_log_output,
         )
-        self._watch = asyncio.create_task(self._watch_heart(helper))
+        self._watch = asyncio.create_task(self._ping_regularly(helper))
         _log.info("the MCP bridge is started", pid=helper.pid)
         return helper
 
@@ -248,11 +256,11 @@ class McpBridge:
         helper, self._helper = self._helper, None
         if helper is None:
             return
-        # It ends its servers itself, which takes as long as they may take; what is left of them is killed below.
+        # The bridge ends its servers itself; `_clear` kills those that are left.
         await helper.stop(_END_S)
         self._clear()
 
-    async def _watch_heart(self, helper: _Helper) -> None:
+    async def _ping_regularly(self, helper: _Helper) -> None:
         try:
             while True:
                 number = next(self._numbers)
@@ -260,7 +268,7 @@ class McpBridge:
                     await helper.request(number, encode_frame(Ping(number=number)))
                 await asyncio.sleep(BRIDGE_PING_S)
         except TimeoutError:
-            _log.error("the MCP bridge does not answer, so it is killed", pid=helper.pid)
+            _log.error("the MCP bridge does not answer and is killed", pid=helper.pid)
             helper.kill()
         except HelperEnded:
             pass
@@ -271,7 +279,7 @@ class McpBridge:
         self._clear()
 
     def _clear(self) -> None:
-        """End what the process left: its servers are killed, and connections and logins are told of their end."""
+        """Kill the servers that the process left, and end its connections and logins."""
         if self._watch is not None:
             self._watch.cancel()
         for group in self._groups.values():
@@ -283,48 +291,48 @@ class McpBridge:
         self._logins.clear()
         links, self._links = self._links, {}
         for listener in links.values():
-            listener.link_closed(_LOST, "it is started again by itself", needs_login=False)
+            listener.link_closed(_LOST, "it restarts by itself", needs_login=False)
             listener.link_ended()
 
-    # --- hearing ---
+    # --- messages ---
 
-    def _heard(self, helper: _Helper, said: ToHost) -> None:
-        match said:
+    def _receive(self, helper: _Helper, message: ToHost) -> None:
+        match message:
             case Returned() | Undone():
-                helper.settle(said.call, said)
+                helper.settle(message.call, message)
             case Progressed():
-                if (progress := self._progress.get(said.call)) is not None:
-                    _tell_progress(progress, said)
+                if (progress := self._progress.get(message.call)) is not None:
+                    _report_progress(progress, message)
             case Pong():
-                helper.settle(said.number, said)
+                helper.settle(message.number, message)
             case Started():
-                self._groups.pop(said.link, None)
-                if said.group is not None:
-                    self._groups[said.link] = said.group
+                self._groups.pop(message.link, None)
+                if message.group is not None:
+                    self._groups[message.link] = message.group
             case LoginAsked() | LoginEnded():
-                helper.settle(said.login, said)
-                if isinstance(said, LoginEnded) and (ended := self._logins.get(said.login)) is not None:
-                    _settle(ended, said)
+                helper.settle(message.login, message)
+                if isinstance(message, LoginEnded) and (ended := self._logins.get(message.login)) is not None:
+                    _settle(ended, message)
             case _:
-                self._tell(said)
+                self._notify(message)
 
-    def _tell(self, said: Connected | Tools | Logged | LoginChanged | Closed | Ended) -> None:
-        listener = self._links.get(said.link)
+    def _notify(self, message: Connected | Tools | Logged | LoginChanged | Closed | Ended) -> None:
+        listener = self._links.get(message.link)
         if listener is None:
-            return  # it was closed, and what was on its way came late
-        match said:
+            return  # the host closed the connection while the message was in flight
+        match message:
             case Connected():
-                listener.link_connected(said)
+                listener.link_connected(message)
             case Tools():
-                listener.link_tools(said.tools)
+                listener.link_tools(message.tools)
             case Logged():
-                listener.link_logged(said.line)
+                listener.link_logged(message.line)
             case LoginChanged():
-                listener.link_login(said.login)
+                listener.link_login(message.login)
             case Closed():
-                listener.link_closed(said.problem, said.hint, needs_login=said.needs_login)
+                listener.link_closed(message.problem, message.hint, needs_login=message.needs_login)
             case Ended():
-                del self._links[said.link]
+                del self._links[message.link]
                 listener.link_ended()
 
     def _send(self, order: ToBridge) -> None:
@@ -332,17 +340,17 @@ class McpBridge:
             self._helper.send(encode_frame(order))
 
 
-def _tell_progress(progress: Progress, said: Progressed) -> None:
+def _report_progress(progress: Progress, message: Progressed) -> None:
     try:
-        progress(said.done, said.total, said.message)
-    except Exception:  # noqa: BLE001 -- a boundary: who listens to one call must not take the channel of all down
-        _log.exception("progress of an MCP call could not be told")
+        progress(message.done, message.total, message.message)
+    except Exception:  # noqa: BLE001 -- a boundary: the callback of one call must not break the channel of all
+        _log.exception("the progress callback of an MCP call failed")
 
 
-def _settle(ended: "asyncio.Future[LoginEnded]", said: LoginEnded) -> None:
+def _settle(ended: "asyncio.Future[LoginEnded]", outcome: LoginEnded) -> None:
     if not ended.done():
-        ended.set_result(said)
+        ended.set_result(outcome)
 
 
-def _printed(name: str, line: str) -> None:
-    _log.warning("the MCP bridge says", stream=name, line=line)
+def _log_output(name: str, line: str) -> None:
+    _log.warning("output of the MCP bridge", stream=name, line=line)

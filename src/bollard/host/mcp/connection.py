@@ -1,5 +1,5 @@
-"""One server of one workspace: connected, and connected again after a while whenever it is lost. A server that is dead,
-slow or lying costs nobody but those who call it."""
+"""The connection to one MCP server of one workspace, with reconnects and backoff. A server that is dead, slow or
+hostile affects only its own callers."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from bollard.host.capabilities.sources import CallOrder
 from bollard.host.errors import HostError, ToolFailed
 from bollard.host.mcp.bridge import McpBridge
-from bollard.host.mcp.consent import ServerTool, ToolConsent, judge
+from bollard.host.mcp.consent import ServerTool, ToolConsent, evaluate_tools
 from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, START_S, STEADY_S
 from bollard.host.mcp.logins import LoginRepository, Secrets
 from bollard.host.mcp.server_repository import ServerRecord
@@ -24,9 +24,7 @@ from bollard.host.mcp.servers import McpServer
 from bollard.wire import worker_environment
 from bollard.wire.bridge_frames import Connected, Login, OpenHttp, OpenStdio, Returned, ToolSeen
 
-# How a connection is opened: the secrets of a server are put in at the last moment, and the folder of a command is
-# made.
-
+# --- opening a connection: secrets are filled in at the last moment ---
 
 _REFERENCE: Final = re.compile(r"(^|\s)secret:([A-Za-z0-9][A-Za-z0-9._-]{0,63})$")
 _IN_URL: Final = re.compile(r"(?<==)secret:([A-Za-z0-9][A-Za-z0-9._-]{0,63})(?=&|$)")
@@ -37,22 +35,22 @@ class _Secrets(Protocol):
     async def use_all(self, workspace: str, names: Iterable[str], *, purpose: str, by: str) -> Mapping[str, str]: ...
 
 
-async def place(server: McpServer, workspace: str, url: str, secrets: _Secrets) -> tuple[str, dict[str, str]]:
-    """The address of a server and its headers, filled. Raises `HostError` where a secret cannot be had."""
-    known = await _known(server, workspace, [*server.headers.values()], _IN_URL.findall(url), secrets)
-    filled = _IN_URL.sub(lambda found: quote(known[found[1]], safe=""), url)
-    return filled, {name: _filled(value, known) for name, value in server.headers.items()}
+async def resolve_address(server: McpServer, workspace: str, url: str, secrets: _Secrets) -> tuple[str, dict[str, str]]:
+    """The URL and the headers of a server with their secrets. Raises `HostError` if a secret is unavailable."""
+    known = await _read_secrets(server, workspace, [*server.headers.values()], _IN_URL.findall(url), secrets)
+    resolved = _IN_URL.sub(lambda match: quote(known[match[1]], safe=""), url)
+    return resolved, {name: _fill(value, known) for name, value in server.headers.items()}
 
 
-async def opening(
+async def build_open_order(
     server: McpServer, workspace: str, *, link: int, secrets: _Secrets, home: Path, login: Login | None = None
 ) -> OpenStdio | OpenHttp:
-    """What the bridge is told. Raises `HostError` where a secret cannot be had, and `OSError`."""
+    """The order that opens a connection. Creates the folder of a command. Raises `HostError` and `OSError`."""
     if server.url is not None:
-        url, headers = await place(server, workspace, server.url, secrets)
+        url, headers = await resolve_address(server, workspace, server.url, secrets)
         return OpenHttp(link=link, url=url, headers=headers, protocol=server.protocol, start_s=START_S, login=login)
-    known = await _known(server, workspace, [*server.env.values()], [], secrets)
-    values = {name: _filled(value, known) for name, value in server.env.items()}
+    known = await _read_secrets(server, workspace, [*server.env.values()], [], secrets)
+    values = {name: _fill(value, known) for name, value in server.env.items()}
     folder = home / workspace / server.name
     await asyncio.to_thread(folder.mkdir, _PRIVATE, parents=True, exist_ok=True)
     return OpenStdio(
@@ -66,30 +64,33 @@ async def opening(
     )
 
 
-async def _known(
-    server: McpServer, workspace: str, given: list[str], more: list[str], secrets: _Secrets
+async def _read_secrets(
+    server: McpServer, workspace: str, values: list[str], more: list[str], secrets: _Secrets
 ) -> Mapping[str, str]:
-    names = [found[2] for found in map(_REFERENCE.search, given) if found is not None] + more
+    names = [match[2] for match in map(_REFERENCE.search, values) if match is not None] + more
     if not names:
         return {}
     return await secrets.use_all(workspace, names, purpose=f"mcp:{server.name}", by="host")
 
 
-def _filled(value: str, known: Mapping[str, str]) -> str:
-    return _REFERENCE.sub(lambda found: found[1] + known[found[2]], value)
+def _fill(value: str, known: Mapping[str, str]) -> str:
+    return _REFERENCE.sub(lambda match: match[1] + known[match[2]], value)
 
+
+# --- the connection ---
 
 _log = structlog.get_logger("bollard.host.mcp")
 Status = Literal["disabled", "connecting", "connected", "waiting", "needs_login"]
+CONNECTING: Final = "it is connecting"
 
 
 class McpConnection:
-    """Drives one server. Everything that is known of it is here."""
+    """Connects one server, and holds its status, its tools and its log."""
 
     def __init__(
         self,
         workspace: str,
-        kept: ServerRecord,
+        record: ServerRecord,
         *,
         bridge: McpBridge,
         secrets: Secrets,
@@ -99,10 +100,10 @@ class McpConnection:
         hide: Callable[[str, str], str],
         reconnect_s: float,
     ) -> None:
-        """`changed` is told whenever what is offered may be another; `hide` takes secrets out of what is shown."""
+        """`changed` is called when the offered tools may have changed; `hide` removes secrets from a text."""
         self.workspace: Final = workspace
-        self.server: McpServer = kept.server
-        self._agreed: Mapping[str, ToolConsent] = kept.agreed
+        self.server: McpServer = record.server
+        self._agreed: Mapping[str, ToolConsent] = record.agreed
         self._bridge = bridge
         self._secrets = secrets
         self._logins = logins
@@ -110,20 +111,20 @@ class McpConnection:
         self._changed = changed
         self._hide = hide
         self._reconnect_s = reconnect_s
-        self.status: Status = "connecting" if kept.server.enabled else "disabled"
+        self.status: Status = "connecting" if record.server.enabled else "disabled"
         self.problem = ""
         self.hint = ""
-        self.said: Connected | None = None
+        self.server_info: Connected | None = None
         self.log: deque[str] = deque(maxlen=LOG_LINES)
         self._seen: Sequence[ToolSeen] | None = None
-        self._judged: list[ServerTool] | None = None
+        self._tools: list[ServerTool] | None = None
         self._link: int | None = None
         self._ended: asyncio.Future[None] | None = None
         self._retry = asyncio.Event()
         self._listed = asyncio.Event()
-        self._places = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._call_slots = asyncio.Semaphore(CALLS_AT_ONCE)
         self._task: asyncio.Task[None] | None = None
-        self._keeping: set[asyncio.Task[None]] = set()
+        self._saves: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         if self.server.enabled:
@@ -136,30 +137,29 @@ class McpConnection:
         if self._link is not None:
             link, self._link = self._link, None
             self._bridge.close(link)
-        await asyncio.gather(*self._keeping)
+        await asyncio.gather(*self._saves)
 
-    def keeps_to(self, kept: ServerRecord) -> bool:
-        """Go on with what was saved, where the way to the server is the same: what is agreed to, what is allowed and
-        how long a call may take are nothing that a server hears of."""
-        if replace(self.server, allow=kept.server.allow, timeout_s=kept.server.timeout_s) != kept.server:
+    def apply(self, record: ServerRecord) -> bool:
+        """Apply a change of consent, `allow` or `timeout_s` without a reconnect. `False` if the change needs one."""
+        if replace(self.server, allow=record.server.allow, timeout_s=record.server.timeout_s) != record.server:
             return False
-        self.server, self._agreed = kept.server, kept.agreed
-        self._judge_again()
+        self.server, self._agreed = record.server, record.agreed
+        self._reset_tools()
         return True
 
     @property
     def tools(self) -> list[ServerTool]:
-        """Every tool, judged; none while nobody knows what there is."""
-        if self._judged is None:
-            self._judged = [] if self._seen is None else judge(self.server, self._seen, self._agreed)
-        return self._judged
+        """Every tool with its state; empty until the server has listed its tools."""
+        if self._tools is None:
+            self._tools = [] if self._seen is None else evaluate_tools(self.server, self._seen, self._agreed)
+        return self._tools
 
     @property
     def connected(self) -> bool:
         return self.status == "connected" and self._seen is not None
 
     async def refresh(self, limit_s: float) -> None:
-        """Have the tools listed again, or the connection tried again, now. Raises `TimeoutError`."""
+        """List the tools again, or retry the connection, now. Raises `TimeoutError`."""
         self._listed.clear()
         if self.connected and self._link is not None:
             self._bridge.refresh(self._link)
@@ -172,18 +172,26 @@ class McpConnection:
         """Raises `ToolFailed` and `OutcomeUnknown`."""
         link = self._link
         if link is None or not self.connected:
+            problem = self.problem or CONNECTING
             raise ToolFailed(
-                f"the MCP server {self.server.name} is not connected: {self.problem or 'it is being connected'}",
-                hint=f"`bollard mcp show {self.server.name}` says more",
+                f"the MCP server {self.server.name} is not connected: {problem}",
+                reason="mcp_server_not_connected",
+                hint=f"see `bollard mcp show {self.server.name}`",
+                server=self.server.name,
+                problem=problem,
             )
         loop = asyncio.get_running_loop()
         until = loop.time() + order.timeout_s
         try:
             async with asyncio.timeout(order.timeout_s):
-                await self._places.acquire()
+                await self._call_slots.acquire()
         except TimeoutError:
             raise ToolFailed(
-                f"{CALLS_AT_ONCE} calls of the MCP server {self.server.name} are under way", hint="try again later"
+                f"{CALLS_AT_ONCE} calls of the MCP server {self.server.name} are active, which is the limit",
+                reason="mcp_calls",
+                hint="try again later",
+                server=self.server.name,
+                limit=CALLS_AT_ONCE,
             ) from None
         try:
             return await self._bridge.call(
@@ -195,7 +203,7 @@ class McpConnection:
                 progress=order.progress,
             )
         finally:
-            self._places.release()
+            self._call_slots.release()
 
     # --- the loop ---
 
@@ -204,19 +212,19 @@ class McpConnection:
         loop = asyncio.get_running_loop()
         while True:
             begun = loop.time()
-            await self._once()
+            await self._connect_once()
             failures = 1 if loop.time() - begun >= STEADY_S else failures + 1
             self._retry.clear()
             delay = min(RECONNECT_MAX_S, self._reconnect_s * 2 ** min(failures - 1, 20))
             try:
-                # Nothing but a person helps one that needs a login: nobody is bothered until then.
+                # A server that needs a login is not retried until a person logs in.
                 async with asyncio.timeout(None if self.status == "needs_login" else delay):
                     await self._retry.wait()
             except TimeoutError:
                 continue
 
-    async def _once(self) -> None:
-        """From the first try to the loss of one connection."""
+    async def _connect_once(self) -> None:
+        """Open one connection and wait until it is lost."""
         self.status = "connecting"
         try:
             login = None
@@ -225,7 +233,7 @@ class McpConnection:
                 if login is None:
                     self._lose("nobody has logged in for it", self._login_hint, "needs_login")
                     return
-            order = await opening(
+            order = await build_open_order(
                 self.server,
                 self.workspace,
                 link=self._bridge.next_link(),
@@ -240,46 +248,45 @@ class McpConnection:
             self._lose(error.message, error.hint)
             return
         except OSError as error:
-            self._lose(f"it cannot be started: {error}", "look at the data directory and at the limits of the system")
+            self._lose(f"it cannot be started: {error}", "check the data directory and the limits of the system")
             return
         await self._ended
 
-    # --- what the bridge tells ---
+    # --- events of the bridge (LinkListener) ---
 
-    def link_connected(self, said: Connected) -> None:
-        self.said, self.status, self.problem, self.hint = said, "connected", "", ""
+    def link_connected(self, info: Connected) -> None:
+        self.server_info, self.status, self.problem, self.hint = info, "connected", "", ""
         _log.info(
-            "an MCP server is connected", server=self.server.name, workspace=self.workspace, version=said.protocol
+            "an MCP server is connected", server=self.server.name, workspace=self.workspace, version=info.protocol
         )
 
     def link_tools(self, tools: Sequence[ToolSeen]) -> None:
         self._listed.set()
         if tools != self._seen:
             self._seen = tools
-            self._judge_again()
+            self._reset_tools()
 
     def link_logged(self, line: str) -> None:
         self.log.append(self._hide(self.workspace, line))
 
     def link_login(self, login: Login) -> None:
-        task = asyncio.create_task(self._keep(login))
-        self._keeping.add(task)
-        task.add_done_callback(self._keeping.discard)
+        task = asyncio.create_task(self._save_login(login))
+        self._saves.add(task)
+        task.add_done_callback(self._saves.discard)
 
-    async def _keep(self, login: Login) -> None:
+    async def _save_login(self, login: Login) -> None:
         try:
-            await self._logins.keep(self.workspace, self.server, login, by="host")
-        except HostError as error:  # the connection goes on; after a restart somebody must log in again
-            _log.error(
-                "a renewed login is not kept", server=self.server.name, workspace=self.workspace, problem=error.message
-            )
+            await self._logins.save(self.workspace, self.server, login, by="host")
+        except HostError as error:  # the connection goes on; after a restart a person must log in again
+            name = self.server.name
+            _log.error("a renewed login was not saved", server=name, workspace=self.workspace, problem=error.message)
 
     def link_closed(self, problem: str, hint: str, *, needs_login: bool) -> None:
-        said = self._hide(self.workspace, problem)
+        text = self._hide(self.workspace, problem)
         if needs_login:
-            self._lose(said, self._login_hint, "needs_login")
+            self._lose(text, self._login_hint, "needs_login")
         else:
-            self._lose(said, hint)
+            self._lose(text, hint)
 
     def link_ended(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -287,17 +294,18 @@ class McpConnection:
 
     @property
     def _login_hint(self) -> str:
-        return f"`bollard mcp login {self.server.name}` logs in"
+        return f"log in with `bollard mcp login {self.server.name}`"
 
     def _lose(self, problem: str, hint: str, status: Literal["waiting", "needs_login"] = "waiting") -> None:
-        was_there = self._seen is not None
+        had_tools = self._seen is not None
         self.status, self.problem, self.hint = status, problem, hint
-        self._link, self._seen, self.said = None, None, None
+        self._link, self._seen, self.server_info = None, None, None
         self._listed.set()
-        _log.warning("an MCP server is not there", server=self.server.name, workspace=self.workspace, problem=problem)
-        if was_there:
-            self._judge_again()
+        name = self.server.name
+        _log.warning("an MCP server is not connected", server=name, workspace=self.workspace, problem=problem)
+        if had_tools:
+            self._reset_tools()
 
-    def _judge_again(self) -> None:
-        self._judged = None
+    def _reset_tools(self) -> None:
+        self._tools = None
         self._changed()

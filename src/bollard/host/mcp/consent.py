@@ -1,6 +1,6 @@
-"""What somebody said yes to, held against what a server offers now. Pure.
+"""Compares the tools that an MCP server lists with the consents to them. Pure.
 
-A yes is to one definition, by its digest. A tool whose definition is another one is not the tool that was agreed to.
+A consent is to one definition, by its digest. A tool whose definition changed needs a new consent.
 """
 
 import json
@@ -22,7 +22,7 @@ ToolState = Literal["offered", "new", "changed", "missing", "refused", "unusable
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool is taken to be. What nobody said is the worst."""
+    """The risk, flow, effects and approval of a tool. The defaults are the worst case."""
 
     risk: Risk = "high"
     flow: Flow = ALL_FLOW
@@ -34,46 +34,45 @@ NO_TERMS: Final = Terms()
 
 
 class ToolConsent(msgspec.Struct, frozen=True, kw_only=True):
-    """One yes: to which definition, on which terms, and whose."""
+    """The consent of a person to one definition of a tool, on these terms."""
 
     definition_sha256: str
     definition: JsonObject
-    """As it was, to show what changed: description and schemas."""
+    """The consented description and schemas, to show later what changed."""
     terms: Terms
     by: str
     at_ms: int
 
 
 class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool of a server as people see it."""
+    """One tool of a server, with the state of its consent."""
 
     name: str
     state: ToolState
     capability: Capability | None
-    """As the server defines it now, on the terms that were agreed on or are suggested."""
+    """The current definition of the server, on the consented or the suggested terms."""
     agreed: ToolConsent | None = None
     problem: str = ""
-    """Why it is not offered, in a sentence."""
+    """Why it is not offered."""
     diff: tuple[str, ...] = ()
 
 
 def suggested(seen: ToolSeen) -> Terms:
-    """What the hints of a server would mean if they were true. They are the server's own words, so they are offered to
-    a person and never taken by themselves."""
+    """Terms from the hints of a server. The hints are untrusted, so a person confirms them; they never apply alone."""
     if seen.read_only is None and seen.destructive is None and seen.idempotent is None and seen.open_world is None:
         return NO_TERMS
     read_only = seen.read_only is True
     destructive = seen.destructive is not False
     return Terms(
         risk="low" if read_only else "high" if destructive else "medium",
-        # What comes from a server is untrusted, and what it reads may be private, whatever it says of the world.
+        # Whatever the hints say: output of a server is untrusted, and what it reads may be private.
         flow=Flow(reads_private=True, brings_untrusted=True, sends_out=seen.open_world is not False),
         effects="none" if read_only else "idempotent" if seen.idempotent is True else "at_most_once",
     )
 
 
 def seen_capability(server: McpServer, seen: ToolSeen, terms: Terms) -> Capability:
-    """A tool as the server defines it now, on these terms."""
+    """A tool as the server defines it now, as a capability on these terms."""
     return Capability(
         id=f"mcp:{server.name}/{seen.name}",
         name=seen.name,
@@ -92,7 +91,7 @@ def seen_capability(server: McpServer, seen: ToolSeen, terms: Terms) -> Capabili
 
 
 def definition_of(capability: Capability) -> JsonObject:
-    """What is kept of a definition beside its digest."""
+    """The part of a definition that is stored with its digest."""
     return {
         "description": capability.description,
         "input_schema": capability.input_schema,
@@ -101,25 +100,25 @@ def definition_of(capability: Capability) -> JsonObject:
     }
 
 
-def judge(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, ToolConsent]) -> list[ServerTool]:
-    """Every tool that the server lists or that somebody agreed to, by name."""
-    found = [_judged(server, tool, agreed.get(tool.name)) for tool in seen]
+def evaluate_tools(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, ToolConsent]) -> list[ServerTool]:
+    """Every tool that the server lists or that has a consent, by name."""
+    tools = [_evaluate(server, tool, agreed.get(tool.name)) for tool in seen]
     listed = {tool.name for tool in seen}
-    found += [
+    tools += [
         ServerTool(
             name=name,
             state="missing",
             capability=None,
-            agreed=yes,
+            agreed=consent,
             problem=f"the server {server.name} does not list {name} any more",
         )
-        for name, yes in agreed.items()
+        for name, consent in agreed.items()
         if name not in listed
     ]
-    return sorted(found, key=lambda tool: tool.name)
+    return sorted(tools, key=lambda tool: tool.name)
 
 
-def _judged(server: McpServer, seen: ToolSeen, agreed: ToolConsent | None) -> ServerTool:
+def _evaluate(server: McpServer, seen: ToolSeen, agreed: ToolConsent | None) -> ServerTool:
     if seen.problem is not None:
         return ServerTool(name=seen.name, state="unusable", capability=None, agreed=agreed, problem=seen.problem)
     capability = seen_capability(server, seen, suggested(seen) if agreed is None else agreed.terms)
@@ -127,7 +126,7 @@ def _judged(server: McpServer, seen: ToolSeen, agreed: ToolConsent | None) -> Se
         problem = f"{seen.name} is not in the list of allowed tools of the server {server.name}"
         return ServerTool(name=seen.name, state="refused", capability=capability, agreed=agreed, problem=problem)
     if agreed is None:
-        problem = f"nobody has said yes to {seen.name} of the server {server.name} yet"
+        problem = f"{seen.name} of the server {server.name} has no consent yet"
         return ServerTool(name=seen.name, state="new", capability=capability, problem=problem)
     if agreed.definition_sha256 != capability.definition_sha256:
         return ServerTool(
@@ -135,19 +134,19 @@ def _judged(server: McpServer, seen: ToolSeen, agreed: ToolConsent | None) -> Se
             state="changed",
             capability=capability,
             agreed=agreed,
-            problem=f"the definition of {seen.name} changed since somebody said yes to it",
+            problem=f"the definition of {seen.name} changed since the consent",
             diff=difference(agreed.definition, definition_of(capability)),
         )
     return ServerTool(name=seen.name, state="offered", capability=capability, agreed=agreed)
 
 
 def difference(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
-    """What changed, place by place; escaped, so that no character of it can hide or move others. Takes linear time:
-    both may come from somebody who wants it to take long."""
-    found = [*_differences("", before, after)]
-    if len(found) <= DIFF_LINES:
-        return tuple(found)
-    return (*found[:DIFF_LINES], f"… and {len(found) - DIFF_LINES} more lines")
+    """The changes, one line for each path, with control characters escaped. Takes linear time: both definitions are
+    untrusted."""
+    lines = [*_differences("", before, after)]
+    if len(lines) <= DIFF_LINES:
+        return tuple(lines)
+    return (*lines[:DIFF_LINES], f"… and {len(lines) - DIFF_LINES} more lines")
 
 
 def _differences(path: str, before: JsonValue, after: JsonValue) -> Iterator[str]:
@@ -168,12 +167,11 @@ def _differences(path: str, before: JsonValue, after: JsonValue) -> Iterator[str
 
 
 def _escaped(value: JsonValue) -> str:
-    shown = json.dumps(value, sort_keys=True, ensure_ascii=True)
-    return shown[1:-1] if isinstance(value, str) and value.isidentifier() and value.isascii() else shown
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return text[1:-1] if isinstance(value, str) and value.isidentifier() and value.isascii() else text
 
 
-# What somebody said yes to, as it is kept and as it comes in. Reading and writing only.
-
+# --- wire and store formats ---
 
 _ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
@@ -207,7 +205,7 @@ class ConsentMcpTools(Strict):
     )
 
 
-class _Kept(Strict):
+class _StoredConsent(Strict):
     definition_sha256: Digest
     definition: JsonObject
     terms: _Terms
@@ -218,16 +216,16 @@ class _Kept(Strict):
 _MS: Final = 1000
 
 
-def terms_of(given: _Terms, otherwise: Terms) -> Terms:
-    """What a person said, and what was suggested where the person said nothing."""
-    flow = given.flow
+def terms_of(chosen: _Terms, otherwise: Terms) -> Terms:
+    """The terms that a person chose, and the suggested ones for what is left out."""
+    flow = chosen.flow
     return Terms(
-        risk=given.risk or otherwise.risk,
+        risk=chosen.risk or otherwise.risk,
         flow=otherwise.flow
         if flow is None
         else Flow(reads_private=flow.reads_private, brings_untrusted=flow.brings_untrusted, sends_out=flow.sends_out),
-        effects=given.effects or otherwise.effects,
-        approval=given.approval or otherwise.approval,
+        effects=chosen.effects or otherwise.effects,
+        approval=chosen.approval or otherwise.approval,
     )
 
 
@@ -255,15 +253,15 @@ def agreed_to_wire(agreed: ToolConsent) -> JsonObject:
 
 
 def agreed_from_store(body: JsonObject) -> ToolConsent:
-    """One that was kept before. Raises `InvalidRequest`."""
+    """The inverse of `agreed_to_wire`. Raises `InvalidRequest`."""
     try:
-        kept = _Kept.from_wire(body)
+        stored = _StoredConsent.from_wire(body)
     except ValidationError as error:
         raise refusal(error, "mcp_server.agreed") from error
     return ToolConsent(
-        definition_sha256=kept.definition_sha256,
-        definition=kept.definition,
-        terms=terms_of(kept.terms, Terms(flow=ALL_FLOW)),
-        by=kept.by,
-        at_ms=round(kept.at * _MS),
+        definition_sha256=stored.definition_sha256,
+        definition=stored.definition,
+        terms=terms_of(stored.terms, Terms(flow=ALL_FLOW)),
+        by=stored.by,
+        at_ms=round(stored.at * _MS),
     )

@@ -1,4 +1,4 @@
-"""Limits of what the host does with MCP servers, each with its unit. Those of the bridge are its own."""
+"""Limits of the host for MCP servers, each with its unit. Those of the bridge are in `bollard.mcp_bridge.limits`."""
 
 from typing import Final
 
@@ -15,40 +15,40 @@ NAMED_VALUES: Final = 64
 TOOLS_ALLOWED: Final = 512
 """Names in the list of allowed tools."""
 CONSENT_TOOLS: Final = 512
-"""Tools of one server that somebody may have said yes to."""
+"""Tools of one server that may have a consent."""
 CONSENT_BYTES: Final = 1024 * 1024
-"""Everything of one server that somebody said yes to: the definitions are kept, to show what changed."""
+"""All consents of one server, with the consented definitions."""
 DIFF_LINES: Final = 200
-"""Lines of a difference between two definitions that are shown."""
+"""Lines of a shown difference between two definitions."""
 START_S: Final = 30.0
-"""Time that a server has to start, to greet and to list its tools."""
+"""Time that a server has to start, to initialize and to list its tools."""
 CALL_DEFAULT_S: Final = 60.0
 """Time of one call, unless the server was saved with another."""
 CALL_MAX_S: Final = 3600.0
 """The longest time of one call that can be saved."""
 CALL_GRACE_S: Final = 5.0
-"""Time beyond that of a call in which the bridge must have said something; it would have said that time is up."""
+"""Extra time for the bridge to report the time-out of a call."""
 CALLS_AT_ONCE: Final = 32
 """Calls of one server at the same time; more wait, within their time."""
 RECONNECT_S: Final = 1.0
-"""Time before a server that was lost is connected again; doubled with each try that fails."""
+"""Delay before a lost server is connected again; doubled after each failure."""
 RECONNECT_MAX_S: Final = 300.0
-"""The longest time between two tries."""
+"""The longest delay between two attempts."""
 STEADY_S: Final = 60.0
-"""Time that a connection must have held for the next loss to count as the first."""
+"""Time that a connection must last to reset the backoff."""
 REFRESH_S: Final = 30.0
 """Time that a request to list tools again waits for the answer."""
 LOG_LINES: Final = 200
-"""Lines of a server's stderr that are kept."""
+"""Stored lines of a server's stderr."""
 SCOPES: Final = 64
 """Scopes that a login asks for."""
 LOGIN_S: Final = 600.0
-"""Time that a person has to come back from a login."""
+"""Time that a person has to complete a login."""
 LOGIN_STEP_S: Final = 30.0
-"""Time to find out where people log in for a server, and to exchange what they bring back."""
+"""Time to discover the authorization server, and to exchange a code for tokens."""
 LOGIN_CHARACTERS: Final = 24 * 1024
-"""What is kept of one login."""
+"""The stored form of one login."""
 BRIDGE_PING_S: Final = 15.0
-"""Time between two questions whether the bridge is alive."""
+"""Time between two pings of the bridge."""
 BRIDGE_ANSWER_S: Final = 60.0
-"""Time that it has to answer; then it is killed, and started again."""
+"""Time that the bridge has to answer a ping before it is killed and restarted."""

@@ -1,6 +1,6 @@
-"""Logins that are under way: begun by somebody, and completed by the same within ten minutes, once.
+"""OAuth logins for MCP servers: `McpLogins` runs them, `LoginRepository` stores their tokens in the vault.
 
-Where a person goes and what comes of it is found out by the bridge.
+The user who begins a login completes it, once, within `LOGIN_S`. The bridge speaks OAuth.
 """
 
 import hmac
@@ -23,16 +23,14 @@ from bollard.trust import canonical_sha256
 from bollard.wire.addresses import is_loopback
 from bollard.wire.bridge_frames import BeginLogin, FinishLogin, Login, LoginEnded
 
-# What logins left behind, in the vault: as a secret that belongs to its server, is bound to its address, and goes with
-# it.
-
+# --- stored logins ---
 
 _KIND: Final = "mcp_server"
 _FIELD: Final = "login"
 
 
 class Secrets(Protocol):
-    """Where the values behind `secret:NAME` are, and where what belongs to a server is kept."""
+    """The part of the vault that MCP servers use: values of `secret:NAME`, and secrets that belong to a server."""
 
     async def use_all(self, workspace: str, names: Iterable[str], *, purpose: str, by: str) -> Mapping[str, str]: ...
 
@@ -45,57 +43,65 @@ class Secrets(Protocol):
     def leaving(self, workspace: str, names: Iterable[str], by: str) -> JointChange: ...
 
 
-class _Rest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is no secret of a login, and yet nobody's business."""
+class _LoginBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a stored login that holds no secret values."""
 
     bound_to: str
     login: Login
 
 
 class LoginRepository:
-    """One per host."""
+    """Stores the login of each server as a secret that belongs to the server, is bound to its address, and is removed
+    with it."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 
     async def use(self, workspace: str, server: McpServer, *, by: str = "host") -> Login | None:
-        """The login of a server; nothing where nobody has logged in for what it is now. Raises `HostError` where a
-        secret cannot be had."""
+        """The login of a server, or `None` without one for its current address and client. Raises `HostError` if a
+        secret is unavailable."""
         own, oauth = _name(server.name), server.oauth
         if oauth is None or self._secrets.find(workspace, own) is None:
             return None
         names = [own] if oauth.client_secret is None else [own, referred(oauth.client_secret)]
         known = await self._secrets.use_all(workspace, names, purpose=f"mcp:{server.name}", by=by)
-        login = _read(known[own], server)
+        login = _decode(known[own], server)
         if login is None or oauth.client_secret is None:
             return login
         return msgspec.structs.replace(login, client_secret=known[names[1]])
 
     async def client_secret(self, workspace: str, server: McpServer, *, by: str) -> str | None:
-        """Of a client that was registered by hand. Raises `HostError`."""
+        """The secret of a client that was registered by hand. Raises `HostError`."""
         if server.oauth is None or server.oauth.client_secret is None:
             return None
         name = referred(server.oauth.client_secret)
         return (await self._secrets.use_all(workspace, [name], purpose=f"mcp:{server.name}", by=by))[name]
 
-    async def keep(self, workspace: str, server: McpServer, login: Login, *, by: str) -> None:
-        """Raises `HostError`."""
-        text = _written(login, server)
+    async def save(self, workspace: str, server: McpServer, login: Login, *, by: str) -> None:
+        """Store a login. Raises `HostError`."""
+        text = _encode(login, server)
         if len(text) > LOGIN_CHARACTERS:
             raise Conflict(
-                f"what the login left behind has more than {LOGIN_CHARACTERS} characters",
-                hint="ask for fewer scopes: tokens name what they are for",
+                f"the tokens of the login have more than {LOGIN_CHARACTERS} characters",
+                reason="mcp_login_size",
+                hint="request fewer scopes",
+                limit=LOGIN_CHARACTERS,
             )
         await self._secrets.keep_own(workspace, _name(server.name), text, by=by)
 
     async def forget(self, workspace: str, name: str, *, by: str) -> None:
-        """Raises `Conflict` where nobody has logged in."""
+        """Remove a login. Raises `Conflict` if there is none."""
         if self._secrets.find(workspace, _name(name)) is None:
-            raise Conflict(f"nobody has logged in for the MCP server {name}", hint=f"`bollard mcp login {name}` does")
+            raise Conflict(
+                f"nobody has logged in for the MCP server {name}",
+                reason="mcp_not_logged_in",
+                hint=f"log in with `bollard mcp login {name}`",
+                server=name,
+            )
         await self._secrets.drop_own(workspace, _name(name), by=by)
 
     def leaving(self, workspace: str, name: str, by: str) -> JointChange:
-        """What goes with a server."""
+        """The change that removes the login together with its server."""
         return self._secrets.leaving(workspace, [_name(name)], by)
 
 
@@ -104,31 +110,33 @@ def _name(server: str) -> str:
 
 
 def _bound_to(server: McpServer) -> str:
-    """A token goes to no other address, and to no other client, than it was made for."""
+    """A digest of the address and client. A token is never sent to another address or used with another client."""
     client = None if server.oauth is None else server.oauth.client_id
     return canonical_sha256({"url": server.url, "client_id": client})
 
 
-def _written(login: Login, server: McpServer) -> str:
-    """Each value that must not be seen on a line of its own, because the redactor looks for lines."""
+def _encode(login: Login, server: McpServer) -> str:
+    """The stored text. Each secret value is on a line of its own, because the redactor matches whole lines."""
     by_reference = server.oauth is not None and server.oauth.client_secret is not None
     secret = "" if by_reference else login.client_secret or ""
-    rest = _Rest(
+    body = _LoginBody(
         bound_to=_bound_to(server),
         login=msgspec.structs.replace(login, access_token="", refresh_token=None, client_secret=None),
     )
-    return "\n".join((login.access_token, login.refresh_token or "", secret, msgspec.json.encode(rest).decode()))
+    return "\n".join((login.access_token, login.refresh_token or "", secret, msgspec.json.encode(body).decode()))
 
 
-def _read(text: str, server: McpServer) -> Login | None:
+def _decode(text: str, server: McpServer) -> Login | None:
     access, refresh, secret, encoded = text.split("\n", 3)
-    rest = msgspec.json.decode(encoded, type=_Rest)
-    if rest.bound_to != _bound_to(server):
+    body = msgspec.json.decode(encoded, type=_LoginBody)
+    if body.bound_to != _bound_to(server):
         return None
     return msgspec.structs.replace(
-        rest.login, access_token=access, refresh_token=refresh or None, client_secret=secret or None
+        body.login, access_token=access, refresh_token=refresh or None, client_secret=secret or None
     )
 
+
+# --- logins in progress ---
 
 _Word = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")]
 
@@ -150,7 +158,7 @@ class CompleteMcpLogin(Strict):
 
 
 class StartedLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a person goes now."""
+    """A login in progress, and the address where the person logs in."""
 
     url: str
     state: str
@@ -166,7 +174,7 @@ class _Pending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpLogins:
-    """One per host."""
+    """Begins and completes logins. One per host."""
 
     def __init__(
         self, *, bridge: McpBridge, repository: LoginRepository, clock: Clock, hide: Callable[[str, str], str]
@@ -180,11 +188,11 @@ class McpLogins:
     async def begin(
         self, workspace: str, server: McpServer, headers: Mapping[str, str], url: str, redirect_uri: str, by: str
     ) -> StartedLogin:
-        """`url` and `headers` with their secrets. One that was begun before for this server is dropped. Raises
+        """Begin a login and drop an earlier one for this server. `url` and `headers` contain their secrets. Raises
         `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
         if server.oauth is None:
-            raise Conflict(f"the MCP server {server.name} has no login", hint='save it with `auth: "oauth"`')
+            raise no_login(server.name)
         self.drop(workspace, server.name)
         before = await self._repository.use(workspace, server, by=by)
         order = BeginLogin(
@@ -199,38 +207,45 @@ class McpLogins:
             registered_secret=None if before is None else before.client_secret,
             limit_s=LOGIN_S,
         )
-        asked = await self._bridge.begin_login(order, LOGIN_STEP_S)
-        if isinstance(asked, LoginEnded):
-            raise self._failed(workspace, server, asked)
+        prompt = await self._bridge.begin_login(order, LOGIN_STEP_S)
+        if isinstance(prompt, LoginEnded):
+            raise self._failed(workspace, server, prompt)
         expires_ms = self._clock.now_ms() + round(LOGIN_S * 1000)
-        self.drop(workspace, server.name)  # somebody else may have begun meanwhile
+        self.drop(workspace, server.name)  # another user may have begun a login during the await
         self._pending[workspace, server.name] = _Pending(
-            number=order.login, server=server, by=by, state=asked.state, expires_ms=expires_ms
+            number=order.login, server=server, by=by, state=prompt.state, expires_ms=expires_ms
         )
-        return StartedLogin(url=asked.url, state=asked.state, expires_ms=expires_ms)
+        return StartedLogin(url=prompt.url, state=prompt.state, expires_ms=expires_ms)
 
-    async def complete(self, workspace: str, server: McpServer, given: CompleteMcpLogin, by: str) -> Login:
-        """What came of it, which is not kept yet. Raises `InvalidRequest` and `Conflict`."""
+    async def complete(self, workspace: str, server: McpServer, callback: CompleteMcpLogin, by: str) -> Login:
+        """Exchange the code of the callback for a login, which is not stored yet. Raises `InvalidRequest` and
+        `Conflict`."""
         key = workspace, server.name
         pending = self._pending.get(key)
         if pending is None or pending.by != by or pending.server != server or self._is_over(key, pending):
             raise Conflict(
-                f"no login of yours for the MCP server {server.name} is under way",
-                hint=f"it is used once, within {LOGIN_S / 60:g} minutes: `bollard mcp login {server.name}` begins one",
+                f"you have no login for the MCP server {server.name} in progress",
+                reason="mcp_no_pending_login",
+                hint=f"begin one with `bollard mcp login {server.name}`, to be completed in {LOGIN_S / 60:g} minutes",
+                server=server.name,
+                minutes=LOGIN_S / 60,
             )
-        if not hmac.compare_digest(pending.state, given.state):
+        if not hmac.compare_digest(pending.state, callback.state):
             raise InvalidRequest(
-                "state is not that of the login that was begun", hint="begin the login again", field="state"
+                "state does not match the login in progress",
+                reason="mcp_login_state",
+                hint="begin the login again",
+                field="state",
             )
         del self._pending[key]
-        order = FinishLogin(login=pending.number, code=given.code, state=given.state, iss=given.iss)
+        order = FinishLogin(login=pending.number, code=callback.code, state=callback.state, iss=callback.iss)
         ended = await self._bridge.finish_login(order, LOGIN_STEP_S)
         if ended.made is None:
             raise self._failed(workspace, server, ended)
         return ended.made
 
     def drop(self, workspace: str, name: str) -> None:
-        """Nobody comes back from this one."""
+        """Drop a login in progress."""
         if (pending := self._pending.pop((workspace, name), None)) is not None:
             self._bridge.drop_login(pending.number)
 
@@ -241,25 +256,40 @@ class McpLogins:
         return True
 
     def _failed(self, workspace: str, server: McpServer, ended: LoginEnded) -> Conflict:
+        problem = self._hide(workspace, ended.problem)
         return Conflict(
-            f"the login for the MCP server {server.name} failed: {self._hide(workspace, ended.problem)}",
-            hint=ended.hint or f"`bollard mcp login {server.name}` begins another",
+            f"the login for the MCP server {server.name} failed: {problem}",
+            reason="mcp_login_failed",
+            hint=ended.hint or f"try again with `bollard mcp login {server.name}`",
+            server=server.name,
+            problem=problem,
         )
 
 
+def no_login(server: str) -> Conflict:
+    """The error of a login for a server that is saved without one."""
+    return Conflict(
+        f"the MCP server {server} has no login",
+        reason="mcp_no_login",
+        hint='save it with a url and `auth: "oauth"`',
+        server=server,
+    )
+
+
 def check_redirect(uri: str) -> None:
-    """Raises `InvalidRequest` for anything but a port of the machine that the browser is on: whoever is sent a code
-    there must be who asked for it."""
+    """Raises `InvalidRequest` unless the URI is a loopback address with a port: the code must reach the user who began
+    the login."""
     try:
         parts = urlsplit(uri)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     plain = not (parts.query or parts.fragment or parts.username is not None or parts.password is not None)
-    written = uri.isascii() and all(character > " " for character in uri)
-    if parts.scheme != "http" or not port or not plain or not written or not is_loopback(host):
+    is_printable = uri.isascii() and all(character > " " for character in uri)
+    if parts.scheme != "http" or not port or not plain or not is_printable or not is_loopback(host):
         raise InvalidRequest(
-            "redirect_uri is no loopback address",
-            hint="use something like http://127.0.0.1:53682/callback",
+            "redirect_uri is not a loopback address with a port",
+            reason="mcp_redirect",
+            hint="use an address like http://127.0.0.1:53682/callback",
             field="redirect_uri",
         )

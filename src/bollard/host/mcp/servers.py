@@ -1,7 +1,7 @@
-"""An MCP server as a person saves it, and as it is shown. Reading and writing only.
+"""The configuration of an MCP server, and its wire format.
 
-Values that must not be seen are given by reference: `secret:NAME`, alone or behind a word (`Bearer secret:NAME`), also
-as a value in the query of a url.
+Secret values are references: `secret:NAME`, alone or after a word (`Bearer secret:NAME`), or as a value in the query of
+a url.
 """
 
 import re
@@ -41,7 +41,7 @@ _ClientId = Annotated[str, Field(max_length=512, pattern=r"^[\x21-\x7e]+$")]
 _ClientSecret = Annotated[str, Field(pattern=r"^secret:[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 _Scope = Annotated[str, Field(max_length=256, pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
 _OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept", "content-type"})
-"""Headers that say how a request is made; whoever makes it writes them."""
+"""Headers that the HTTP client of the host writes itself."""
 _TELLTALE: Final = re.compile(
     r"token|secret|passw|credential|api[_-]?key|(?:^|[_-])key$|authori[sz]ation|cookie", re.IGNORECASE
 )
@@ -49,7 +49,7 @@ _REFERENCE: Final = re.compile(r"(?:^|\s)secret:[A-Za-z0-9._-]+$")
 
 
 class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
-    """How people log in for a server: as which client, and for what. What is left out is found out."""
+    """The OAuth client for a server. Missing fields are discovered or registered during the login."""
 
     client_id: str | None = None
     client_secret: str | None = None
@@ -58,7 +58,7 @@ class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """How one server is reached. Either `command` or `url` is there."""
+    """The configuration of one server, with either `command` or `url`."""
 
     name: str
     enabled: bool = True
@@ -74,7 +74,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> str:
-        """What is at the other end: a definition of a tool is bound to it."""
+        """The identity of the server; the definitions of its tools are bound to it."""
         if self.url is not None:
             return self.url
         return f"stdio:{canonical_sha256({'command': self.command, 'args': list(self.args)})}"
@@ -110,26 +110,27 @@ class SavedMcpServer(Strict):
 
 
 def server_from_wire(body: JsonObject) -> McpServer:
-    """Raises `InvalidRequest`."""
+    """Read and validate a configuration. Raises `InvalidRequest`."""
     try:
         saved = SavedMcpServer.from_wire(body)
     except ValidationError as error:
         raise refusal(error, "mcp_server") from error
     if (saved.command is None) == (saved.url is None):
-        raise _wrong("command", "either a command or a url is needed, and not both", "give one of them")
+        raise _invalid("mcp_command_or_url", "command", "either command or url is needed, not both", "set one of them")
     if saved.url is None:
         if saved.headers:
-            raise _wrong("headers", "a command has no headers", "use env")
+            raise _invalid("mcp_command_headers", "headers", "a command has no headers", "use env")
     else:
         _check_url(saved.url)
         if saved.args or saved.env:
-            raise _wrong("args" if saved.args else "env", "a url has no such thing", "use headers")
+            field = "args" if saved.args else "env"
+            raise _invalid("mcp_url_arguments", field, "is only for a command, not for a url", "use headers")
     for name in saved.headers:
         if name.lower() in _OURS or name.lower().startswith("mcp-"):
-            raise _wrong(f"headers.{name}", "is written by the host itself", "leave it out")
-    for where, values in (("env", saved.env), ("headers", saved.headers)):
+            raise _invalid("mcp_own_header", f"headers.{name}", "is written by the host itself", "leave it out")
+    for field, values in (("env", saved.env), ("headers", saved.headers)):
         for name, value in values.items():
-            _check_hidden(where, name, value)
+            _check_secret(f"{field}.{name}", name, value)
     return McpServer(
         name=saved.server_id,
         enabled=saved.enabled,
@@ -146,16 +147,16 @@ def server_from_wire(body: JsonObject) -> McpServer:
 
 
 def server_to_wire(server: McpServer) -> JsonObject:
-    """What `server_from_wire` takes."""
-    way: JsonObject
+    """The inverse of `server_from_wire`."""
+    transport: JsonObject
     if server.url is not None:
-        way = {"url": server.url, "headers": dict(server.headers), **_login_to_wire(server.oauth)}
+        transport = {"url": server.url, "headers": dict(server.headers), **_login_to_wire(server.oauth)}
     else:
-        way = {"command": server.command, "args": list(server.args), "env": dict(server.env)}
+        transport = {"command": server.command, "args": list(server.args), "env": dict(server.env)}
     return {
         "server_id": server.name,
         "enabled": server.enabled,
-        **way,
+        **transport,
         "protocol": server.protocol,
         "timeout_s": server.timeout_s,
         "allow": list(server.allow),
@@ -166,46 +167,56 @@ def _login_to_wire(oauth: OAuthClient | None) -> JsonObject:
     if oauth is None:
         return {}
     named: JsonObject = {"client_id": oauth.client_id, "client_secret": oauth.client_secret}
-    given: JsonObject = {name: value for name, value in named.items() if value is not None}
-    return {"auth": "oauth", **given, "scopes": list(oauth.scopes)}
+    present: JsonObject = {name: value for name, value in named.items() if value is not None}
+    return {"auth": "oauth", **present, "scopes": list(oauth.scopes)}
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether something that should be a reference was written out."""
+    """Whether a value looks like a secret in plain text instead of a reference."""
     return bool(value and _TELLTALE.search(name) and not _REFERENCE.search(value))
 
 
-def _check_hidden(where: str, name: str, value: str) -> None:
-    """What is saved is in the log and shown to who may read servers: nothing secret may be in it."""
+def _check_secret(field: str, name: str, value: str) -> None:
+    """Refuse secrets in plain text: a configuration is in the log, and readers of servers see it."""
     if looks_secret(name, value):
-        raise _wrong(
-            where if where == "url" else f"{where}.{name}",
-            "looks like a secret in plain text",
-            f"`bollard secrets set NAME`, and write secret:NAME as the value of {name}",
+        raise InvalidRequest(
+            f"mcp_server.{field}: looks like a secret in plain text",
+            reason="mcp_plain_secret",
+            hint=f"`bollard secrets set NAME`, and write secret:NAME as the value of {name}",
+            field=f"mcp_server.{field}",
+            name=name,
         )
 
 
 def _check_url(url: str) -> None:
-    if (found := address_problem(url)) is not None:
-        raise _wrong("url", *found)
+    if (problem := address_problem(url)) is not None:
+        raise InvalidRequest(
+            f"mcp_server.url: {problem[0]}",
+            reason="mcp_url",
+            hint=problem[1],
+            field="mcp_server.url",
+            problem=problem[0],
+        )
     for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
-        _check_hidden("url", name, value)
+        _check_secret("url", name, value)
 
 
 def _oauth_of(saved: SavedMcpServer) -> OAuthClient | None:
     if saved.auth is None:
         for field_name in ("client_id", "client_secret", "scopes"):
             if getattr(saved, field_name):
-                raise _wrong(field_name, "means nothing without a login", 'add `auth: "oauth"`')
+                raise _invalid("mcp_oauth_only", field_name, "is only for a login", 'add `auth: "oauth"`')
         return None
     if saved.url is None:
-        raise _wrong("auth", "a command has no login", "use env with secret:NAME")
+        raise _invalid("mcp_command_login", "auth", "a command has no login", "use env with secret:NAME")
     if any(name.lower() == "authorization" for name in saved.headers):
-        raise _wrong("headers.Authorization", "is written by the login", "leave it out, or leave `auth` out")
+        hint = "leave out the header, or leave out `auth`"
+        raise _invalid("mcp_login_header", "headers.Authorization", "is written by the login", hint)
     if saved.client_secret is not None and saved.client_id is None:
-        raise _wrong("client_secret", "means nothing without a client_id", "give both, or none")
+        raise _invalid("mcp_client_secret", "client_secret", "needs a client_id", "set both, or none")
     return OAuthClient(client_id=saved.client_id, client_secret=saved.client_secret, scopes=tuple(saved.scopes))
 
 
-def _wrong(where: str, problem: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(f"mcp_server.{where}: {problem}", hint=hint, field=f"mcp_server.{where}")
+def _invalid(reason: str, field: str, problem: str, hint: str) -> InvalidRequest:
+    field = f"mcp_server.{field}"
+    return InvalidRequest(f"{field}: {problem}", reason=reason, hint=hint, field=field)

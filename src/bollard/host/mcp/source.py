@@ -1,5 +1,8 @@
-"""The tools of MCP servers as capabilities: `mcp:SERVER/TOOL`. Offered is what is connected, allowed and agreed to, as
-it was agreed to; everything else is absent, with the reason."""
+"""Offers the tools of MCP servers as capabilities, `mcp:SERVER/TOOL`, and manages the servers.
+
+A tool is offered if its server is connected, `allow` lists it, and its definition has consent. Other tools are absent,
+with the reason.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +15,28 @@ from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, NotFound, ToolFailed
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.mcp.bridge import McpBridge
-from bollard.host.mcp.connection import McpConnection, place
+from bollard.host.mcp.connection import CONNECTING, McpConnection, resolve_address
 from bollard.host.mcp.consent import ConsentMcpTools, ServerTool, Terms, ToolConsent, definition_of, terms_of
 from bollard.host.mcp.limits import RECONNECT_S, REFRESH_S
-from bollard.host.mcp.logins import CompleteMcpLogin, LoginRepository, McpLogins, Secrets, StartedLogin, check_redirect
+from bollard.host.mcp.logins import (
+    CompleteMcpLogin,
+    LoginRepository,
+    McpLogins,
+    Secrets,
+    StartedLogin,
+    check_redirect,
+    no_login,
+)
 from bollard.host.mcp.server_repository import McpServerRepository, ServerRecord
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 _PREFIX: Final = "mcp:"
+_LIST: Final = "`bollard mcp list` lists them"
 
 
 class McpSource:
-    """One per host: a source of capabilities, the adapter for them, and the servers behind it."""
+    """Implements `Source` and `Adapter` for MCP servers; saves, connects and logs in the servers. One per host."""
 
     def __init__(
         self,
@@ -37,8 +49,8 @@ class McpSource:
         hide: Callable[[str, str], str] = lambda _, text: text,
         reconnect_s: float = RECONNECT_S,
     ) -> None:
-        """Commands run in folders below `home`. `is_open` says whether a workspace is there; `hide` takes the secrets
-        of a workspace out of a text."""
+        """Commands run in folders below `home`. `is_open` says whether a workspace is open; `hide` removes the secrets
+        of a workspace from a text."""
         self._login_repository = LoginRepository(secrets)
         self.repository: Final = McpServerRepository(changes, self._changed, self._login_repository.leaving)
         self.bridge: Final = McpBridge()
@@ -55,23 +67,23 @@ class McpSource:
         self._revision = 0
 
     async def load(self, store: Store) -> None:
-        """What people saved; nothing is connected yet."""
+        """Load the saved servers; connects nothing."""
         await self.repository.load(store)
 
     def start(self) -> None:
-        """Begin to connect, in the background: nobody waits for a server."""
+        """Connect the servers in the background."""
         self._started = True
         for connection in self._connections.values():
             connection.start()
 
     async def stop(self) -> None:
         self._started = False
-        every, self._connections = [*self._connections.values()], {}
-        await asyncio.gather(*(connection.stop() for connection in every), *self._ending)
+        connections, self._connections = [*self._connections.values()], {}
+        await asyncio.gather(*(connection.stop() for connection in connections), *self._ending)
         await self.bridge.stop()
 
     def close_workspace(self, workspace: str) -> None:
-        """Nobody works there any more: its servers are ended."""
+        """Disconnect the servers of a closed workspace."""
         for key in [key for key in self._connections if key[0] == workspace]:
             self._logins.drop(*key)
             self._end(self._connections.pop(key))
@@ -96,42 +108,47 @@ class McpSource:
         ]
 
     def absent(self, workspace: str) -> Mapping[str, str]:
-        found: dict[str, str] = {}
+        absent: dict[str, str] = {}
         for connection in self._of(workspace):
             name = connection.server.name
             if not connection.connected:
-                found[f"{_PREFIX}{name}/"] = _why_away(connection)
+                absent[f"{_PREFIX}{name}/"] = _unavailability(connection)
             for tool in connection.tools:
                 if tool.state != "offered":
-                    found[f"{_PREFIX}{name}/{tool.name}"] = tool.problem
-        return found
+                    absent[f"{_PREFIX}{name}/{tool.name}"] = tool.problem
+        return absent
 
     async def invoke(self, order: CallOrder) -> CallResult:
         """Raises `ToolFailed` and `OutcomeUnknown`."""
         name = order.capability.source.removeprefix(_PREFIX)
         connection = self._connections.get((order.context.workspace, name))
         if connection is None:
-            raise ToolFailed(f"there is no MCP server {name} any more", hint="`bollard mcp list` lists them")
-        now = next((tool for tool in connection.tools if tool.name == order.capability.name), None)
-        if connection.connected and (now is None or not _is_granted(now, order.capability)):
-            problem = "the server does not list it any more" if now is None else now.problem
+            raise ToolFailed(f"the MCP server {name} was removed", reason="mcp_server_removed", hint=_LIST, server=name)
+        current = next((tool for tool in connection.tools if tool.name == order.capability.name), None)
+        if connection.connected and (current is None or not _is_granted(current, order.capability)):
+            problem = "the server does not list it any more" if current is None else current.problem
+            problem = problem or "its definition changed"
             raise ToolFailed(
-                f"{order.capability.id} is not what was granted: {problem or 'its definition changed'}",
-                hint=f"`bollard mcp show {name}` shows what changed",
+                f"{order.capability.id} is not the granted tool any more: {problem}",
+                reason="mcp_tool_changed",
+                hint=f"see the change with `bollard mcp show {name}`",
+                tool=order.capability.id,
+                server=name,
+                problem=problem,
             )
-        said = await connection.call(order)
-        return CallResult(content=tuple(said.content), structured=said.structured, is_error=said.is_error)
+        answer = await connection.call(order)
+        return CallResult(content=tuple(answer.content), structured=answer.structured, is_error=answer.is_error)
 
-    # --- what people do ---
+    # --- saving and consent ---
 
     def connection(self, workspace: str, name: str) -> McpConnection | None:
-        """How a server is, where there is one."""
+        """The connection of a server, if the server exists."""
         return self._connections.get((workspace, name))
 
     async def save(
         self, body: JsonObject, workspace: str, name: str, *, by: str, edited: int | None
     ) -> Saved[ServerRecord]:
-        """A server, or a new version of one. Saved again as it was, it is started anew."""
+        """Save a server. Saving it unchanged reconnects it."""
         before = self.repository.find(workspace, name)
         saved = await self.repository.save(body, workspace, name, by=by, edited=edited)
         if before is not None and before.thing.server == saved.thing.server:
@@ -139,78 +156,95 @@ class McpSource:
         return saved
 
     async def refresh(self, workspace: str, name: str) -> None:
-        """Have its tools listed again now. Raises `Conflict` where nothing comes of it."""
-        connection = self._there(workspace, name)
+        """List the tools of a server again. Raises `Conflict` if it is disabled or does not answer."""
+        connection = self._get_connection(workspace, name)
         if connection.status == "disabled":
-            raise Conflict(f"the MCP server {name} is switched off", hint="save it with `enabled: true`")
+            raise _disabled(name)
         try:
             await connection.refresh(REFRESH_S)
         except TimeoutError:
             raise Conflict(
                 f"the MCP server {name} did not answer within {REFRESH_S:g} s",
-                hint=f"`bollard mcp show {name}` says more",
+                reason="mcp_refresh",
+                hint=f"see `bollard mcp show {name}`",
+                server=name,
+                seconds=REFRESH_S,
             ) from None
 
-    async def consent(self, workspace: str, name: str, given: ConsentMcpTools, by: str) -> Saved[ServerRecord]:
-        """A person says yes to definitions as they are now, and no to others. Raises `Conflict` for a definition that
-        is another one by now."""
-        connection = self._there(workspace, name)
+    async def consent(self, workspace: str, name: str, request: ConsentMcpTools, by: str) -> Saved[ServerRecord]:
+        """Save a person's consents to current definitions, and withdraw others. Raises `Conflict` for a definition
+        that changed since the person saw it."""
+        connection = self._get_connection(workspace, name)
         listed = {tool.name: tool for tool in connection.tools}
-        yes: dict[str, ToolConsent] = {}
-        for each in given.tools:
+        consents: dict[str, ToolConsent] = {}
+        for each in request.tools:
             tool = listed.get(each.name)
             if tool is None or tool.capability is None:
-                problem = "is not listed by the server now" if tool is None else f"cannot be used: {tool.problem}"
-                raise Conflict(f"{each.name} {problem}", hint=f"`bollard mcp show {name}` lists what there is")
+                problem = "the server does not list it" if tool is None else tool.problem
+                raise Conflict(
+                    f"the tool {each.name} cannot be used: {problem}",
+                    reason="mcp_tool_unusable",
+                    hint=f"list the tools with `bollard mcp show {name}`",
+                    tool=each.name,
+                    server=name,
+                    problem=problem,
+                )
             if tool.capability.definition_sha256 != each.definition_sha256:
                 raise Conflict(
-                    f"the definition of {each.name} is another one by now",
-                    hint="look at it again, and say yes to what is there",
+                    f"the definition of {each.name} changed since you saw it",
+                    reason="mcp_definition_changed",
+                    hint="read the definition again, then consent to it",
+                    tool=each.name,
                     definition_sha256=tool.capability.definition_sha256,
                 )
-            yes[each.name] = ToolConsent(
+            consents[each.name] = ToolConsent(
                 definition_sha256=each.definition_sha256,
                 definition=definition_of(tool.capability),
                 terms=terms_of(each, _terms(tool.capability)),
                 by=by,
                 at_ms=self._clock.now_ms(),
             )
-        return await self.repository.agree(workspace, name, yes, frozenset(given.withdraw), by=by)
+        return await self.repository.agree(workspace, name, consents, frozenset(request.withdraw), by=by)
 
-    # --- logging in ---
+    # --- logins ---
 
     async def begin_login(self, workspace: str, name: str, redirect_uri: str, by: str) -> StartedLogin:
-        """Where a person goes now. Raises `InvalidRequest` and `Conflict`."""
+        """Begin a login; returns where the person logs in. Raises `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
         server = self.repository.get(workspace, name).thing.server
         if server.url is None or server.oauth is None:
-            raise Conflict(f"the MCP server {name} has no login", hint='save it with an address and `auth: "oauth"`')
+            raise no_login(name)
         if not server.enabled:
-            raise Conflict(f"the MCP server {name} is switched off", hint="save it with `enabled: true`")
-        url, headers = await place(server, workspace, server.url, self._secrets)
+            raise _disabled(name)
+        url, headers = await resolve_address(server, workspace, server.url, self._secrets)
         try:
             return await self._logins.begin(workspace, server, headers, url, redirect_uri, by)
         except OSError as error:
             raise Conflict(
-                f"the process that speaks MCP cannot be started: {error}", hint="look at the limits of the system"
+                f"the MCP bridge process cannot be started: {error}",
+                reason="mcp_bridge_start",
+                hint="check the limits of the system",
+                problem=str(error),
             ) from error
 
-    async def complete_login(self, workspace: str, name: str, given: CompleteMcpLogin, by: str) -> Saved[ServerRecord]:
-        """A person came back, and the server is connected anew. Raises `InvalidRequest` and `Conflict`."""
+    async def complete_login(
+        self, workspace: str, name: str, callback: CompleteMcpLogin, by: str
+    ) -> Saved[ServerRecord]:
+        """Complete a login and reconnect the server. Raises `InvalidRequest` and `Conflict`."""
         saved = self.repository.get(workspace, name)
-        made = await self._logins.complete(workspace, saved.thing.server, given, by)
-        await self._login_repository.keep(workspace, saved.thing.server, made, by=by)
-        now = self.repository.get(workspace, name)
-        self._replace(now)
-        return now
+        login = await self._logins.complete(workspace, saved.thing.server, callback, by)
+        await self._login_repository.save(workspace, saved.thing.server, login, by=by)
+        current = self.repository.get(workspace, name)
+        self._replace(current)
+        return current
 
     async def logout(self, workspace: str, name: str, by: str) -> Saved[ServerRecord]:
-        """Forget who logged in. Raises `Conflict` where nobody did."""
+        """Remove the login of a server. Raises `Conflict` if there is none."""
         self.repository.get(workspace, name)
         self._logins.drop(workspace, name)
         running = self._connections.get((workspace, name))
         if running is not None:
-            await running.stop()  # before, or a token that is renewed right now would be kept behind its back
+            await running.stop()  # first, or a token being renewed would be saved after the logout
         try:
             await self._login_repository.forget(workspace, name, by=by)
         finally:
@@ -218,18 +252,18 @@ class McpSource:
             self._replace(saved)
         return saved
 
-    # --- servers come and go ---
+    # --- connections ---
 
     def _of(self, workspace: str) -> list[McpConnection]:
         if not self._is_open(workspace):
             return []
-        return [connection for (where, _), connection in sorted(self._connections.items()) if where == workspace]
+        return [connection for (owner, _), connection in sorted(self._connections.items()) if owner == workspace]
 
-    def _there(self, workspace: str, name: str) -> McpConnection:
+    def _get_connection(self, workspace: str, name: str) -> McpConnection:
         self.repository.get(workspace, name)
         connection = self._connections.get((workspace, name))
         if connection is None:
-            raise NotFound("there is no such MCP server", hint="`bollard mcp list` lists them")
+            raise NotFound("there is no such MCP server", reason="mcp_server", hint=_LIST)
         return connection
 
     def _changed(self, before: Saved[ServerRecord] | None, after: Saved[ServerRecord] | None) -> None:
@@ -243,17 +277,17 @@ class McpSource:
             self._logins.drop(*key)
             if running is not None:
                 self._end(self._connections.pop(key))
-        elif running is None or not running.keeps_to(after.thing):
+        elif running is None or not running.apply(after.thing):
             self._replace(after)
 
     def _replace(self, saved: Saved[ServerRecord]) -> None:
-        """A new connection, in the place of one that may be there."""
+        """Open a new connection, and end the current one."""
         running = self._connections.pop((saved.workspace, saved.id), None)
         if running is not None:
             self._end(running)
         if not self._is_open(saved.workspace):
             return
-        made = self._connections[saved.workspace, saved.id] = McpConnection(
+        connection = self._connections[saved.workspace, saved.id] = McpConnection(
             saved.workspace,
             saved.thing,
             bridge=self.bridge,
@@ -266,36 +300,42 @@ class McpSource:
         )
         self._revision += 1
         if self._started:
-            made.start()
+            connection.start()
 
     def _bump(self) -> None:
         self._revision += 1
 
     def _end(self, connection: McpConnection) -> None:
-        task = asyncio.create_task(self._ended(connection))
+        task = asyncio.create_task(self._stop_connection(connection))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _ended(self, connection: McpConnection) -> None:
+    async def _stop_connection(self, connection: McpConnection) -> None:
         await connection.stop()
         if not any(each.server.enabled for each in self._connections.values()):
             await self.bridge.rest()
 
 
-def _why_away(connection: McpConnection) -> str:
+def _disabled(name: str) -> Conflict:
+    return Conflict(
+        f"the MCP server {name} is disabled", reason="mcp_disabled", hint="save it with `enabled: true`", server=name
+    )
+
+
+def _unavailability(connection: McpConnection) -> str:
     name = connection.server.name
     if connection.status == "disabled":
-        return f"the MCP server {name} is switched off"
+        return f"the MCP server {name} is disabled"
     if connection.status == "needs_login":
         return f"the MCP server {name} needs a login: {connection.problem}; {connection.hint}"
-    return f"the MCP server {name} is not connected: {connection.problem or 'it is being connected'}"
+    return f"the MCP server {name} is not connected: {connection.problem or CONNECTING}"
 
 
-def _is_granted(now: ServerTool, granted: Capability) -> bool:
+def _is_granted(tool: ServerTool, granted: Capability) -> bool:
     return (
-        now.state == "offered"
-        and now.capability is not None
-        and now.capability.definition_sha256 == granted.definition_sha256
+        tool.state == "offered"
+        and tool.capability is not None
+        and tool.capability.definition_sha256 == granted.definition_sha256
     )
 
 

@@ -1,8 +1,7 @@
-"""The runtimes that are connected now: let in by their key, one connection each, and given a place when somebody said
-yes to what they bring.
+"""The connected remote runtimes: authenticated by key, one connection each, in a pool once their plugin has consent.
 
-A second connection of a key is refused while the first answers: whoever copied a key cannot push its owner aside
-without a trace, and an owner whose line broke is back as soon as the old line does not answer.
+A second connection of a key is refused and recorded while the first one answers, so a copied key cannot displace its
+owner unnoticed. An owner whose connection broke can reconnect as soon as the old one does not answer.
 """
 
 import asyncio
@@ -23,31 +22,31 @@ from bollard.host.plugins.description import Description
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.installation import AccessChange, check_consent, compare, consent_for, redefined
 from bollard.host.runtimes.enrolment import Challenges, Consented, Enrolled, described_by
-from bollard.host.runtimes.pool import RemotePlaces, RemotePool, RemoteSlot
+from bollard.host.runtimes.pool import RemotePlugins, RemotePool, RemoteSlot
 from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.protocol import InitializeResult, JsonObject
 from bollard.wire import RunnerCatalogue, ToolCatalogue, Transport, WireError
 
 _log = structlog.get_logger("bollard.runtimes")
 _REASON_CHARACTERS: Final = 300
-"""What is written down of a reason that the other side gave."""
+"""Recorded characters of a reason that the runtime gave."""
 
 
 class RuntimeIntroduction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runtime said of itself."""
+    """The identity, runners and tools that a runtime declared."""
 
-    said: InitializeResult
+    result: InitializeResult
     described: Description
     catalogue: RunnerCatalogue
     tools: ToolCatalogue
 
     @property
     def digest(self) -> str | None:
-        return self.said.plugin.digest
+        return self.result.plugin.digest
 
     @property
     def consent(self) -> str | None:
-        """The name of the yes that it needs; code that nobody can name cannot be said yes to."""
+        """The id of the consent that it needs; `None` for code without a digest, which cannot get one."""
         return None if self.digest is None else consent_for(self.digest, self.described)
 
 
@@ -60,46 +59,46 @@ class Connection:
     introduced: RuntimeIntroduction | None = None
     pool: RemotePool | None = None
     problem: str | None = None
-    """Why it is given no runs."""
+    """Why it gets no runs."""
 
 
-def why_it_waits(enrolled: Enrolled, introduced: RuntimeIntroduction) -> str | None:
-    """What keeps a connected runtime from being given runs, as far as it is its own matter. Pure."""
+def consent_problem(enrolled: Enrolled, introduced: RuntimeIntroduction) -> str | None:
+    """Why the enrolment or the consent does not allow runs on a connected runtime. Pure."""
     plugin = introduced.described.plugin_id
     if enrolled.plugin is not None and plugin != enrolled.plugin:
-        return f"it brings {plugin}, but was enrolled for {enrolled.plugin} only"
+        return f"it has the plugin {plugin}, but was enrolled for {enrolled.plugin} only"
     if introduced.digest is None:
-        return f"it does not say the digest of {plugin}, so nobody can say yes to that code"
+        return f"it does not report the digest of {plugin}, so consent is impossible"
     consented = enrolled.consented
     if consented is None or consented.plugin != plugin:
-        return f"nobody has said yes to what {plugin} asks for"
+        return f"the plugin {plugin} has no consent yet"
     if consented.digest != introduced.digest:
-        return f"the code of {plugin} has changed since somebody said yes to it"
+        return f"the code of {plugin} has changed since the consent"
     if compare(consented.access, introduced.described.access).widens:
-        return f"{plugin} asks for more than somebody said yes to"
+        return f"the plugin {plugin} requests more access than the consent allows"
     if redefined(consented.definitions, dict(introduced.described.definitions)).widens:
-        return f"a tool of {plugin} is not defined any more as it was when somebody said yes to it"
+        return f"the definition of a tool of {plugin} has changed since the consent"
     return None
 
 
 class Connections:
-    """One per host."""
+    """Admits runtimes, assigns them to pools, and takes consents. One per host."""
 
     def __init__(
         self,
         *,
         repository: RuntimeRepository,
         challenges: Challenges,
-        places: RemotePlaces,
+        plugins: RemotePlugins,
         fleet: PluginFleet,
         clock: Clock,
         host_version: str,
         is_open: Callable[[str], bool],
     ) -> None:
-        """`is_open` says whether a workspace is."""
+        """`is_open` says whether a workspace is open."""
         self._repository = repository
         self._challenges = challenges
-        self._places = places
+        self._plugins = plugins
         self._fleet = fleet
         self._clock = clock
         self._host_version = host_version
@@ -110,61 +109,62 @@ class Connections:
         self._closing = False
 
     def begin(self) -> None:
-        """Make places for what is enrolled, and hear of changes from here on."""
+        """Place the plugins of the enrolled runtimes, and follow changes of the repository."""
         for workspace in sorted({saved.workspace for saved in self._repository.everywhere()}):
             if self._is_open(workspace):
-                self._places.settle(workspace, self._repository.all(workspace))
+                self._plugins.sync(workspace, self._repository.all(workspace))
         self._repository.watch(self._changed)
 
     def find(self, saved: Saved[Enrolled]) -> Connection | None:
         return self._open.get(saved.thing.public_key)
 
     def close(self) -> None:
-        """The host stops: every runtime is let go, and will look for it."""
+        """Disconnect every runtime because the host stops; they reconnect later."""
         self._closing = True
         for connection in list(self._open.values()):
             connection.slot.cut("the host stops")
 
     def close_workspace(self, workspace: str) -> None:
-        self._places.forget(workspace)
+        self._plugins.forget(workspace)
         for connection in list(self._open.values()):
             if connection.saved.workspace == workspace:
                 connection.slot.dismiss("the workspace was closed")
 
-    # --- coming in ---
+    # --- admission ---
 
     @asynccontextmanager
     async def admitted(self, public_key: str, nonce: str, signature: str) -> AsyncGenerator[Connection]:
-        """The place of the runtime that signed this, for as long as it is connected. Raises `Unauthenticated`,
+        """The connection of the runtime that signed this challenge, while it is connected. Raises `Unauthenticated`,
         `RateExceeded`, `Conflict`."""
-        saved = self._known(public_key, nonce, signature)
+        saved = self._authenticate(public_key, nonce, signature)
         before = self._open.get(public_key)
         if before is not None:
             if await before.slot.is_alive():
-                await self._note(saved, "runtime.refused", {"reason": "its key is connected already"})
-                raise _twice(saved)
-            before.slot.cut("its key came again, and it did not answer")
+                await self._record(saved, "runtime.refused", {"reason": "its key is connected already"})
+                raise _already_connected(saved)
+            before.slot.cut("its key connected again, and this connection did not answer")
             self._leave(before)
-        now = self._repository.of_key(public_key)
-        if now is None or not now.thing.enabled or self._closing:  # while it was asked
-            raise _stranger()
+        current = self._repository.of_key(public_key)
+        if current is None or not current.thing.enabled or self._closing:  # changed during the await
+            raise _unknown_key()
         if public_key in self._open:
-            raise _twice(saved)
-        connection = self._open[public_key] = Connection(now, RemoteSlot(now.thing.name, self._clock))
+            raise _already_connected(saved)
+        connection = self._open[public_key] = Connection(current, RemoteSlot(current.thing.name, self._clock))
         try:
             yield connection
         finally:
             self._leave(connection)
 
-    def _known(self, public_key: str, nonce: str, signature: str) -> Saved[Enrolled]:
-        signed = self._challenges.answer(nonce, public_key, signature)
+    def _authenticate(self, public_key: str, nonce: str, signature: str) -> Saved[Enrolled]:
+        is_signed = self._challenges.answer(nonce, public_key, signature)
         saved = self._repository.of_key(public_key)
-        if not signed or saved is None or not saved.thing.enabled or not self._is_open(saved.workspace):
-            raise _stranger()
+        if not is_signed or saved is None or not saved.thing.enabled or not self._is_open(saved.workspace):
+            raise _unknown_key()
         wait_s = self._rates.take(public_key, self._clock.monotonic())
         if wait_s is not None:
             raise RateExceeded(
                 f"a runtime connects at most {RUNTIME_CONNECTS_PER_MINUTE} times in a minute",
+                reason="runtime_connects",
                 hint="wait as long as Retry-After says",
                 retry_after_s=round(wait_s, 3),
                 limit=RUNTIME_CONNECTS_PER_MINUTE,
@@ -180,23 +180,23 @@ class Connections:
             connection.pool.leave(connection.slot)
             connection.pool = None
 
-    # --- being there ---
+    # --- serving ---
 
     async def serve(self, connection: Connection, transport: Transport) -> None:
-        """From the first word to the last."""
+        """Serve a runtime from its introduction to the end of its connection."""
         slot, name = connection.slot, connection.saved.thing.name
         try:
-            said, runners, tools = await slot.introduce(transport, self._host_version)
+            result, runners, tools = await slot.introduce(transport, self._host_version)
         except (WireError, TimeoutError) as error:
-            _log.warning("a runtime could not introduce itself", runtime=name, problem=str(error))
+            _log.warning("the introduction of a runtime failed", runtime=name, problem=str(error))
             transport.close("the introduction failed")
             return
-        described = described_by(said, runners, tools)
-        told: JsonObject = {"plugin": described.plugin_id, "version": described.version, "digest": said.plugin.digest}
-        await self._note(connection.saved, "runtime.connected", told)
-        connection.introduced = RuntimeIntroduction(said=said, described=described, catalogue=runners, tools=tools)
-        self._consider(connection)
-        watching = asyncio.create_task(slot.watch(lambda: self._consider(connection)))
+        described = described_by(result, runners, tools)
+        data: JsonObject = {"plugin": described.plugin_id, "version": described.version, "digest": result.plugin.digest}
+        await self._record(connection.saved, "runtime.connected", data)
+        connection.introduced = RuntimeIntroduction(result=result, described=described, catalogue=runners, tools=tools)
+        self._assign(connection)
+        watching = asyncio.create_task(slot.watch(lambda: self._assign(connection)))
         try:
             await asyncio.wait({watching, slot.ended}, return_when=asyncio.FIRST_COMPLETED)
             if watching.done():
@@ -205,12 +205,12 @@ class Connections:
         finally:
             watching.cancel()
         self._leave(connection)
-        _log.info("a runtime is gone", runtime=name, reason=reason)
+        _log.info("a runtime is disconnected", runtime=name, reason=reason)
         if not self._closing:
-            await self._note(connection.saved, "runtime.lost", {"reason": reason[:_REASON_CHARACTERS]})
+            await self._record(connection.saved, "runtime.lost", {"reason": reason[:_REASON_CHARACTERS]})
 
-    def _consider(self, connection: Connection) -> None:
-        """Give it the place that it may have now, or none."""
+    def _assign(self, connection: Connection) -> None:
+        """Move a runtime to the pool that it belongs to now, or to none."""
         introduced, slot = connection.introduced, connection.slot
         saved = self._repository.of_key(connection.saved.thing.public_key)
         if saved is None or not saved.thing.enabled:
@@ -219,9 +219,9 @@ class Connections:
         connection.saved = saved
         if introduced is None or slot.draining:
             return
-        problem, pool = self._place_of(saved, introduced)
+        problem, pool = self._find_pool(saved, introduced)
         if problem != connection.problem and problem is not None:
-            _log.warning("a runtime waits", runtime=saved.thing.name, reason=problem)
+            _log.warning("a runtime gets no runs", runtime=saved.thing.name, reason=problem)
         connection.problem = problem
         if pool is connection.pool:
             return
@@ -234,18 +234,18 @@ class Connections:
             slot.log_to(log)
             pool.join(slot, introduced.catalogue, introduced.tools)
 
-    def _place_of(
+    def _find_pool(
         self, saved: Saved[Enrolled], introduced: RuntimeIntroduction
     ) -> tuple[str | None, RemotePool | None]:
         plugin, consented = introduced.described.plugin_id, saved.thing.consented
-        problem = why_it_waits(saved.thing, introduced) or self._places.taken_by(saved.workspace, plugin)
+        problem = consent_problem(saved.thing, introduced) or self._plugins.name_conflict(saved.workspace, plugin)
         if problem is not None or consented is None:
             return problem, None
-        pool = self._places.pool_of(saved.workspace, consented)
-        if pool is None:  # what had the name may be gone by now
-            self._places.settle(saved.workspace, self._repository.all(saved.workspace))
-            pool = self._places.pool_of(saved.workspace, consented)
-        return (None, pool) if pool is not None else (f"other code of {plugin} is in use, which came later", None)
+        pool = self._plugins.pool_of(saved.workspace, consented)
+        if pool is None:  # a local plugin of this name may have been removed since
+            self._plugins.sync(saved.workspace, self._repository.all(saved.workspace))
+            pool = self._plugins.pool_of(saved.workspace, consented)
+        return (None, pool) if pool is not None else (f"other code of {plugin} is in use, with a later consent", None)
 
     def _changed(self, before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
         saved = after or before
@@ -253,20 +253,20 @@ class Connections:
             return
         connection = self._open.get(saved.thing.public_key)
         if connection is not None and (after is None or not after.thing.enabled):
-            self._consider(connection)  # before its plugin goes: nobody waits for runs that are cut
-        self._places.settle(saved.workspace, self._repository.all(saved.workspace))
+            self._assign(connection)  # before its plugin is removed, so that no one waits for its runs
+        self._plugins.sync(saved.workspace, self._repository.all(saved.workspace))
         for each in list(self._open.values()):
             if each.saved.workspace == saved.workspace:
-                self._consider(each)
+                self._assign(each)
 
-    async def _note(self, saved: Saved[Enrolled], kind: str, told: JsonObject) -> None:
-        with suppress(HostError):  # a full disk keeps nobody from working
-            await self._repository.note(saved, kind, told)
+    async def _record(self, saved: Saved[Enrolled], kind: str, data: JsonObject) -> None:
+        with suppress(HostError):  # a full disk does not stop runtimes
+            await self._repository.note(saved, kind, data)
 
     # --- consent ---
 
     def change_of(self, connection: Connection) -> AccessChange | None:
-        """What its plugin asks for beside what somebody said yes to."""
+        """How the access of its plugin differs from the consent."""
         if connection.introduced is None:
             return None
         consented, described = connection.saved.thing.consented, connection.introduced.described
@@ -275,29 +275,38 @@ class Connections:
         change = compare(consented.access, described.access)
         return change.merge(redefined(consented.definitions, dict(described.definitions)))
 
-    async def consent(self, workspace: str, name: str, given: str | None, by: str) -> Saved[Enrolled]:
-        """Say yes to what is connected now. Raises `ConsentNeeded` for any other name of the yes, `Conflict`."""
+    async def consent(self, workspace: str, name: str, consent: str | None, by: str) -> Saved[Enrolled]:
+        """Consent to the code that is connected now. Raises `ConsentNeeded` unless `consent` is its id, `Conflict`."""
         saved = self._repository.get(workspace, name)
         connection = self.find(saved)
         if connection is None or connection.introduced is None or connection.introduced.digest is None:
             raise Conflict(
-                f"the runtime {name} is not connected with code that can be named",
-                hint="start it with `bollard runtime … --connect`, then say yes to what it brings",
+                f"the runtime {name} is not connected, or reports no digest of its code",
+                reason="runtime_not_connected",
+                hint="start it with `bollard runtime … --connect`, then consent to its plugin",
                 runtime=name,
             )
         described, digest = connection.introduced.described, connection.introduced.digest
         plugin = described.plugin_id
         if saved.thing.plugin is not None and plugin != saved.thing.plugin:
             raise Conflict(
-                f"the runtime {name} was enrolled for {saved.thing.plugin} only, and brings {plugin}",
+                f"the runtime {name} was enrolled for {saved.thing.plugin} only, and has the plugin {plugin}",
+                reason="runtime_other_plugin",
                 hint="revoke it, and enrol it for this plugin",
                 runtime=name,
+                enrolled=saved.thing.plugin,
+                plugin=plugin,
             )
-        if (taken := self._places.taken_by(workspace, plugin)) is not None:
-            raise Conflict(taken, hint="remove that plugin first, or give this one a name of its own", plugin=plugin)
-        self._places.check_name(workspace, plugin)
+        if (conflict := self._plugins.name_conflict(workspace, plugin)) is not None:
+            raise Conflict(
+                conflict,
+                reason="runtime_plugin_name",
+                hint="remove the other plugin first, or choose another name",
+                plugin=plugin,
+            )
+        self._plugins.check_name(workspace, plugin)
         before = saved.thing.consented
-        check_consent(digest, described, None if before is None else before.access, given or "")
+        check_consent(digest, described, None if before is None else before.access, consent or "")
         consented = Consented(
             plugin=plugin,
             version=described.version,
@@ -310,14 +319,19 @@ class Connections:
         return await self._repository.consent(workspace, name, consented, by)
 
 
-def _stranger() -> HostError:
-    return Unauthenticated(
-        "this key opens nothing here", hint="enrol it: `bollard runtimes enroll NAME` on the host gives a code"
+def _unknown_key() -> HostError:
+    error = Unauthenticated(
+        "the key of this runtime is not enrolled here, or is disabled",
+        hint="enrol it with a code from `bollard runtimes enroll NAME` on the host",
     )
+    error.details["reason"] = "runtime_key"
+    return error
 
 
-def _twice(saved: Saved[Enrolled]) -> Conflict:
+def _already_connected(saved: Saved[Enrolled]) -> Conflict:
     return Conflict(
         f"the runtime {saved.thing.name} is connected already",
-        hint="each runtime has a key of its own: enrol this one too, or end the other",
+        reason="runtime_connected",
+        hint="stop the other process, or enrol this one with a key of its own",
+        runtime=saved.thing.name,
     )

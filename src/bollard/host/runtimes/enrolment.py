@@ -1,4 +1,4 @@
-"""A runtime of another machine, as it is saved: whose key it is, and what its plugin was said yes to. Values only."""
+"""The enrolment of remote runtimes: stored values, signed challenges, and one-time codes."""
 
 import asyncio
 import hashlib
@@ -27,13 +27,13 @@ from bollard.trust.keys import VerifyKey
 from bollard.wire import RunnerCatalogue, ToolCatalogue
 
 VERSION_CHARACTERS: Final = 64
-"""What is kept of a version that a worker says."""
+"""Stored characters of a version that a worker reports."""
 PluginName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*/[a-z0-9][a-z0-9._-]*$", max_length=129)]
 """`author/name`."""
 
 
 class Consented(Strict):
-    """The code that somebody said yes to, by its digest, and what it may ask for."""
+    """A person's consent to the code of a runtime, by digest, and to its access."""
 
     plugin: str
     version: str
@@ -50,13 +50,12 @@ class Consented(Strict):
         return RequestedAccess.from_wire(self.asks)
 
     def is_same(self, other: "Consented") -> bool:
-        """Whether both are a yes to the same."""
-        mine, its = (self.digest, self.asks, self.definitions), (other.digest, other.asks, other.definitions)
-        return mine == its
+        """Whether both consent to the same code and access."""
+        return (self.digest, self.asks, self.definitions) == (other.digest, other.asks, other.definitions)
 
 
 class Enrolled(Strict):
-    """One runtime. Its private key never left its machine; this is the public half."""
+    """One enrolled runtime, with its public key. The private key never leaves its machine."""
 
     name: ChosenName
     public_key: Digest = Field(description="32 bytes, as hex.")
@@ -68,8 +67,8 @@ class Enrolled(Strict):
 
 
 def described_by(introduced: InitializeResult, runners: RunnerCatalogue, tools: ToolCatalogue) -> Description:
-    """What a runtime's worker says of its plugin, as the files of an installed one would. The host's environment is
-    not within its reach, so it asks for none of it."""
+    """The description of a remote plugin, from what its worker declares. It requests no environment variables: a
+    remote worker does not see the host's environment."""
     identity = introduced.plugin
     access = RequestedAccess(
         runners=tuple(
@@ -88,39 +87,39 @@ def described_by(introduced: InitializeResult, runners: RunnerCatalogue, tools: 
     )
 
 
-# Challenges for who says to be a runtime: each good once, for a short time, at this host only.
-#
-# A challenge carries its own time and a seal, so that nothing is kept for a stranger who only asks; what was signed
-# and used is remembered until it has expired. A restart forgets the seal, and with it every challenge before.
-
+# --- challenges ---
 
 _RANDOM_BYTES: Final = 16
 _SEAL_CHARACTERS: Final = 32
 
 
 class Challenges:
-    """One per host."""
+    """Issues and checks challenges: each is valid once, for a short time, at this host only.
+
+    A challenge carries its expiry and a MAC, so an unauthenticated request stores nothing. Used challenges are
+    remembered until they expire. A restart invalidates all challenges.
+    """
 
     def __init__(self, host_id: str, clock: Clock, secret: bytes | None = None) -> None:
         self.host_id = host_id
         self._clock = clock
         self._secret = secret or os.urandom(32)
         self._used: dict[str, int] = {}
-        """With when each has expired; the oldest first."""
+        """Used challenges and when they expire, oldest first."""
 
     def issue(self) -> tuple[str, int]:
-        """A challenge, and when it expires."""
+        """A new challenge, and when it expires."""
         expires_ms = self._clock.now_ms() + round(RUNTIME_CHALLENGE_S * 1000)
         head = f"{expires_ms:x}.{os.urandom(_RANDOM_BYTES).hex()}"
         return f"{head}.{self._seal(head)}", expires_ms
 
     def answer(self, nonce: str, public_key: str, signature: str) -> bool:
-        """Whether this key signed this challenge, now and for the first time. Uses the challenge up."""
+        """Whether this key signed this challenge in time and for the first time. A valid answer uses it up."""
         now_ms = self._clock.now_ms()
         head, _, seal = nonce.rpartition(".")
         if not nonce.isascii() or not hmac.compare_digest(seal, self._seal(head)):
             return False
-        expires_ms = int(head.partition(".")[0], 16)  # sealed, so it is ours
+        expires_ms = int(head.partition(".")[0], 16)  # the MAC proves that the host wrote it
         if expires_ms <= now_ms or nonce in self._used or not self._is_signed(nonce, public_key, signature):
             return False
         self._forget(now_ms)
@@ -143,12 +142,11 @@ class Challenges:
             del self._used[nonce]
 
 
-# One-time codes that enrol a runtime: shown once, good for minutes, kept as digests beside the log.
-
+# --- one-time codes ---
 
 KIND: Final = "runtime_code"
 _CODE: Final = "blr_"
-"""How a code begins, so that people and scanners know what it is."""
+"""The prefix of a code, so that people and secret scanners recognize it."""
 
 
 class _Body(msgspec.Struct, frozen=True):
@@ -158,7 +156,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a code stands for."""
+    """The enrolment that a code permits."""
 
     digest: str
     workspace: str
@@ -169,7 +167,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Invitations:
-    """One per host. In memory as they are on disk."""
+    """One-time enrolment codes, valid for minutes and stored as digests. One per host."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -189,11 +187,11 @@ class Invitations:
             )
 
     async def make(self, workspace: str, name: str, plugin: str | None, by: str) -> tuple[str, Invitation]:
-        """A code for this name; one that was made before for it is good for nothing from here on."""
+        """Create a code for this name; it replaces an earlier one. Raises `Overloaded`."""
         now_ms = self._clock.now_ms()
         self._sweep(now_ms)
         code = _CODE + secrets.token_urlsafe(24)
-        made = Invitation(
+        invitation = Invitation(
             digest=_digest(code),
             workspace=workspace,
             name=name,
@@ -201,43 +199,48 @@ class Invitations:
             by=by,
             expires_ms=now_ms + round(RUNTIME_CODE_S * 1000),
         )
-        here = [each for each in self._open.values() if each.workspace == workspace]
-        before = [each for each in here if each.name == name]
-        if len(here) - len(before) >= RUNTIME_CODES:
-            raise Overloaded("too many codes wait to be used", hint="wait until some expire", limit=RUNTIME_CODES)
+        unused = [each for each in self._open.values() if each.workspace == workspace]
+        replaced = [each for each in unused if each.name == name]
+        if len(unused) - len(replaced) >= RUNTIME_CODES:
+            raise Overloaded(
+                f"the workspace has {RUNTIME_CODES} unused enrolment codes",
+                reason="runtime_codes",
+                hint="wait until some expire",
+                limit=RUNTIME_CODES,
+            )
 
-        def told(outcome: CommitResult | object) -> None:
+        def apply(outcome: CommitResult | object) -> None:
             if isinstance(outcome, Committed):
-                for each in before:
+                for each in replaced:
                     self._open.pop(each.digest, None)
-                self._open[made.digest] = made
+                self._open[invitation.digest] = invitation
 
         row = KeptRow(
             kind=KIND,
             workspace=workspace,
-            id=made.digest,
+            id=invitation.digest,
             body=msgspec.json.encode(_Body(name, plugin, by)),
-            expires_ms=made.expires_ms,
+            expires_ms=invitation.expires_ms,
             updated_ms=now_ms,
         )
-        data = encode_data({"runtime": name, "plugin": plugin, "expires_ms": made.expires_ms, "by": by})
+        data = encode_data({"runtime": name, "plugin": plugin, "expires_ms": invitation.expires_ms, "by": by})
         record = NewRecord(workspace=workspace, type="runtime.invited", data=data, created_ms=now_ms)
-        keeps = [PutKept(row), *(self.ended(each) for each in before)]
-        await self._journal.commit(Entry(records=[record], keeps=keeps, size=len(data)), told)
-        return code, made
+        keeps = [PutKept(row), *(self.ended(each) for each in replaced)]
+        await self._journal.commit(Entry(records=[record], keeps=keeps, size=len(data)), apply)
+        return code, invitation
 
     def find(self, code: str) -> Invitation | None:
-        """What an unused code stands for."""
-        found = self._open.get(_digest(code))
-        return found if found is not None and found.expires_ms > self._clock.now_ms() else None
+        """The invitation of an unused code that has not expired."""
+        invitation = self._open.get(_digest(code))
+        return invitation if invitation is not None and invitation.expires_ms > self._clock.now_ms() else None
 
     @staticmethod
     def ended(invitation: Invitation) -> DropKept:
-        """What takes it from the disk."""
+        """The write that deletes an invitation."""
         return DropKept(KIND, invitation.workspace, invitation.digest)
 
     def forget(self, invitation: Invitation) -> None:
-        """It was used."""
+        """Drop an invitation that was used."""
         self._open.pop(invitation.digest, None)
 
     def _sweep(self, now_ms: int) -> None:

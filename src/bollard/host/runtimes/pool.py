@@ -1,6 +1,6 @@
-"""The runtimes that run one plugin in one workspace: those that are connected now, handed out like local workers.
+"""Connected remote runtimes as workers: the slot of one runtime, the pool of one plugin, and the plugins in the fleet.
 
-It starts nothing: a runtime comes by itself, and comes back by itself.
+A pool starts nothing: runtimes connect and reconnect by themselves.
 """
 
 import asyncio
@@ -23,11 +23,9 @@ from bollard.protocol import InitializeResult, PluginIdentity
 from bollard.wire import HostEnd, RunnerCatalogue, ToolCatalogue, Transport, WireError, watch_heartbeat
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
-# One connected runtime: a worker that came over the network. It is never killed, only let go.
-
 
 class RemoteSlot(ChannelSlot):
-    """Knows how long it is there, when it was last heard, and how far away it is."""
+    """One connected runtime. The host can disconnect it but not kill it."""
 
     def __init__(self, runtime: str, clock: Clock, *, start_s: float = WORKER_START_S) -> None:
         super().__init__(runtime)
@@ -36,26 +34,26 @@ class RemoteSlot(ChannelSlot):
         self.connected_ms = clock.now_ms()
         self.heard_ms = self.connected_ms
         self.ping_s: float | None = None
-        """How long the last ping took."""
+        """The duration of the last ping."""
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Why it is gone, once it is."""
+        """Resolves to the reason when the connection ends."""
         self._parting: asyncio.Task[None] | None = None
 
     async def introduce(
         self, transport: Transport, host_version: str
     ) -> tuple[InitializeResult, RunnerCatalogue, ToolCatalogue]:
-        """Who is there, and what it offers. Raises `WireError` or `TimeoutError`."""
+        """The identity, runners and tools of the runtime. Raises `WireError` or `TimeoutError`."""
         end = self._end = HostEnd(transport, self)
         async with asyncio.timeout(self._start_s):
             introduced = await end.initialize(host_version)
             return introduced, await end.list_runners(), await end.list_tools()
 
     def log_to(self, log: WorkerLog) -> None:
-        """Where its lines go, now that it is known whose they are."""
+        """Send its log lines to the log of its plugin."""
         self._worker_log = log
 
     async def watch(self, beat: Callable[[], None]) -> str:
-        """Ask again and again whether it is there; why it is not. `beat` is called each time that it is."""
+        """Ping until the runtime does not answer, and return the reason. `beat` is called after each answer."""
 
         async def ping() -> None:
             await self._ping()
@@ -64,7 +62,7 @@ class RemoteSlot(ChannelSlot):
         return await watch_heartbeat(ping, silent=self.fall_silent, answered=self.answer)
 
     async def is_alive(self) -> bool:
-        """Whether it answers, asked right now. One that has not introduced itself yet has its time for that."""
+        """Whether it answers a ping now. A runtime that has not introduced itself yet counts as alive."""
         if self._gone:
             return False
         try:
@@ -81,19 +79,19 @@ class RemoteSlot(ChannelSlot):
         self.ping_s = self._clock.monotonic() - began
 
     def cut(self, reason: str) -> None:
-        """End the connection; its runs end with it."""
+        """End the connection and its runs."""
         if self._end is not None and not self._gone:
             self._end.close(reason)
         elif not self.ended.done():
             self.ended.set_result(reason)
 
     def dismiss(self, reason: str) -> None:
-        """The same, and it need not come back: it is told to shut down, and not waited for."""
+        """Send `shutdown`, so that the runtime does not reconnect, and end the connection without waiting."""
         if self._parting is not None:
             return
         if self._end is not None and not self._gone:
             self._parting = asyncio.create_task(self._shut_down(self._end))
-            # After the task's first step, which sends the word.
+            # After the first step of the task, which sends `shutdown`.
             asyncio.get_running_loop().call_soon(self.cut, reason)
         else:
             self.cut(reason)
@@ -124,22 +122,22 @@ class RemotePool:
         changed: Callable[[], None] = lambda: None,
         start_s: float = WORKER_START_S,
     ) -> None:
-        """`changed` is told when a runtime goes."""
+        """`changed` is called when a runtime leaves."""
         self._source = source
         self._clock = clock
         self._discovered = discovered
-        self._told_changed = changed
-        self._hopeful_until = clock.monotonic() + start_s
-        """Until then a runtime that was here before is likely to come back."""
+        self._on_change = changed
+        self._starting_until = clock.monotonic() + start_s
+        """Until then an enrolled runtime is expected to reconnect."""
         self._slots: list[RemoteSlot] = []
         self._drained: list[RemoteSlot] = []
-        """They get no more runs, and are let go when their last one has ended."""
+        """Runtimes that get no more runs and are disconnected after their last one."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = asyncio.Event()
         self._retired = False
         self._stopping = False
         self.crashes = 0
-        """Runtimes that were lost, ever."""
+        """Runtimes lost since the pool was created."""
 
     @property
     def source(self) -> PluginSource:
@@ -159,7 +157,7 @@ class RemotePool:
             return "ready"
         if any(slot.silent for slot in self._slots):
             return "restarting"
-        return "starting" if self._clock.monotonic() < self._hopeful_until else "away"
+        return "starting" if self._clock.monotonic() < self._starting_until else "away"
 
     @property
     def problem(self) -> str | None:
@@ -180,22 +178,22 @@ class RemotePool:
         return None if self.pick() is not None else "no runtime is connected"
 
     def join(self, slot: RemoteSlot, catalogue: RunnerCatalogue, tools: ToolCatalogue) -> None:
-        """A runtime that may be given runs from here on."""
+        """Add a runtime; it gets runs from here on."""
         slot.on_answer = self._ready.set
         self._slots.append(slot)
         self._discovered(slot.identity, catalogue, tools)
         if self._retired:
-            self._put_aside(slot)
+            self._drain_slot(slot)
         self._ready.set()
 
     def leave(self, slot: RemoteSlot) -> None:
-        """It is gone, or may not be given runs any more."""
+        """Remove a runtime that is disconnected or lost its consent."""
         if slot in self._slots:
             self._slots.remove(slot)
             self.crashes += slot.ended.done()
         elif slot in self._drained:
             self._drained.remove(slot)
-        self._told_changed()
+        self._on_change()
 
     def pick(self) -> RemoteSlot | None:
         """The connected runtime with the fewest runs."""
@@ -203,8 +201,8 @@ class RemotePool:
         return min(ready, key=lambda slot: slot.runs) if ready else None
 
     async def wait_ready(self, timeout_s: float) -> RemoteSlot:
-        """A runtime, as soon as one is connected and answers. One that is silent is waited for beyond `timeout_s`: it
-        answers, or comes back. Raises `WorkerUnavailable`."""
+        """Wait for a runtime that is connected and answers. While one is silent the time-out is longer, because it may
+        answer or reconnect. Raises `WorkerUnavailable`."""
         if any(slot.silent for slot in self._slots):
             timeout_s += HEARTBEAT_TIMEOUT_S
         try:
@@ -219,21 +217,22 @@ class RemotePool:
         if slot is None:
             raise WorkerUnavailable(
                 f"no runtime of the plugin {self._source.name} is connected",
+                reason="runtime_not_connected",
                 hint="see `bollard runtimes`; on its machine `bollard runtime … --connect` must run",
                 plugin=self._source.name,
             )
         return slot
 
     def drain(self, slot: RemoteSlot, run_id: str) -> None:
-        """A run there ignores its cancellation: no more for this one; it comes back as a new process."""
+        """Drain a runtime with a run that ignores its cancellation; it reconnects as a new process."""
         if not slot.draining and slot in self._slots:
-            self._put_aside(slot)
+            self._drain_slot(slot)
         slot.forget(run_id)
 
     def restart(self) -> None:
-        """Let every runtime go when its last run has ended; each comes back as a new process."""
+        """Disconnect every runtime after its last run; each reconnects as a new process."""
         for slot in list(self._slots):
-            self._put_aside(slot)
+            self._drain_slot(slot)
 
     async def retire(self) -> None:
         self._retired = True
@@ -243,7 +242,7 @@ class RemotePool:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def stop(self, grace_s: float) -> None:
-        del grace_s  # its runs have had theirs
+        del grace_s  # the runs had their grace before
         self._stopping = True
         self._ready.set()
         for slot in (*self._slots, *self._drained):
@@ -252,43 +251,42 @@ class RemotePool:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _put_aside(self, slot: RemoteSlot) -> None:
+    def _drain_slot(self, slot: RemoteSlot) -> None:
         self._slots.remove(slot)
         self._drained.append(slot)
         slot.begin_draining()
-        task = asyncio.create_task(self._let_go(slot))
+        task = asyncio.create_task(self._disconnect_when_empty(slot))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _let_go(self, slot: RemoteSlot) -> None:
+    async def _disconnect_when_empty(self, slot: RemoteSlot) -> None:
         await slot.empty()
         slot.cut("a new process is wanted")
 
 
-# The plugins that runtimes bring, in the places of the fleet: one pool for each plugin, of the code that somebody said
-# yes to last. Runtimes with other code wait.
+# --- remote plugins in the fleet ---
 
-
-_NOWHERE: Final = Path("remote")
-"""Where its code is: on another machine."""
+_REMOTE_PATH: Final = Path("remote")
+"""Stands for the path of code on another machine."""
 _Key = tuple[str, str]
 
 
 def newest_consents(enrolled: Iterable[Saved[Enrolled]]) -> dict[str, Consented]:
-    """For each plugin the code that was said yes to last, by runtimes that may come in. Pure."""
-    found: dict[str, Consented] = {}
+    """The latest consent for each plugin, among the enabled runtimes. Pure."""
+    newest: dict[str, Consented] = {}
     for saved in enrolled:
         consented = saved.thing.consented
         if consented is None or not saved.thing.enabled:
             continue
-        known = found.get(consented.plugin)
+        known = newest.get(consented.plugin)
         if known is None or known.at_ms < consented.at_ms:
-            found[consented.plugin] = consented
-    return found
+            newest[consented.plugin] = consented
+    return newest
 
 
-class RemotePlaces:
-    """One per host."""
+class RemotePlugins:
+    """Places the plugins of runtimes in the fleet: one pool for each plugin, of the code with the latest consent.
+    Runtimes with other code get no runs. One per host."""
 
     def __init__(self, fleet: PluginFleet, plugins: PluginRepository, clock: Clock) -> None:
         self._fleet = fleet
@@ -296,43 +294,41 @@ class RemotePlaces:
         self._clock = clock
         self._placed: dict[_Key, tuple[Consented, RemotePool]] = {}
 
-    def settle(self, workspace: str, enrolled: Iterable[Saved[Enrolled]]) -> None:
-        """Make the fleet have what these runtimes may bring, and no more."""
+    def sync(self, workspace: str, enrolled: Iterable[Saved[Enrolled]]) -> None:
+        """Add and remove plugins in the fleet so that it has those of these runtimes."""
         wanted = newest_consents(enrolled)
         for key in [key for key in self._placed if key[0] == workspace and key[1] not in wanted]:
             del self._placed[key]
             self._fleet.remove(*key, "remote")
             self._fleet.forget_log(*key)
         for plugin, consented in wanted.items():
-            there = self._placed.get((workspace, plugin))
-            if there is not None and there[0].is_same(consented):
+            placed = self._placed.get((workspace, plugin))
+            if placed is not None and placed[0].is_same(consented):
                 continue
-            if self.taken_by(workspace, plugin) is None:
+            if self.name_conflict(workspace, plugin) is None:
                 self._place(workspace, consented)
 
     def forget(self, workspace: str) -> None:
-        """The workspace was closed; the fleet has ended its pools."""
+        """Drop the pools of a closed workspace, which the fleet has stopped."""
         for key in [key for key in self._placed if key[0] == workspace]:
             del self._placed[key]
 
     def pool_of(self, workspace: str, consented: Consented) -> RemotePool | None:
-        """Where a runtime with this code belongs; nowhere while other code has the place."""
-        there = self._placed.get((workspace, consented.plugin))
-        return there[1] if there is not None and there[0].is_same(consented) else None
+        """The pool of this code; `None` while other code of the plugin is in use."""
+        placed = self._placed.get((workspace, consented.plugin))
+        return placed[1] if placed is not None and placed[0].is_same(consented) else None
 
-    def taken_by(self, workspace: str, plugin: str) -> str | None:
-        """Why no runtime can bring this plugin: it is here already, from elsewhere."""
-        there = self._fleet.find(workspace, plugin)
-        if there is not None and there.origin == "dev":
-            there = there.covered
-        if there is not None and there.origin != "remote":
-            return f"the plugin {plugin} is here already ({there.origin}), and one name is one plugin"
-        if self._plugins.find(workspace, plugin) is not None:
-            return f"the plugin {plugin} is installed here, and one name is one plugin"
-        return None
+    def name_conflict(self, workspace: str, plugin: str) -> str | None:
+        """Why no runtime can serve this plugin: the workspace has a local plugin of this name."""
+        local = self._fleet.find(workspace, plugin)
+        if local is not None and local.origin == "dev":
+            local = local.covered
+        if (local is None or local.origin == "remote") and self._plugins.find(workspace, plugin) is None:
+            return None
+        return f"the workspace already has a plugin {plugin} that is not remote"
 
     def check_name(self, workspace: str, plugin: str) -> None:
-        """Raises `Conflict` for a name that people would take for another."""
+        """Raises `Conflict` for a name that looks like that of another plugin."""
         self._plugins.check_name(workspace, plugin)
 
     def _place(self, workspace: str, consented: Consented) -> None:
@@ -341,7 +337,7 @@ class RemotePlaces:
 
         source = PluginSource(
             name=consented.plugin.partition("/")[2],
-            path=_NOWHERE,
+            path=_REMOTE_PATH,
             plugin_id=consented.plugin,
             digest=consented.digest,
         )

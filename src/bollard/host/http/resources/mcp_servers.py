@@ -121,7 +121,7 @@ class McpServers(SavedRoutes[ServerRecord]):
 
     def show_item(self, saved: Saved[ServerRecord]) -> JsonObject:
         connection = self._source.connection(saved.workspace, saved.id)
-        said = None if connection is None else connection.said
+        said = None if connection is None else connection.server_info
         tools = [] if connection is None else connection.tools
         return {
             **server_to_wire(saved.thing.server),

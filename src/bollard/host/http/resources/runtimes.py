@@ -24,7 +24,7 @@ from bollard.host.http.revisions import edited_revision, held_to_match, revised,
 from bollard.host.log.saved_resources import Saved
 from bollard.host.runtimes.connections import Connection, Connections
 from bollard.host.runtimes.enrolment import VERSION_CHARACTERS, Enrolled, PluginName
-from bollard.host.runtimes.opening import RemoteRuntimes
+from bollard.host.runtimes.remote_runtimes import RemoteRuntimes
 from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.protocol import Flag, Int, JsonObject, Strict
 
@@ -238,7 +238,7 @@ class Runtimes:
         }
         if introduced is None:
             return shown
-        worker, described = introduced.said.worker, introduced.described
+        worker, described = introduced.result.worker, introduced.described
         change = self._connections.change_of(connection)
         known: JsonObject = {
             "worker": {name: value[:VERSION_CHARACTERS] for name, value in worker.model_dump().items()},

@@ -126,4 +126,74 @@ _PLUGINS: Final[dict[str, tuple[str, str]]] = {
     "rate_limited.plugin_uploads": ("正在上传的插件过多", "请稍后再试"),
     "not_found.plugin_development": ("插件 {plugin} 不在开发中", "请用 `bollard plugin dev` 开始"),
 }
-REASONS: Final[dict[str, tuple[str, str]]] = {**_ARCHIVES, **_PLUGINS}
+_MCP: Final[dict[str, tuple[str, str]]] = {
+    "tool_failed.mcp_not_connected": ("MCP 服务器未连接", "请查看 `bollard mcp show NAME`"),
+    "tool_failed.mcp_server_not_connected": (
+        "MCP 服务器 {server} 未连接：{problem}",
+        "请查看 `bollard mcp show {server}`",
+    ),
+    "tool_failed.mcp_call_not_sent": ("调用没有发出：{problem}", "请查看 `bollard mcp show NAME`"),
+    "tool_failed.mcp_calls": ("MCP 服务器 {server} 已有 {limit} 个调用在进行，达到上限", "请稍后再试"),
+    "tool_failed.mcp_server_removed": ("MCP 服务器 {server} 已被移除", "`bollard mcp list` 会列出它们"),
+    "tool_failed.mcp_tool_changed": (
+        "{tool} 已不是授权时的工具：{problem}",
+        "请用 `bollard mcp show {server}` 查看变化",
+    ),
+    "outcome_unknown.mcp_call": ("调用已发出但没有应答：{problem}", "再次调用前请检查服务器做了什么"),
+    "settings.mcp_sdk": ("主机上没有安装 MCP 的 SDK", "pip install 'bollard[mcp]'，然后重新启动主机"),
+    "not_found.mcp_server": ("没有这个 MCP 服务器", "`bollard mcp list` 会列出它们"),
+    "conflict.mcp_disabled": ("MCP 服务器 {server} 已停用", "请以 `enabled: true` 保存它"),
+    "conflict.mcp_refresh": ("MCP 服务器 {server} 在 {seconds} 秒内没有应答", "请查看 `bollard mcp show {server}`"),
+    "conflict.mcp_tool_unusable": ("工具 {tool} 无法使用：{problem}", "请用 `bollard mcp show {server}` 列出工具"),
+    "conflict.mcp_definition_changed": ("{tool} 的定义在你查看后已改变", "请重新查看定义，再决定是否同意"),
+    "conflict.mcp_bridge_start": ("无法启动 MCP 桥接进程：{problem}", "请检查系统的限额"),
+    "conflict.mcp_login_size": ("登录得到的令牌超过 {limit} 个字符", "请减少请求的 scope"),
+    "conflict.mcp_not_logged_in": ("还没有人登录 MCP 服务器 {server}", "请用 `bollard mcp login {server}` 登录"),
+    "conflict.mcp_no_login": ("MCP 服务器 {server} 没有登录", '请以 url 和 `auth: "oauth"` 保存它'),
+    "conflict.mcp_no_pending_login": (
+        "你没有正在进行的 MCP 服务器 {server} 登录",
+        "请用 `bollard mcp login {server}` 开始，并在 {minutes:g} 分钟内完成",
+    ),
+    "conflict.mcp_login_failed": ("登录 MCP 服务器 {server} 失败：{problem}", "请用 `bollard mcp login {server}` 重试"),
+    "invalid_argument.mcp_login_state": ("state 与正在进行的登录不符", "请重新登录"),
+    "invalid_argument.mcp_redirect": (
+        "redirect_uri 不是带端口的本机地址",
+        "请使用 http://127.0.0.1:53682/callback 这样的地址",
+    ),
+    "invalid_argument.mcp_command_or_url": ("{field}：command 和 url 必须且只能有一个", "请只设置其中一个"),
+    "invalid_argument.mcp_command_headers": ("{field}：command 没有请求头", "请使用 env"),
+    "invalid_argument.mcp_url_arguments": ("{field}：只用于 command，不用于 url", "请使用 headers"),
+    "invalid_argument.mcp_own_header": ("{field}：由主机自己填写", "请去掉它"),
+    "invalid_argument.mcp_plain_secret": (
+        "{field}：看起来是明文的机密",
+        "先用 `bollard secrets set NAME`，再把 {name} 的值写成 secret:NAME",
+    ),
+    "invalid_argument.mcp_url": ("{field}：{problem}", "请使用可访问的 https 地址"),
+    "invalid_argument.mcp_oauth_only": ("{field}：只用于登录", '请加上 `auth: "oauth"`'),
+    "invalid_argument.mcp_command_login": ("{field}：command 没有登录", "请在 env 中使用 secret:NAME"),
+    "invalid_argument.mcp_login_header": ("{field}：由登录填写", "请去掉这个请求头，或去掉 `auth`"),
+    "invalid_argument.mcp_client_secret": ("{field}：需要 client_id", "请两者都设置，或都不设置"),
+}
+_RUNTIMES: Final[dict[str, tuple[str, str]]] = {
+    "rate_limited.runtime_codes": ("工作区已有 {limit} 个未使用的注册码", "请等待其中一些过期"),
+    "rate_limited.runtime_connects": ("一个运行时每分钟最多连接 {limit} 次", "请按 Retry-After 等待"),
+    "unauthenticated.runtime_key": (
+        "这个运行时的密钥未在此注册，或已停用",
+        "请在主机上用 `bollard runtimes enroll NAME` 取得注册码后注册",
+    ),
+    "conflict.runtime_connected": ("运行时 {runtime} 已经连接", "请停止另一个进程，或用单独的密钥注册这一个"),
+    "conflict.runtime_not_connected": (
+        "运行时 {runtime} 未连接，或没有报告代码的摘要",
+        "请用 `bollard runtime … --connect` 启动它，再同意它的插件",
+    ),
+    "conflict.runtime_other_plugin": (
+        "运行时 {runtime} 只为 {enrolled} 注册，而它的插件是 {plugin}",
+        "请撤销它，再为这个插件注册",
+    ),
+    "conflict.runtime_plugin_name": ("工作区已有非远程的插件 {plugin}", "请先移除那个插件，或换一个名称"),
+    "worker_unavailable.runtime_not_connected": (
+        "插件 {plugin} 没有已连接的运行时",
+        "请查看 `bollard runtimes`；在它的机器上须运行 `bollard runtime … --connect`",
+    ),
+}
+REASONS: Final[dict[str, tuple[str, str]]] = {**_ARCHIVES, **_PLUGINS, **_MCP, **_RUNTIMES}

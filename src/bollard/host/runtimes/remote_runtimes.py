@@ -1,4 +1,4 @@
-"""Everything about runtimes of other machines, put together."""
+"""Builds the parts that serve remote runtimes: their repository, the challenges and the connections."""
 
 from collections.abc import Callable
 
@@ -10,25 +10,25 @@ from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.repository import PluginRepository
 from bollard.host.runtimes.connections import Connections
 from bollard.host.runtimes.enrolment import Challenges
-from bollard.host.runtimes.pool import RemotePlaces
+from bollard.host.runtimes.pool import RemotePlugins
 from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.host.store.store import Store
 
 
 class RemoteRuntimes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the surface asks about them."""
+    """The parts that serve remote runtimes."""
 
     repository: RuntimeRepository
     challenges: Challenges
     connections: Connections
 
     async def load(self, store: Store) -> None:
-        """What is enrolled, and the places of what it may bring. After the plugins that are installed."""
+        """Load the enrolled runtimes and place their plugins. Call after the installed plugins are loaded."""
         await self.repository.load(store)
         self.connections.begin()
 
 
-def open_runtimes(
+def build_runtimes(
     *,
     journal: Journal,
     clock: Clock,
@@ -38,12 +38,13 @@ def open_runtimes(
     host_version: str,
     is_open: Callable[[str], bool],
 ) -> RemoteRuntimes:
-    """Built, and not filled yet. Runtimes know this host by `host_id`; `is_open` says whether a workspace is."""
+    """Build the parts, not loaded yet. Runtimes know this host by `host_id`; `is_open` says whether a workspace is
+    open."""
     repository, challenges = RuntimeRepository(journal, clock), Challenges(host_id, clock)
     connections = Connections(
         repository=repository,
         challenges=challenges,
-        places=RemotePlaces(fleet, plugins, clock),
+        plugins=RemotePlugins(fleet, plugins, clock),
         fleet=fleet,
         clock=clock,
         host_version=host_version,
