@@ -101,9 +101,10 @@ class Unauthenticated(HostError):
         self,
         message: str = "this needs a token",
         *,
+        reason: str = "token_required",
         hint: str = "send `Authorization: Bearer …` with an API key, or the admin token that the first start printed",
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, reason=reason, hint=hint)
 
 
 class Forbidden(HostError):

@@ -184,7 +184,7 @@ class Server:
     """A server in a thread of its own."""
 
     settings: Settings
-    patience: ConnectionTimeouts = CALM
+    timeouts: ConnectionTimeouts = CALM
     memory: ReaderMemory = field(default_factory=ReaderMemory)
     app: Echo = field(default_factory=Echo)
 
@@ -203,7 +203,7 @@ class Server:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: self.problems.append(context))
         edge = Edge(self.app, self.settings)
         tls = tls_of(self.settings)
-        more: dict[str, Any] = {"tls": tls, "patience": self.patience, "memory": self.memory}
+        more: dict[str, Any] = {"tls": tls, "timeouts": self.timeouts, "memory": self.memory}
         self.http = _Saying(self._up, edge, self.settings, stop_s=1, **more)
         await self.http.serve(sockets=[self.listener])
 
@@ -222,8 +222,8 @@ class Server:
     @property
     def open(self) -> int:
         assert self.http is not None
-        assert self.http.door is not None
-        return self.http.door.open
+        assert self.http.table is not None
+        return self.http.table.open
 
     @staticmethod
     def until(condition: Callable[[], bool]) -> None:
@@ -248,8 +248,8 @@ def start(tmp_path: Path) -> Iterator[Any]:
     """Servers with settings of their own."""
     started: list[Server] = []
 
-    def begin(patience: ConnectionTimeouts = CALM, *, memory: ReaderMemory | None = None, **settings: Any) -> Server:
-        server = Server(Settings(data=tmp_path, **settings), patience, memory or ReaderMemory())
+    def begin(timeouts: ConnectionTimeouts = CALM, *, memory: ReaderMemory | None = None, **settings: Any) -> Server:
+        server = Server(Settings(data=tmp_path, **settings), timeouts, memory or ReaderMemory())
         started.append(server)
         return server
 

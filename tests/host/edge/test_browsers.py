@@ -6,7 +6,7 @@ import pytest
 from tests.tables import for_each
 
 from bollard.host.errors import HostError
-from bollard.host.http.edge.edge import HostRules, OriginRules, host_name, said_in
+from bollard.host.http.edge.edge import HostRules, OriginRules, host_name, read_origin_headers
 from bollard.host.settings import Settings
 
 _OURS = "https://bollard.example.org"
@@ -201,7 +201,7 @@ def test_a_page_of_another_site_opens_no_websocket(start: Any, lines: list[str],
         assert answer.code == "forbidden_origin"
     headers = [tuple(part.strip().encode() for part in line.partition(":")[::2]) for line in lines]
     lowered = [(name.lower(), value) for name, value in [*headers, (b"Host", b"localhost")]]
-    refusal = OriginRules(Settings(origins=(_OURS,))).check(said_in(lowered), "ws", guarded=True)
+    refusal = OriginRules(Settings(origins=(_OURS,))).check(read_origin_headers(lowered), "ws", guarded=True)
     assert (refusal is None) == (status == 101)
 
 
@@ -234,7 +234,7 @@ def test_every_answer_tells_a_browser_to_do_as_little_as_possible(server: Any) -
 
 def test_the_rules_of_origins_are_the_same_for_every_spelling_of_the_scheme() -> None:
     rules = OriginRules(Settings())
-    said = said_in([(b"host", b"LOCALHOST:8420"), (b"origin", b"http://localhost:8420")])
+    said = read_origin_headers([(b"host", b"LOCALHOST:8420"), (b"origin", b"http://localhost:8420")])
     assert rules.check(said, "http", guarded=True) is None
     assert rules.check(said, "ws", guarded=True) is None
     assert isinstance(rules.check(said, "wss", guarded=True), HostError)

@@ -23,14 +23,14 @@ def test_waits_are_over_in_the_order_in_which_they_began() -> None:
     waits.begin("second", 103.0)
     waits.begin("first", 104.0)  # goes on waiting from 100
     assert waits.oldest() == "first"
-    assert waits.over(109.9) == []
-    assert waits.over(110.0) == ["first"]
-    assert waits.over(200.0) == ["second"]
+    assert waits.pop_expired(109.9) == []
+    assert waits.pop_expired(110.0) == ["first"]
+    assert waits.pop_expired(200.0) == ["second"]
     assert len(waits) == 0
     waits.begin("third", 200.0)
     waits.end("third")
     waits.end("nobody")
-    assert waits.over(1000.0) == []
+    assert waits.pop_expired(1000.0) == []
     assert waits.oldest() is None
 
 
@@ -116,8 +116,8 @@ def test_a_stream_that_says_nothing_stays(hasty: Any) -> None:
     wire = hasty.wire()
     assert wire.get("/stream").status == 200
     assert not hasty.app.gone.wait(2.0)
-    door = hasty.http.door
-    assert all(len(waits) == 0 for waits in (door.heads, door.bodies, door.idle, door.readers, door.leaving))
+    table = hasty.http.table
+    assert all(len(waits) == 0 for waits in (table.heads, table.bodies, table.idle, table.readers, table.leaving))
     wire.close()
     assert hasty.app.gone.wait(PATIENCE_S)
 
@@ -126,21 +126,21 @@ def test_a_reader_that_takes_nothing_is_cut(hasty: Any) -> None:
     wire = hasty.wire(buffer=4096)
     wire.send(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert hasty.app.gone.wait(PATIENCE_S)
-    hasty.until(lambda: hasty.http.door.cut_readers == 1)
+    hasty.until(lambda: hasty.http.table.cut_readers == 1)
     assert wire.ended()  # what was on its way can still be read
 
 
 def test_readers_that_hold_too_much_together_are_cut_the_one_that_is_stuck_longest_first(start: Any) -> None:
     memory = ReaderMemory(limit=300 * 1024)
     server = start(memory=memory)
-    door, wires = server.http.door, list[Any]()
-    while not door.cut_readers:
+    table, wires = server.http.table, list[Any]()
+    while not table.cut_readers:
         wires.append(server.wire(buffer=4096))
         wires[-1].send(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        server.until(lambda: len(door.readers) + door.cut_readers == len(wires))
+        server.until(lambda: len(table.readers) + table.cut_readers == len(wires))
         assert memory.held <= memory.limit + 256 * 1024
     assert len(wires) > 1
-    server.until(lambda: server.open == len(wires) - door.cut_readers)
+    server.until(lambda: server.open == len(wires) - table.cut_readers)
     assert not memory.is_full
     assert wires[0].ended()
     for wire in wires:

@@ -161,7 +161,7 @@ def test_what_stands_beside_the_content_of_a_body_is_bounded(server: Any, begun:
     answer = wire.answer()
     assert answer is not None
     assert (answer.status, answer.code, answer.all("connection")) == (431, "head_too_large", ["close"])
-    assert "beside the content" in answer.json["error"]["message"]
+    assert "trailers and chunk extensions" in answer.json["error"]["message"]
     assert server.app.gone.wait(PATIENCE_S)  # whoever waited for the rest of the body is told
 
 
@@ -280,7 +280,7 @@ class _Line:
     """A connection that one part fills."""
 
     def __init__(self) -> None:
-        self.stuffed = False
+        self.is_behind = False
         self.headers = b""
         self.transport: Any = self
         self.written = list[bytes]()
@@ -288,13 +288,13 @@ class _Line:
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
-        self.stuffed = len(data) > 100
+        self.is_behind = len(data) > 100
 
     async def drained(self) -> None:
         await self.room.wait()
-        self.stuffed = False
+        self.is_behind = False
 
-    def hold(self, *, reading: bool) -> None: ...
+    def set_reading(self, *, reading: bool) -> None: ...
 
     def answered(self) -> None: ...
 

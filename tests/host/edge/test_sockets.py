@@ -1,4 +1,4 @@
-"""WebSockets behind the same door: one at a time, of limited size, counted, and cut when nobody reads."""
+"""WebSockets behind the same table: one at a time, of limited size, counted, and cut when nobody reads."""
 
 import os
 import struct
@@ -54,7 +54,7 @@ def test_a_reader_that_takes_nothing_is_cut(hasty: Any) -> None:
     wire = _open(hasty, buffer=4096)
     wire.send(_frame(b"flood"))
     assert hasty.app.gone.wait(PATIENCE_S)
-    hasty.until(lambda: hasty.http.door.cut_readers == 1)
+    hasty.until(lambda: hasty.http.table.cut_readers == 1)
     hasty.until(lambda: hasty.open == 0)
 
 

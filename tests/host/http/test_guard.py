@@ -245,7 +245,7 @@ async def test_a_method_that_is_not_possible_names_those_that_are(door: Door) ->
     [
         (Overloaded("too much", hint="wait"), 1013, "rate_limited"),
         (Conflict("no", hint="later"), 1011, "conflict"),
-        (ValueError("a mistake of ours"), 1011, "the host made a mistake"),
+        (ValueError("a mistake of ours"), 1011, "the host failed because of a bug"),
     ],
 )
 async def test_a_socket_that_was_let_in_and_cannot_go_on_is_closed_with_the_reason(

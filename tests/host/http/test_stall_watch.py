@@ -55,7 +55,7 @@ def counted() -> list[tuple[str, int]]:
 
 
 def _watch(storage: Storage, counted: list[tuple[str, int]]) -> StallWatch:
-    return StallWatch(storage.probe, lambda name, status: counted.append((name, status)), patience_s=PATIENCE_S)
+    return StallWatch(storage.probe, lambda name, status: counted.append((name, status)), timeout_s=PATIENCE_S)
 
 
 def _enter(watch: StallWatch, client: Client) -> OpenRequest:
@@ -70,6 +70,7 @@ async def test_a_request_that_waits_for_silent_storage_is_told_and_its_operation
     await client.answered.wait()
     assert (client.error["code"], client.error["retryable"]) == ("storage_stalled", True)
     assert client.error["details"] | {"retry_after_s": 0} == {
+        "reason": "no_response",
         "outcome": "unknown",
         "waits_for": "journal",
         "retry_after_s": 0,

@@ -1,4 +1,4 @@
-"""JSON in and out of the API: bodies with a limit, errors with a code, a sentence, a hint and a link."""
+"""JSON bodies of requests, JSON responses, and errors as responses."""
 
 import math
 from collections.abc import Mapping
@@ -48,12 +48,12 @@ STATUS: Final[Mapping[str, int]] = {
     "fenced": 409,
     "runtime_error": 500,
 }
-"""Every code that an answer may have."""
+"""The HTTP status of every error code."""
 _FIXED: Final[Mapping[str, Mapping[str, str]]] = {
     "unauthenticated": {"www-authenticate": "Bearer"},
     "upgrade_required": {"upgrade": "websocket"},
 }
-"""What HTTP wants with an answer of this kind, whatever else is wrong."""
+"""Headers that HTTP requires for these errors."""
 
 
 class JsonAnswer(Response):
@@ -66,7 +66,7 @@ class JsonAnswer(Response):
 
 
 def error_body(error: HostError) -> JsonObject:
-    """What every refusal says."""
+    """The error as JSON."""
     return {
         "code": error.code,
         "message": error.message,
@@ -78,7 +78,7 @@ def error_body(error: HostError) -> JsonObject:
 
 
 def error_answer(error: HostError, hidden: Scrubber | None = None) -> JsonAnswer:
-    """What every refusal looks like; without what is `hidden`."""
+    """The error as a response, without the secrets that `hidden` removes."""
     body = error_body(error)
     if hidden is not None and hidden.active:
         body |= {"message": hidden.text(error.message), "hint": hidden.text(error.hint)}
@@ -87,7 +87,7 @@ def error_answer(error: HostError, hidden: Scrubber | None = None) -> JsonAnswer
 
 
 def _headers(error: HostError) -> dict[str, str] | None:
-    """When to try again, in whole seconds; `details` may say it more exactly."""
+    """`Retry-After` in whole seconds (`details.retry_after_s` is more exact) and the `RateLimit` headers."""
     if error.code in _FIXED:
         return {**_FIXED[error.code]}
     wait_s = error.details.get("retry_after_s")
@@ -105,10 +105,10 @@ def _headers(error: HostError) -> dict[str, str] | None:
 
 
 async def read_bytes(request: Request) -> bytes:
-    """The body of a request; raises `PayloadTooLarge`."""
+    """Read the body of a request; raises `PayloadTooLarge`."""
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > BODY_BYTES:
-        raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
+        raise body_too_large(BODY_BYTES)
     body, more = b"", True
     while more:
         message = await request.receive()
@@ -117,19 +117,47 @@ async def read_bytes(request: Request) -> bytes:
         body += message.get("body", b"")
         more = message.get("more_body", False)
         if len(body) > BODY_BYTES:
-            raise PayloadTooLarge(f"the body is larger than {BODY_BYTES} bytes", hint="send less", field="body")
+            raise body_too_large(BODY_BYTES)
     return body
 
 
 async def read_body(request: Request) -> JsonObject:
-    """The JSON object of a request; raises `InvalidRequest`."""
+    """Read the JSON object of a request; raises `InvalidRequest`."""
     body = await read_bytes(request)
     try:
         value = decode(body or b"{}")
     except FrameError as error:
-        raise InvalidRequest(
-            f"the body is not JSON: {error.detail}", hint="send one JSON object", field="body", fault=error.fault
-        ) from error
+        raise not_json(error.detail, error.fault) from error
     if not isinstance(value, dict):
-        raise InvalidRequest("the body is not an object", hint="send one JSON object", field="body")
+        raise not_an_object()
     return cast("JsonObject", value)
+
+
+def body_too_large(limit: int, *, reason: str = "body", hint: str = "send less") -> PayloadTooLarge:
+    return PayloadTooLarge(
+        f"the body is larger than {limit} bytes", reason=reason, hint=hint, field="body", max_bytes=limit
+    )
+
+
+def not_json(problem: str, fault: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"the body is not JSON: {problem}",
+        reason="not_json",
+        hint="send one JSON object",
+        field="body",
+        fault=fault,
+        problem=problem,
+    )
+
+
+def not_an_object() -> InvalidRequest:
+    return InvalidRequest(
+        "the body is not a JSON object", reason="not_an_object", hint="send one JSON object", field="body"
+    )
+
+
+def internal_error() -> HostError:
+    """The error for an exception that nothing handled: a bug of the host."""
+    return HostError(
+        "the host failed because of a bug", reason="internal", hint="see the log of the host, and report the bug"
+    )

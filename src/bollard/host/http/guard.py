@@ -1,5 +1,5 @@
-"""What stands before every operation: who asks, whether they may, how often, and whether they asked before. What goes
-wrong behind it becomes a typed answer. Cheap: it is on the hot path."""
+"""Guards every operation: authentication, rights, rate limits, idempotency keys and errors as responses. On the hot
+path, so it is cheap."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket
 
 from bollard.host.background import Background
 from bollard.host.errors import Forbidden, HostError, InvalidRequest, Unauthenticated
-from bollard.host.http.answers import error_answer
+from bollard.host.http.answers import error_answer, internal_error
 from bollard.host.http.auth.callers import Authenticator, bearer_of, give_caller
 from bollard.host.http.auth.presence import LongRead, Presence
 from bollard.host.http.auth.tickets import TicketRegistry
@@ -27,19 +27,13 @@ from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_BYTES, READY_PROBE_S, REQUESTS_AT_ONCE, STALL_S
 from bollard.host.secrets.redactor import Scrubber
 
-# Answers requests whose operation waits for a journal or a store that does not answer.
-#
-# The operation itself is never cut: it goes on to its real fate, keeps its answer for an `Idempotency-Key`, and what
-# it made is found by its event id. Only the client is told early that the outcome is not known yet.
-
-
 _log = structlog.get_logger("bollard.host.http")
 _RETRY_S: Final = 0.5
-"""Time between two probes while requests wait for long."""
+"""Time between two probes while requests are stalled."""
 
 
 class OpenRequest:
-    """A request whose operation has not returned an answer yet."""
+    """A request whose operation has not returned yet."""
 
     __slots__ = ("_receive", "is_answered", "operation", "scope", "send", "since")
 
@@ -48,14 +42,14 @@ class OpenRequest:
         self.scope = scope
         self.send = send
         self.since: float | None = since
-        """Since when the client waits for the host; `None` while the host waits for the client's body."""
+        """When the client began to wait for the host; `None` while the host waits for the client's body."""
         self.is_answered = False
-        """Whether the client was told of the stall, so that the operation's answer has nobody to go to."""
+        """Whether the client got `storage_stalled`, so that the response of the operation is discarded."""
         self._receive = receive
 
     async def discard(self, answer: ASGIApp) -> None:
-        """Let an answer end that comes too late, as if its client had hung up: a stream gives its reader back."""
-        await answer(self.scope, _hung_up, _nowhere)
+        """Run a late response as if its client had disconnected, so that a stream releases its reader."""
+        await answer(self.scope, _disconnected, _discard)
 
     async def receive(self) -> Message:
         self.since = None
@@ -66,24 +60,28 @@ class OpenRequest:
 
 
 class StallWatch:
-    """Knows the open requests. One timer for all of them: a request costs an entry in a dictionary."""
+    """Sends `storage_stalled` to clients whose operations wait for a journal or store that does not respond.
+
+    The operation itself continues: its response is saved for an `Idempotency-Key`, and its results are found by event
+    id. One timer serves all requests; each costs an entry in a dictionary.
+    """
 
     def __init__(
         self,
         probe: Callable[[], Awaitable[tuple[str, ...]]],
-        told: Callable[[str, int], None],
+        on_response: Callable[[str, int], None],
         *,
-        patience_s: float = STALL_S,
+        timeout_s: float = STALL_S,
     ) -> None:
-        """`probe` names what does not answer now; `told` hears of each operation that was answered here, and with which
-        status."""
+        """`probe` returns the names of what does not respond now. `on_response` is called with the operation and the
+        status of each response sent from here."""
         self._probe = probe
-        self._told = told
-        self._patience_s = patience_s
-        self._lead_s = min(READY_PROBE_S, patience_s)
+        self._on_response = on_response
+        self._timeout_s = timeout_s
+        self._lead_s = min(READY_PROBE_S, timeout_s)
         self._open: dict[OpenRequest, None] = {}
         self._stalled: set[OpenRequest] = set()
-        """Operations that go on after their client was told."""
+        """Operations that continue after their client got the error."""
         self._last: StorageStalled | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._background = Background()
@@ -93,7 +91,7 @@ class StallWatch:
         request = OpenRequest(operation, scope, receive, send, loop.time())
         self._open[request] = None
         if self._timer is None:
-            self._arm(self._patience_s - self._lead_s)
+            self._arm(self._timeout_s - self._lead_s)
         return request
 
     def leave(self, request: OpenRequest) -> None:
@@ -103,19 +101,19 @@ class StallWatch:
 
     @property
     def stall(self) -> StorageStalled | None:
-        """What an operation waits for whose client was told; `None` when there is no such operation."""
+        """The last error that was sent, while an operation of such a client continues."""
         return self._last if self._stalled else None
 
     def _arm(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._check)
 
-    def _look(self) -> None:
-        """Probe when a request has waited almost long enough; look again when the next one will have."""
+    def _check(self) -> None:
+        """Probe when a request has almost timed out; otherwise check again when the next one will have."""
         self._timer = None
-        waits = [self._waited_s(request) for request in self._open]
+        waits = [self._wait_s(request) for request in self._open]
         if not waits:
             return
-        left_s = self._patience_s - self._lead_s - max(waits)
+        left_s = self._timeout_s - self._lead_s - max(waits)
         if left_s > 0:
             self._arm(left_s)
         else:
@@ -123,59 +121,59 @@ class StallWatch:
 
     async def _answer_stalled(self) -> None:
         try:
-            silent = await self._probe()
-            least_s = self._patience_s - _RETRY_S  # not one more probe for those that came a moment later
-            late = [each for each in self._open if each.since is not None and self._waited_s(each) >= least_s]
-            if silent and late:
-                await self._answer(late, silent)
+            unresponsive = await self._probe()
+            least_s = self._timeout_s - _RETRY_S  # one probe also covers requests that came a moment later
+            late = [each for each in self._open if each.since is not None and self._wait_s(each) >= least_s]
+            if unresponsive and late:
+                await self._answer(late, unresponsive)
         finally:
             if self._timer is None:
                 self._arm(_RETRY_S)
 
-    async def _answer(self, late: list[OpenRequest], silent: tuple[str, ...]) -> None:
-        waits_for = " and ".join(silent)
-        verb = "has" if len(silent) == 1 else "have"
+    async def _answer(self, late: list[OpenRequest], unresponsive: tuple[str, ...]) -> None:
+        waits_for = " and ".join(unresponsive)
         self._last = error = StorageStalled(
-            f"the {waits_for} {verb} not answered for {self._patience_s:g} s: whether this was done is not known yet",
+            f"no response from the {waits_for} for {self._timeout_s:g} s: the outcome of this request is not known yet",
+            reason="no_response",
             hint="repeat the request with the same Idempotency-Key or event id: it returns the first outcome",
             outcome="unknown",
             waits_for=waits_for,
-            retry_after_s=self._patience_s,
+            retry_after_s=self._timeout_s,
         )
-        _log.warning("requests wait for storage that does not answer", waits_for=waits_for, requests=len(late))
+        _log.warning("requests are stalled: the storage does not respond", waits_for=waits_for, requests=len(late))
         for request in late:
             del self._open[request]
             self._stalled.add(request)
             request.is_answered = True
-        await asyncio.gather(*(self._tell(request, error) for request in late))
+        await asyncio.gather(*(self._respond(request, error) for request in late))
 
-    async def _tell(self, request: OpenRequest, error: StorageStalled) -> None:
+    async def _respond(self, request: OpenRequest, error: StorageStalled) -> None:
         answer = error_answer(error)
-        self._told(request.operation, answer.status_code)
-        await answer(request.scope, _hung_up, request.send)
+        self._on_response(request.operation, answer.status_code)
+        await answer(request.scope, _disconnected, request.send)
 
-    def _waited_s(self, request: OpenRequest) -> float:
+    def _wait_s(self, request: OpenRequest) -> float:
         return 0.0 if request.since is None else asyncio.get_running_loop().time() - request.since
 
 
-async def _hung_up() -> Message:
+async def _disconnected() -> Message:
     return {"type": "http.disconnect"}
 
 
-async def _nowhere(message: Message) -> None:
+async def _discard(message: Message) -> None:
     del message
 
 
 class Rates(Protocol):
-    """How often one identity may ask."""
+    """A rate limit per identity."""
 
     def take(self, name: str) -> HostError | None:
-        """One turn; what to tell whoever has none left."""
+        """Count one request; returns the error when the limit is reached."""
         ...
 
 
 class Unlimited:
-    """No rates at all."""
+    """No rate limit."""
 
     def take(self, name: str) -> HostError | None:
         del name
@@ -183,13 +181,13 @@ class Unlimited:
 
 
 class _Stream(LongRead, Protocol):
-    """An answer that goes on until somebody ends it."""
+    """A response that can be ended from outside."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
 RunTokens = Callable[[str, str], Caller | HostError]
-"""Who holds this token for this run, or what to tell whoever does not."""
+"""The caller for a run token and a run, or the error."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -200,29 +198,29 @@ class Endpoint(msgspec.Struct, frozen=True):
     socket: Callable[[WebSocket], Awaitable[None]] | None = None
 
 
-async def nothing_is_silent() -> tuple[str, ...]:
+async def always_responsive() -> tuple[str, ...]:
     return ()
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of requests, and what watches them."""
+    """Limits, logging and probes of requests."""
 
     event_bytes: int = EVENT_BYTES
-    """Bytes that the body of an event may have."""
+    """The largest body of an event."""
     rates: Rates = Unlimited()
-    """Of known callers."""
+    """Rates of authenticated callers."""
     strangers: Rates = Unlimited()
-    """Of addresses that have no valid token."""
+    """Rates of addresses without a valid token."""
     at_once: ConcurrencyLimit = msgspec.field(default_factory=lambda: ConcurrencyLimit(REQUESTS_AT_ONCE))
     watch: RequestWatch | None = None
     hidden: Scrubber | None = None
-    """Removes secrets from refusals."""
-    silent: Callable[[], Awaitable[tuple[str, ...]]] = nothing_is_silent
-    """Names which of the journal and the store do not answer now."""
+    """Removes secrets from errors."""
+    silent: Callable[[], Awaitable[tuple[str, ...]]] = always_responsive
+    """The names of those of journal and store that do not respond now."""
 
 
 class Guard:
-    """One for all operations."""
+    """Admits requests and turns errors into responses, for all operations."""
 
     def __init__(
         self,
@@ -247,24 +245,24 @@ class Guard:
         self._at_once = traffic.at_once
 
     async def answer(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
-        """One HTTP request."""
+        """Serve one HTTP request."""
         watch, operation = self._watch, endpoint.operation
         waiting = self._stalls.enter(operation.name, scope, receive, send)
         request = Request(scope, waiting.receive, send)
-        watched = watch.begin(scope, operation.name) if watch is not None and watch.curious else None
+        watched = watch.begin(scope, operation.name) if watch is not None and watch.is_detailed else None
         status, entered, caller = 0, None, None
         try:
             try:
                 caller = self.admit(operation, request)
                 entered = None if caller is None else self.enter(caller)
-                answer = await self._answered(endpoint, request, caller)
+                answer = await self._handle(endpoint, request, caller)
             except ClientDisconnect:
-                return  # nobody is left to be answered
+                return  # no client is left
             except HostError as error:
                 answer = error_answer(error, self._hidden)
-            except Exception:  # noqa: BLE001 -- the boundary: the caller gets a typed answer, the log the rest
+            except Exception:  # noqa: BLE001 -- the boundary: the caller gets a typed error, the log the rest
                 _log.exception("a request failed", operation=operation.name)
-                answer = error_answer(broken())
+                answer = error_answer(internal_error())
             self._stalls.leave(waiting)
             status = getattr(answer, "status_code", 200)
             if waiting.is_answered:
@@ -273,7 +271,7 @@ class Guard:
             if watch is not None:
                 watch.answered(operation.name, status)
             if caller is not None and hasattr(answer, "end"):
-                await self._kept_open(cast("_Stream", answer), caller, scope, receive, send)
+                await self._run_stream(cast("_Stream", answer), caller, scope, receive, send)
             else:
                 await answer(scope, receive, send)
         finally:
@@ -282,8 +280,8 @@ class Guard:
             if watch is not None and watched is not None:
                 watch.end(watched, scope, operation.name, operation.path, status)
 
-    async def _kept_open(self, stream: "_Stream", caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """An answer that may go on for long, and no longer than its reader may have it."""
+    async def _run_stream(self, stream: "_Stream", caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send a stream, which ends early when the caller loses access."""
         self._presence.enter(stream, caller)
         try:
             await stream(scope, receive, send)
@@ -291,11 +289,11 @@ class Guard:
             self._presence.leave(stream)
 
     def enter(self, caller: Caller) -> str:
-        """One more request of this caller, which `leave` ends. Raises where too many are open."""
+        """Open a request of this caller, which `leave` closes. Raises `Overloaded`."""
         name = _name(caller)
-        refused = self._at_once.enter(name)
-        if refused is not None:
-            raise refused
+        error = self._at_once.enter(name)
+        if error is not None:
+            raise error
         return name
 
     def leave(self, entered: str | None) -> None:
@@ -303,23 +301,23 @@ class Guard:
             self._at_once.leave(entered)
 
     def counted(self, operation: str, status: int) -> None:
-        """A request that was answered elsewhere."""
+        """Count a response that was sent elsewhere."""
         if self._watch is not None:
             self._watch.answered(operation, status)
 
-    async def _answered(self, endpoint: Endpoint, request: Request, caller: Caller | None) -> ASGIApp:
+    async def _handle(self, endpoint: Endpoint, request: Request, caller: Caller | None) -> ASGIApp:
         operation = endpoint.operation
         if operation.method == "POST" and operation.repeat != "own" and KEY_HEADER in request.headers:
             try:
                 return await self._repeats.answer(operation, endpoint.handler, request, caller)
             except InFlight:
                 if (stall := self._stalls.stall) is not None:
-                    raise stall from None  # to the client the first request is over
+                    raise stall from None  # the client got this error for the first request
                 raise
         return await endpoint.handler(request)
 
     def admit(self, operation: Operation, connection: HTTPConnection) -> Caller | None:
-        """The caller, who may do this; nobody where everybody may. Raises what to tell anybody else."""
+        """The caller, if it may use this operation; `None` for an open operation. Raises the error to send."""
         query: bytes = connection.scope["query_string"]
         if query:
             refuse_token(query)
@@ -330,12 +328,13 @@ class Guard:
             if operation.right is not None and operation.right not in caller.rights:
                 raise Forbidden(
                     f"this needs the right {operation.right}",
+                    reason="right",
                     hint="ask an admin of the workspace for a role or a key that has it",
                     right=operation.right,
                 )
-            refused = self._rates.take(_name(caller))
-            if refused is not None:
-                raise refused
+            error = self._rates.take(_name(caller))
+            if error is not None:
+                raise error
         if query:
             check_query(operation.query, query, ticket=operation.ticket)
         return caller
@@ -343,22 +342,27 @@ class Guard:
     def _caller(self, operation: Operation, connection: HTTPConnection) -> Caller:
         if operation.ticket and (ticket := ticket_in(connection)) is not None:
             if "authorization" in connection.headers:
-                raise InvalidRequest("there is a ticket and a token", hint="send one of them", field="ticket")
+                raise InvalidRequest(
+                    "the request has a ticket and a token",
+                    reason="ticket_and_token",
+                    hint="send one of them",
+                    field="ticket",
+                )
             holder = self._tickets.redeem(ticket, connection.scope["path"])
             if holder is None or not self._presence.is_current(holder):
-                raise self._stranger(connection, _no_ticket())
+                raise self._reject(connection, _invalid_ticket())
             return holder
-        found = self._authenticator.authenticate(connection)
-        if isinstance(found, Caller):
-            return found
+        caller = self._authenticator.authenticate(connection)
+        if isinstance(caller, Caller):
+            return caller
         if operation.run_token and (token := bearer_of(connection)) is not None:
-            found = self._run_tokens(token, connection.path_params["run_id"])
-        if isinstance(found, Caller):
-            return found
-        raise self._stranger(connection, found)
+            caller = self._run_tokens(token, connection.path_params["run_id"])
+        if isinstance(caller, Caller):
+            return caller
+        raise self._reject(connection, caller)
 
-    def _stranger(self, connection: HTTPConnection, error: HostError) -> HostError:
-        """What somebody without a valid token is told; after many tries, to wait."""
+    def _reject(self, connection: HTTPConnection, error: HostError) -> HostError:
+        """The error for a client without a valid token, or the rate limit after many attempts."""
         client = connection.client
         return self._strangers.take("" if client is None else client.host) or error
 
@@ -367,13 +371,9 @@ def _name(caller: Caller) -> str:
     return f"{caller.workspace}/{caller.name}"
 
 
-def _no_ticket() -> HostError:
+def _invalid_ticket() -> HostError:
     return Unauthenticated(
-        "the ticket opens nothing here",
-        hint="a ticket is good for one path, once, for seconds: get another with POST /api/v1/tickets",
+        "the ticket is not valid here",
+        reason="ticket",
+        hint="a ticket works once, for one path and some seconds: get another with POST /api/v1/tickets",
     )
-
-
-def broken() -> HostError:
-    """What is said of a mistake of ours."""
-    return HostError("the host made a mistake", hint="its log says more; please report it")

@@ -1,5 +1,5 @@
-"""Watches requests: counts them, and where somebody wants to know makes a span or a line in the log of each. A request
-that nobody asks about costs one addition."""
+"""Counts requests, and makes a span or an access log line of each where that is enabled. Otherwise a request costs one
+addition."""
 
 from typing import Final, cast
 
@@ -17,18 +17,18 @@ _log = structlog.get_logger("bollard.host.access")
 _SPAN: Final = "bollard.span"
 _SERVER_ERRORS: Final = 500
 _PROBES: Final = frozenset({"getHealth", "getReadiness", "readMetrics"})
-"""What machines ask every few seconds: counted, and nothing more."""
+"""Operations that machines call every few seconds: only counted."""
 
 
 class WatchedRequest(msgspec.Struct, frozen=True):
-    """One that has begun."""
+    """A request that has begun."""
 
     span: OpenSpan | None
     started: float
 
 
 class RequestWatch:
-    """One for all operations."""
+    """Counts, traces and logs the requests of all operations."""
 
     def __init__(self, counts: HttpCounts, tracer: Tracer, clock: Clock, *, access_log: bool = False) -> None:
         self._counts: dict[str, list[int]] = {}
@@ -36,11 +36,11 @@ class RequestWatch:
         self._tracer = tracer
         self._clock = clock
         self._access_log = access_log
-        self.curious = access_log or tracer.on
-        """Whether anybody wants more of a request than its count."""
+        self.is_detailed = access_log or tracer.on
+        """Whether requests are traced or logged."""
 
     def begin(self, scope: Scope, operation: str) -> WatchedRequest | None:
-        """Only where somebody is curious. What the request leads to is under its span."""
+        """Begin the span of a request. Called only when `is_detailed`."""
         if operation in _PROBES:
             return None
         span = None
@@ -49,14 +49,14 @@ class RequestWatch:
         return WatchedRequest(span, self._clock.monotonic())
 
     def answered(self, operation: str, status: int) -> None:
-        """The status is decided; a stream may go on for long."""
+        """Count a response when its status is known; a stream may continue for long."""
         counts = self._counts.get(operation)
         if counts is None:
             counts = self._counts[operation] = self._all.of(operation)
         counts[status // 100] += 1
 
     def end(self, watched: WatchedRequest, scope: Scope, operation: str, route: str, status: int) -> None:
-        """The last byte has left. `route` has names where the path has ids."""
+        """End the span and write the log line, after the last byte. `route` is the path with placeholders."""
         method = str(scope["method"])
         if watched.span is not None:
             attributes = {
@@ -84,13 +84,13 @@ class RequestWatch:
 
 
 def traceparent_of(connection: HTTPConnection) -> str | None:
-    """What an event that this request brings is under: the request's own span, or what the caller said."""
+    """The parent of an event from this request: the span of the request, or the header of the caller."""
     span = cast("OpenSpan | None", connection.scope.get(_SPAN))
     return _header(connection.scope) if span is None else span.context.traceparent
 
 
 def _header(scope: Scope) -> str | None:
-    """As the server has it, because each run looks for it: names are in small letters already."""
+    """Header names are in lower case already. Not `Headers`, because this runs for every run."""
     for name, value in scope["headers"]:
         if name == b"traceparent":
             return str(value, "latin-1")

@@ -1,4 +1,4 @@
-"""The ASGI application: from a request to its operation. Every answer is typed, also where there is nothing."""
+"""The ASGI application: routes each request to its operation."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -12,42 +12,39 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from bollard.host.errors import HostError, NotFound
-from bollard.host.http.answers import JsonAnswer, error_answer
-from bollard.host.http.guard import Endpoint, Guard, broken
+from bollard.host.http.answers import JsonAnswer, error_answer, internal_error
+from bollard.host.http.guard import Endpoint, Guard
 from bollard.host.http.operations import Operation, Resource
-
-# From a path to what answers it. Exact paths are found in one look; the others part by part in a tree.
-
 
 T = TypeVar("T")
 
 PATH_CHARACTERS: Final = 4096
-"""The longest path that is looked at."""
+"""The longest path that is routed."""
 
 
 @dataclass(slots=True)
 class _Node(Generic[T]):
-    """One part of a path: what follows by name, and what follows whatever it is called."""
+    """One part of a path, with the parts that follow: fixed names, and a placeholder."""
 
     named: dict[str, "_Node[T]"] = field(default_factory=dict[str, "_Node[T]"])
     any: "_Node[T] | None" = None
-    found: "dict[str, tuple[T, tuple[str, ...]]]" = field(default_factory=dict[str, "tuple[T, tuple[str, ...]]"])
-    """By method: what answers, and what the parts are called that the request chose."""
+    targets: "dict[str, tuple[T, tuple[str, ...]]]" = field(default_factory=dict[str, "tuple[T, tuple[str, ...]]"])
+    """By method: the target, and the names of the placeholders."""
 
 
 class Paths(Generic[T]):
-    """Paths with a thing for each method."""
+    """Maps methods and paths to targets. Paths without placeholders are found in one lookup, others in a tree."""
 
-    def __init__(self, things: Iterable[tuple[str, str, T]]) -> None:
-        """Method, path and thing. Two for one method and path are a mistake of ours."""
+    def __init__(self, targets: Iterable[tuple[str, str, T]]) -> None:
+        """Takes tuples of method, path and target. Raises `ValueError` for a duplicate."""
         self._exact: dict[tuple[str, str], T] = {}
         self._root: _Node[T] = _Node()
-        for method, path, thing in things:
-            self._add(method, path, thing)
+        for method, path, target in targets:
+            self._add(method, path, target)
             if method == "GET":
-                self._add("HEAD", path, thing)
+                self._add("HEAD", path, target)
 
-    def _add(self, method: str, path: str, thing: T) -> None:
+    def _add(self, method: str, path: str, target: T) -> None:
         node, names = self._root, list[str]()
         for part in path.split("/")[1:]:
             if part.startswith("{"):
@@ -55,29 +52,29 @@ class Paths(Generic[T]):
                 node.any = node = node.any or _Node()
             else:
                 node = node.named.setdefault(part, _Node())
-        if method in node.found:
-            raise ValueError(f"{method} {path} is there twice")
-        node.found[method] = (thing, tuple(names))
+        if method in node.targets:
+            raise ValueError(f"{method} {path} is defined twice")
+        node.targets[method] = (target, tuple(names))
         if not names:
-            self._exact[method, path] = thing
+            self._exact[method, path] = target
 
     def find(self, method: str, path: str, raw: bytes | None = None) -> "tuple[T, dict[str, str]] | None":
-        """What answers, and the parts that the request chose. In the raw path a part may hold an encoded slash."""
-        thing = self._exact.get((method, path))
-        if thing is not None:
-            return thing, {}
+        """The target, and the values of the placeholders. In the raw path a value may have an encoded slash."""
+        target = self._exact.get((method, path))
+        if target is not None:
+            return target, {}
         for node, chosen in self._nodes(path, raw):
-            here = node.found.get(method)
+            here = node.targets.get(method)
             if here is not None:
                 return here[0], dict(zip(here[1], chosen, strict=True))
         return None
 
     def methods(self, path: str, raw: bytes | None = None) -> list[str]:
-        """What is possible at a path."""
-        return sorted({method for node, _ in self._nodes(path, raw) for method in node.found})
+        """The methods of a path."""
+        return sorted({method for node, _ in self._nodes(path, raw) for method in node.targets})
 
     def _nodes(self, path: str, raw: bytes | None) -> "Iterator[tuple[_Node[T], tuple[str, ...]]]":
-        """Where a path may lead: parts that have its name before those that take any."""
+        """The nodes that match a path: fixed names before placeholders."""
         if not path.startswith("/") or len(path) > PATH_CHARACTERS:
             return
         parts = path.split("/")
@@ -100,15 +97,17 @@ class Paths(Generic[T]):
 _log = structlog.get_logger("bollard.host.http")
 _FAILED: Final = 1011
 _LATER: Final = 1013
-"""Close codes of a socket that cannot go on, and of one that can be opened again."""
+"""Close codes of a socket that failed, and of one that the client may open again."""
 
 
 class MethodNotAllowed(HostError):
+    """The path has no such method."""
+
     code = "method_not_allowed"
 
 
 class Router:
-    """Every operation of these resources behind one guard."""
+    """Serves the operations of these resources behind one guard."""
 
     def __init__(self, resources: Iterable[Resource], guard: Guard) -> None:
         self._guard = guard
@@ -124,7 +123,7 @@ class Router:
             return
         found = self._paths.find(scope["method"], scope["path"], scope.get("raw_path"))
         if found is None:
-            answer = self._nothing(scope)
+            answer = self._not_found(scope)
             self._guard.counted("none", answer.status_code)
             await answer(scope, receive, send)
             return
@@ -132,40 +131,47 @@ class Router:
         await self._guard.answer(endpoint, scope, receive, send)
 
     def operation_at(self, path: str) -> Operation | None:
-        """What a GET of this path asks for."""
+        """The operation that serves a GET of this path."""
         found = self._paths.find("GET", path)
         return None if found is None else found[0].operation
 
-    def _nothing(self, scope: Scope) -> JsonAnswer:
+    def _not_found(self, scope: Scope) -> JsonAnswer:
         methods = ", ".join(self._paths.methods(scope["path"], scope.get("raw_path")))
         if not methods:
-            return error_answer(NotFound("there is nothing here", hint="see docs/reference/http.md"))
-        answer = error_answer(MethodNotAllowed(f"{scope['method']} is not possible here", hint=f"use {methods}"))
+            return error_answer(NotFound("this path does not exist", reason="path", hint="see docs/reference/http.md"))
+        error = MethodNotAllowed(
+            f"this path does not support {scope['method']}",
+            reason="method",
+            hint=f"use {methods}",
+            method=scope["method"],
+            methods=methods,
+        )
+        answer = error_answer(error)
         answer.headers["allow"] = methods
         return answer
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A WebSocket's handshake: refused like a request, with an answer instead of a socket."""
+        """Serve a WebSocket. A refused handshake gets an HTTP response."""
         socket = WebSocket(scope, receive, send)
         try:
-            await self._opened(socket)
+            await self._serve_socket(socket)
         except WebSocketDisconnect:
             return
         except HostError as error:
             if socket.application_state is WebSocketState.CONNECTING:
                 await socket.send_denial_response(error_answer(error))
-            else:  # it was let in, so that there is no answer to be given any more
+            else:  # the socket is open: no HTTP response is possible
                 with contextlib.suppress(RuntimeError, WebSocketDisconnect):
                     await socket.close(_LATER if error.retryable else _FAILED, error.code)
         except Exception:  # noqa: BLE001 -- the boundary, as for requests
-            _log.exception("a socket failed", path=scope["path"])
+            _log.exception("a WebSocket failed", path=scope["path"])
             with contextlib.suppress(RuntimeError):  # it may be closed already
-                await socket.close(_FAILED, broken().message)
+                await socket.close(_FAILED, internal_error().message)
 
-    async def _opened(self, socket: WebSocket) -> None:
+    async def _serve_socket(self, socket: WebSocket) -> None:
         found = self._paths.find("GET", socket.scope["path"], socket.scope.get("raw_path"))
         if found is None or found[0].socket is None:
-            raise NotFound("there is no socket here", hint="see docs/reference/http.md")
+            raise NotFound("this path has no WebSocket", reason="socket", hint="see docs/reference/http.md")
         endpoint, socket.scope["path_params"] = found
         caller = self._guard.admit(endpoint.operation, socket)
         entered = None if caller is None else self._guard.enter(caller)

@@ -1,4 +1,4 @@
-"""Every resource of the API, and the parts that they share. What each offers is in its own list of operations."""
+"""Builds every resource of the API with the parts that they share. Each resource lists its own operations."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -96,11 +96,11 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     DrainControl,
     Description,
 )
-"""Everything that has operations, those that are used most first. A test holds it against what a host has."""
+"""All resources, the most used first. A test compares this list with a running host."""
 
 
 def operations() -> list[Operation]:
-    """Everything that the API has; needs no host."""
+    """All operations of the API; needs no host."""
     return [operation for resource in RESOURCES for operation in resource.operations()]
 
 
@@ -128,7 +128,7 @@ class Api:
         rows, live = RunRows(store, audience, clock), core.dispatcher.live
         pages, tickets = Pages(cursor_secret), TicketRegistry(clock)
         payloads = Payloads(blobs, traffic.event_bytes)
-        taking = EventReception(core.intake, payloads, store, clock, core.terms)
+        reception = EventReception(core.intake, payloads, store, clock, core.terms)
         outside = ExternalRuns(cursor_secret, clock, live)
         external = ExternalExecution(runs=outside, live=live, store=store, rows=rows, hidden=hidden)
         run_control = RunControl(store, live)
@@ -150,11 +150,11 @@ class Api:
             control,
             RunSocket(reader=core.reader, rows=rows, control=control, rates=rates, presence=presence),
             external,
-            Events(intake=core.intake, taking=taking, payloads=payloads, channels=channels, rows=rows),
-            # Strangers send to channels too: what they send takes no place from those who have a token.
+            Events(intake=core.intake, taking=reception, payloads=payloads, channels=channels, rows=rows),
+            # Payloads of their own: clients without a token must not use up the capacity of callers.
             Channels(
                 repository=channels,
-                taking=taking,
+                taking=reception,
                 payloads=Payloads(blobs, traffic.event_bytes),
                 store=store,
                 pages=pages,
@@ -193,5 +193,5 @@ class Api:
         return self._resources
 
     def operation_at(self, path: str) -> Operation | None:
-        """What a GET of this path asks for."""
+        """The operation that serves a GET of this path."""
         return self._router.operation_at(path)

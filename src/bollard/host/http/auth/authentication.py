@@ -1,7 +1,7 @@
-"""Who makes a request: by the admin token, an API key or a session, in a header or in the cookie of a browser.
+"""Finds the caller of a request by its admin token, API key or session, in a header or a cookie.
 
-A lookup by the token's digest, and no more: it is asked for every request. Whether a page may use the cookie was
-decided before, by where it comes from (`edge_origin`).
+It runs for every request, so it is one lookup by the digest of the token. The edge has already checked whether the page
+may use the cookie.
 """
 
 from hashlib import sha256
@@ -18,7 +18,7 @@ from bollard.host.identity.workspaces import WORKSPACE
 
 COOKIE: Final = "bollard"
 SECURE_COOKIE: Final = "__Host-bollard"
-"""Over TLS: a browser takes it from this very host alone."""
+"""Used over TLS: a browser accepts it from this host only."""
 
 
 def cookie_name(connection: HTTPConnection) -> str:
@@ -26,14 +26,14 @@ def cookie_name(connection: HTTPConnection) -> str:
 
 
 def token_of(connection: HTTPConnection) -> str | None:
-    """The token of a request: of its `Authorization` header, else of its cookie."""
-    token, _ = _said(connection)
+    """The token in the `Authorization` header, otherwise in the cookie."""
+    token, _ = _read_credentials(connection)
     return None if token is None else token.decode("latin-1")
 
 
-def _said(connection: HTTPConnection) -> tuple[bytes | None, bytes | None]:
-    """The token and the workspace that a request names, in one pass over its headers. A header that holds no token is
-    not made good by a cookie."""
+def _read_credentials(connection: HTTPConnection) -> tuple[bytes | None, bytes | None]:
+    """The token and the workspace that a request names, in one pass over its headers. The cookie does not count when
+    there is an `Authorization` header, even without a token."""
     authorization: bytes | None = None
     cookies: bytes | None = None
     workspace: bytes | None = None
@@ -47,10 +47,10 @@ def _said(connection: HTTPConnection) -> tuple[bytes | None, bytes | None]:
     if authorization is not None:
         scheme, _, token = authorization.partition(b" ")
         return (token.strip() or None if scheme.lower() == b"bearer" else None), workspace
-    return (None if cookies is None else _of_cookies(cookies, cookie_name(connection).encode())), workspace
+    return (None if cookies is None else _find_cookie(cookies, cookie_name(connection).encode())), workspace
 
 
-def _of_cookies(cookies: bytes, wanted: bytes) -> bytes | None:
+def _find_cookie(cookies: bytes, wanted: bytes) -> bytes | None:
     for part in cookies.split(b";"):
         name, _, value = part.strip().partition(b"=")
         if name == wanted:
@@ -59,17 +59,17 @@ def _of_cookies(cookies: bytes, wanted: bytes) -> bytes | None:
 
 
 class IdentityAuthenticator:
-    """Everybody who has a token."""
+    """Authenticates holders of the admin token, of API keys and of sessions."""
 
-    def __init__(self, token: AdminToken, book: IdentityDirectory, clock: Clock) -> None:
+    def __init__(self, token: AdminToken, directory: IdentityDirectory, clock: Clock) -> None:
         self._token = token
-        self._callers = book.callers
-        self._workspaces = book.workspaces
+        self._callers = directory.callers
+        self._workspaces = directory.workspaces
         self._clock = clock
         self._installations: dict[str, Caller] = {}
 
     def authenticate(self, connection: HTTPConnection) -> Caller | HostError:
-        token, named = _said(connection)
+        token, named = _read_credentials(connection)
         if token is None:
             return Unauthenticated()
         digest = sha256(token).hexdigest()
@@ -79,7 +79,7 @@ class IdentityAuthenticator:
         caller = self._callers.find(digest, self._clock.now_ms())
         if caller is None:
             return Unauthenticated()
-        # One that is somebody else's and one that is not there are answered alike.
+        # Foreign and missing workspaces look the same.
         return caller if wanted is None or wanted == caller.workspace else WORKSPACE.missing()
 
     def _installation(self, workspace: str) -> Caller | HostError:

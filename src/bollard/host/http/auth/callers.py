@@ -1,4 +1,4 @@
-"""Who makes a request, as handlers and the guard see it."""
+"""The caller of a request, as the guard and the handlers use it."""
 
 from typing import Final, Protocol, cast
 
@@ -13,25 +13,25 @@ _CALLER: Final = "bollard.caller"
 
 
 class Authenticator(Protocol):
-    """Finds who makes a request. Cheap: it is asked for every one."""
+    """Finds the caller of a request. Called for every request, so it must be cheap."""
 
     def authenticate(self, connection: HTTPConnection) -> Caller | HostError:
-        """The caller, or what to tell whoever is none."""
+        """The caller, or the error to send."""
         ...
 
 
 def caller_of(connection: HTTPConnection) -> Caller:
-    """Who the guard let in. An open operation has no caller: asking there is a mistake of ours."""
+    """The caller that the guard admitted. An open operation has none: calling this there is a bug."""
     return cast("Caller", connection.scope[_CALLER])
 
 
 def caller_in(scope: Scope) -> Caller | None:
-    """The same where there may be nobody."""
+    """The caller, or `None` for an open operation."""
     return cast("Caller | None", scope.get(_CALLER))
 
 
 def give_caller(connection: HTTPConnection, caller: Caller) -> None:
-    """Called by the guard."""
+    """Set the caller. Called by the guard."""
     connection.scope[_CALLER] = caller
 
 
@@ -41,11 +41,8 @@ def bearer_of(connection: HTTPConnection) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-# In whose name a caller speaks. Pure.
-
-
 def speaker(caller: Caller, named: Actor | None) -> Actor | None:
-    """The actor of a message: the caller's own, or another for whom the caller may speak. Raises `Forbidden`."""
+    """The actor of a message: the caller, or another one that the caller may assume. Raises `Forbidden`."""
     own = caller.actor
     if own is None:
         return named
@@ -54,6 +51,7 @@ def speaker(caller: Caller, named: Actor | None) -> Actor | None:
     if (named.type, named.id) != own and not caller.may("actors.assume"):
         raise Forbidden(
             "this caller speaks in its own name only",
+            reason="actor",
             hint="leave out actor, or use a key with the right actors.assume",
             right="actors.assume",
         )

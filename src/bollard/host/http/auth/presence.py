@@ -1,5 +1,5 @@
-"""Whether callers are still who they were when they were let in, and the end of what is open for those who are not: a
-key that was deleted or has expired, a session that ended, a user who was shut out or got another role."""
+"""Ends long-lived streams and sockets whose callers lost access: a deleted or expired key, an ended session, a disabled
+user or a changed role."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -9,53 +9,53 @@ from bollard.host.identity.caller import Caller
 from bollard.host.limits import CALLER_LOOK_S
 
 REVOKED: Final = "revoked"
-"""What a reader is told whose stream or socket is ended for this."""
+"""The reason that such a stream or socket reports."""
 REVOKED_CLOSE: Final = 1008
-"""The close code of a WebSocket that says so."""
+"""The close code of such a WebSocket."""
 
 
 class AccessRevoked(Exception):
-    """Ends what is read, because its reader may not read on."""
+    """Raised when the reader of a stream has lost access."""
 
 
 class LongRead(Hashable, Protocol):
-    """What can be open for long."""
+    """A stream or socket that can stay open for long."""
 
     def end(self) -> None:
-        """End it now, with a word about why."""
+        """End it now and report `revoked`."""
         ...
 
 
 class Presence:
-    """Everything that is open for long, and for whom. One look for all of them, no timer and no task for each."""
+    """The open streams and sockets with their callers. One timer checks all of them."""
 
     def __init__(self, is_current: Callable[[Caller], bool]) -> None:
         self.is_current = is_current
         self._open: dict[LongRead, Caller] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def enter(self, thing: LongRead, caller: Caller) -> None:
-        """On the hot path: a run that is streamed comes and goes here."""
-        self._open[thing] = caller
+    def enter(self, stream: LongRead, caller: Caller) -> None:
+        """Add a stream. On the hot path: every streamed run passes here."""
+        self._open[stream] = caller
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(CALLER_LOOK_S, self._next_look)
+            self._timer = asyncio.get_running_loop().call_later(CALLER_LOOK_S, self._run_check)
 
-    def leave(self, thing: LongRead) -> None:
-        self._open.pop(thing, None)
+    def leave(self, stream: LongRead) -> None:
+        self._open.pop(stream, None)
 
-    def look(self) -> None:
-        """End what is open for somebody who would not be let in now."""
-        known: dict[int, bool] = {}  # who has many streams is one caller
-        for thing, caller in list(self._open.items()):
-            there = known.get(id(caller))
-            if there is None:
-                there = known[id(caller)] = self.is_current(caller)
-            if not there:
-                del self._open[thing]
-                thing.end()
+    def check(self) -> None:
+        """End the streams of callers that would not be admitted now."""
+        current: dict[int, bool] = {}  # each caller is checked once
+        for stream, caller in list(self._open.items()):
+            is_current = current.get(id(caller))
+            if is_current is None:
+                is_current = current[id(caller)] = self.is_current(caller)
+            if not is_current:
+                del self._open[stream]
+                stream.end()
 
-    def _next_look(self) -> None:
+    def _run_check(self) -> None:
         self._timer = None
-        self.look()
+        self.check()
         if self._open:
-            self._timer = asyncio.get_running_loop().call_later(CALLER_LOOK_S, self._next_look)
+            self._timer = asyncio.get_running_loop().call_later(CALLER_LOOK_S, self._run_check)

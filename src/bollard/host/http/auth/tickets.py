@@ -1,6 +1,5 @@
-"""Single-use tickets: a short-lived stand-in for a token where only a URL can be given, such as a browser's WebSocket.
-
-In memory: a ticket lives for seconds, and a host that starts again has forgotten the reader too.
+"""Single-use tickets: short-lived replacements for a token where a client can only send a URL, such as a browser's
+WebSocket. Kept in memory: a ticket is valid for seconds.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ class _Ticket(msgspec.Struct, frozen=True):
 
 
 class TicketRegistry:
-    """The tickets that may still be used. Bounded: when it is full, none is issued."""
+    """The tickets that are not used yet. When it is full, no ticket is issued."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -33,35 +32,37 @@ class TicketRegistry:
         self._waiting: Counter[tuple[str, str]] = Counter()
 
     def issue(self, caller: Caller, path: str) -> str:
-        """A ticket for this path, once, in the name of this caller."""
-        self._forget_old()
-        whose = _name(caller)
-        if len(self._tickets) >= TICKETS or self._waiting[whose] >= TICKETS_OF_CALLER:
-            raise Overloaded("too many tickets wait to be used", hint="try again in a moment", limit=TICKETS)
+        """Issue a ticket for one use of this path by this caller."""
+        self._drop_expired()
+        owner = _name(caller)
+        if len(self._tickets) >= TICKETS or self._waiting[owner] >= TICKETS_OF_CALLER:
+            raise Overloaded(
+                "too many tickets are waiting to be used", reason="tickets", hint="retry in a moment", limit=TICKETS
+            )
         ticket = _START + secrets.token_urlsafe(32)
-        self._waiting[whose] += 1
+        self._waiting[owner] += 1
         self._tickets[_digest(ticket)] = _Ticket(caller, path, self._clock.monotonic() + TICKET_S)
         return ticket
 
     def redeem(self, ticket: str, path: str) -> Caller | None:
-        """Who it was issued to, and it is used up; nobody where it is not for this path, used, or too old."""
-        found = self._tickets.pop(_digest(ticket), None)
-        if found is not None:
-            self._used(found)
-        if found is None or found.path != path or found.until <= self._clock.monotonic():
+        """Use up a ticket and return its caller; `None` if it is for another path, used or expired."""
+        entry = self._tickets.pop(_digest(ticket), None)
+        if entry is not None:
+            self._release(entry)
+        if entry is None or entry.path != path or entry.until <= self._clock.monotonic():
             return None
-        return found.caller
+        return entry.caller
 
-    def _forget_old(self) -> None:
+    def _drop_expired(self) -> None:
         now = self._clock.monotonic()
-        while self._tickets and next(iter(self._tickets.values())).until <= now:  # all live equally long
-            self._used(self._tickets.popitem(last=False)[1])
+        while self._tickets and next(iter(self._tickets.values())).until <= now:  # all have the same lifetime
+            self._release(self._tickets.popitem(last=False)[1])
 
-    def _used(self, ticket: _Ticket) -> None:
-        whose = _name(ticket.caller)
-        self._waiting[whose] -= 1
-        if not self._waiting[whose]:
-            del self._waiting[whose]
+    def _release(self, ticket: _Ticket) -> None:
+        owner = _name(ticket.caller)
+        self._waiting[owner] -= 1
+        if not self._waiting[owner]:
+            del self._waiting[owner]
 
 
 def _name(caller: Caller) -> tuple[str, str]:

@@ -1,5 +1,7 @@
-"""The edge of the API: what is decided about a request before anything of ours sees it. Wraps the app; adds no task, no
-queue and, where no browser asks, no second `send`."""
+"""The edge of the API: `Host`, `Origin`, CORS and proxy rules, checked before the app sees a request.
+
+It wraps the app and adds no task and no queue; requests from other clients than browsers get no second `send`.
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,78 +15,73 @@ from bollard.host.http.edge.proxies import TrustedProxies
 from bollard.host.http.errors import ForbiddenHost, ForbiddenOrigin, MalformedRequest
 from bollard.host.settings import Settings
 
-# Whether a request is meant for this host, by its `Host` header: a page whose name was made to lead here (DNS
-# rebinding) still says that name. Pure.
-
-
-_REMEMBERED: Final = 64
-"""Headers that were found good and are not read again."""
-_ANYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- it is not bound here, only known
+_CACHED_HOSTS: Final = 64
+"""Valid `Host` headers that are not parsed again."""
+_ANYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- nothing binds to it here
 
 
 class HostRules:
-    """The names that this host goes by. Any port is taken: a forwarded port is still this host."""
+    """The names of this host, at any port. Protects against DNS rebinding: a page whose name resolves to this host
+    still sends that name in `Host`."""
 
     def __init__(self, settings: Settings) -> None:
         own = set[str]() if settings.host in _ANYWHERE else {settings.host.lower()}
         own.update(read_origin(origin)[1] for origin in settings.origins)
         self._names = frozenset(LOOPBACK_NAMES | own | set(settings.allowed_hosts))
-        self._good: set[bytes] = set()
+        self._valid: set[bytes] = set()
 
     def check(self, header: bytes | None, bound_to: str | None) -> HostError | None:
-        """Why the request is for somebody else. `bound_to` is the address that it came in at: who asks for an address
-        was not sent by a name."""
-        if header in self._good:
+        """The error for a `Host` header that is not ours. The local address of the connection (`bound_to`) is
+        accepted."""
+        if header in self._valid:
             return None
         name = host_name(header) if header else None
         if name is None or header is None:
-            return MalformedRequest("the Host header names no host", hint="send the host's name, as in its address")
+            return MalformedRequest(
+                "the Host header has no host name", reason="host_header", hint="send the host name of the URL"
+            )
         if name not in self._names and name != bound_to:
             return ForbiddenHost(
-                f"this host is not called {name[:100]}",
-                hint="if it is, say so in the setting allowed_hosts, or in origins with its whole address",
+                f"{name[:100]} is not a name of this host",
+                reason="host_name",
+                hint="add the name to the setting allowed_hosts, or its URL to origins",
+                name=name[:100],
             )
-        if name in self._names and len(self._good) < _REMEMBERED:
-            self._good.add(header)
+        if name in self._names and len(self._valid) < _CACHED_HOSTS:
+            self._valid.add(header)
         return None
 
 
 def host_name(header: bytes) -> str | None:
-    """The name of a `Host` header, without its port and in small letters; nothing where it is none."""
+    """The name in a `Host` header, without its port and in lower case; `None` if it is malformed."""
     text = header.decode("latin-1").lower()
     if text.startswith("["):
         name, bracket, rest = text[1:].partition("]")
         port = rest[1:] if rest.startswith(":") else ""
-        good = bool(bracket) and _all(name, "0123456789abcdef:.") and (not rest or rest.startswith(":"))
+        valid = bool(bracket) and _all(name, "0123456789abcdef:.") and (not rest or rest.startswith(":"))
     else:
         name, colon, port = text.partition(":")
-        good = _all(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") and (not colon or bool(port))
+        valid = _all(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") and (not colon or bool(port))
         name = name.removesuffix(".")
-    good = good and len(port) <= 5 and (not port or (port.isascii() and port.isdigit()))
-    return name or None if good else None
+    valid = valid and len(port) <= 5 and (not port or (port.isascii() and port.isdigit()))
+    return name or None if valid else None
 
 
 def _all(text: str, known: Iterable[str]) -> bool:
     return set(text) <= set(known)
 
 
-# Whether a page in a browser may ask this: by `Origin` and `Sec-Fetch-Site`, which a page cannot forge. Pure.
-#
-# Only what a browser would send by itself is guarded here: requests with our cookie, requests that change something,
-# and WebSockets. Whoever is no browser sends neither header and needs a token anyway.
-
-
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""What changes nothing."""
-_NEAR: Final = frozenset({b"same-origin", b"none"})
-"""What `Sec-Fetch-Site` says of our own pages and of what a person typed."""
+"""Methods that change nothing."""
+_SAME_SITE: Final = frozenset({b"same-origin", b"none"})
+"""`Sec-Fetch-Site` of our own pages and of URLs that a person typed."""
 _COOKIE: Final = b"bollard="
-"""The end of both names of our cookie."""
+"""How both names of our cookie end."""
 _READ: Final = frozenset({b"origin", b"sec-fetch-site", b"cookie", b"host", b"authorization"})
 
 
 class RequestOrigin:
-    """What a request says about where it comes from and where it goes."""
+    """The headers that tell where a request comes from and which host it is for."""
 
     __slots__ = ("authorizations", "cookie", "host", "origin", "site")
 
@@ -96,63 +93,75 @@ class RequestOrigin:
         self.authorizations = 0
 
 
-def said_in(headers: Iterable[tuple[bytes, bytes]]) -> RequestOrigin:
-    """One pass over the headers: this is on the hot path."""
-    said = RequestOrigin()
+def read_origin_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestOrigin:
+    """Read the headers in one pass: this is on the hot path."""
+    request = RequestOrigin()
     for name, value in headers:
         if name in _READ:
             if name == b"host":
-                said.host = value
+                request.host = value
             elif name == b"origin":
-                # Two of them are as good as a foreign one.
-                said.origin = value if said.origin is None else b"null"
+                # Two values count as a foreign origin.
+                request.origin = value if request.origin is None else b"null"
             elif name == b"sec-fetch-site":
-                said.site = value
+                request.site = value
             elif name == b"authorization":
-                said.authorizations += 1
+                request.authorizations += 1
             elif _COOKIE in value:
-                said.cookie = True
-    return said
+                request.cookie = True
+    return request
 
 
 class OriginRules:
-    """The origins that may ask: those of the settings, and the host's own address."""
+    """The allowed origins: those of the settings and the host's own address.
+
+    `Origin` and `Sec-Fetch-Site` cannot be forged by a page. Only requests that a browser would send by itself are
+    checked: those with our cookie, those that change something, and WebSockets. Other clients need a token anyway.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._listed = frozenset(origin.encode() for origin in settings.origins)
 
     def is_listed(self, origin: bytes) -> bool:
-        """Whether pages of this origin may read our answers (CORS)."""
+        """Whether pages of this origin may read responses (CORS)."""
         return origin in self._listed
 
-    def check(self, said: RequestOrigin, scheme: str, *, guarded: bool) -> HostError | None:
-        """Why a page may not ask this. `guarded`: it changes something, or opens a WebSocket."""
-        if said.origin is not None:
-            if said.origin in self._listed or self._is_own(said, scheme) or not (guarded or said.cookie):
+    def check(self, request: RequestOrigin, scheme: str, *, guarded: bool) -> HostError | None:
+        """The error for a page that may not send this. `guarded`: it changes something, or opens a WebSocket."""
+        if request.origin is not None:
+            if request.origin in self._listed or self._is_own(request, scheme) or not (guarded or request.cookie):
                 return None
-            shown = said.origin.decode("latin-1")[:200]
+            origin = request.origin.decode("latin-1")[:200]
             return ForbiddenOrigin(
-                f"pages of {shown} may not ask this host",
-                hint=f"if they may, add it to the setting origins: {shown}",
+                f"pages of {origin} may not use this host",
+                reason="origin",
+                hint=f"to allow them, add {origin} to the setting origins",
+                origin=origin,
             )
-        if said.site is not None:
-            if said.site in _NEAR or not (guarded or said.cookie):
+        if request.site is not None:
+            if request.site in _SAME_SITE or not (guarded or request.cookie):
                 return None
             return ForbiddenOrigin(
-                "a page of another site asks", hint="ask from a page of an origin in the setting origins"
+                "the request comes from a page of another site",
+                reason="cross_site",
+                hint="use a page of an origin in the setting origins",
             )
-        if guarded and said.cookie:  # every browser says where such a request comes from
+        if guarded and request.cookie:  # every browser sends Origin or Sec-Fetch-Site here
             return ForbiddenOrigin(
-                "a request with the session's cookie must say where it comes from",
+                "a request with the session cookie needs an Origin header",
+                reason="origin_missing",
                 hint="send the Origin header, or `Authorization: Bearer …` instead of the cookie",
             )
         return None
 
     @staticmethod
-    def _is_own(said: RequestOrigin, scheme: str) -> bool:
-        """The page came from the address that it asks. `Host` was checked before."""
+    def _is_own(request: RequestOrigin, scheme: str) -> bool:
+        """Whether the page is from this host. `Host` was checked before."""
         secure = scheme in ("https", "wss")
-        return said.host is not None and said.origin == (b"https://" if secure else b"http://") + said.host.lower()
+        return (
+            request.host is not None
+            and request.origin == (b"https://" if secure else b"http://") + request.host.lower()
+        )
 
 
 _PREFLIGHT: Final = [
@@ -185,27 +194,29 @@ class Edge:
             await self._app(scope, receive, send)
             return
         if self._proxies:
-            self._believe_proxy(scope)
-        said = said_in(scope["headers"])
-        refusal = self._refusal(scope, said)
+            self._apply_forwarded(scope)
+        request = read_origin_headers(scope["headers"])
+        refusal = self._refusal(scope, request)
         if refusal is not None:
             await _refuse(refusal, scope, receive, send)
-        elif said.origin is not None and scope["type"] == "http" and self._origins.is_listed(said.origin):
-            await self._shared(said.origin, scope, receive, send)
+        elif request.origin is not None and scope["type"] == "http" and self._origins.is_listed(request.origin):
+            await self._call_with_cors(request.origin, scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope, said: RequestOrigin) -> HostError | None:
-        if said.authorizations > 1:  # a proxy in front may have judged the other one
-            return MalformedRequest("there is more than one Authorization header", hint="send one")
+    def _refusal(self, scope: Scope, request: RequestOrigin) -> HostError | None:
+        if request.authorizations > 1:  # a proxy may have checked the other one
+            return MalformedRequest(
+                "the request has more than one Authorization header", reason="two_authorizations", hint="send one"
+            )
         server = scope.get("server")
-        refusal = self._hosts.check(said.host, server[0] if server else None)
-        if refusal is not None or (said.origin is None and said.site is None and not said.cookie):
+        refusal = self._hosts.check(request.host, server[0] if server else None)
+        if refusal is not None or (request.origin is None and request.site is None and not request.cookie):
             return refusal
         guarded = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
-        return self._origins.check(said, scope["scheme"], guarded=guarded)
+        return self._origins.check(request, scope["scheme"], guarded=guarded)
 
-    def _believe_proxy(self, scope: Scope) -> None:
+    def _apply_forwarded(self, scope: Scope) -> None:
         client = scope.get("client")
         if client is None or client[0] not in self._proxies:
             return
@@ -216,8 +227,8 @@ class Edge:
             socket = scope["type"] == "websocket"
             scope["scheme"] = {"http": "ws", "https": "wss"}[scheme] if socket else scheme
 
-    async def _shared(self, origin: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        """For a page of a listed origin: a preflight is answered here, any other answer says that it may be read."""
+    async def _call_with_cors(self, origin: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a page of a listed origin: answer a preflight, and add the CORS headers to other responses."""
         allowed = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]
         if scope["method"] == "OPTIONS" and any(
             name == b"access-control-request-method" for name, _ in scope["headers"]
@@ -226,13 +237,13 @@ class Edge:
             await send({"type": "http.response.body", "body": b""})
             return
 
-        async def send_shared(message: Message) -> None:
+        async def send_with_cors(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = [*message["headers"], *allowed, _READABLE, (b"vary", b"Origin")]
                 message = {**message, "headers": own}
             await send(message)
 
-        await self._app(scope, receive, send_shared)
+        await self._app(scope, receive, send_with_cors)
 
 
 async def _refuse(refusal: HostError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,17 +1,17 @@
-"""Who really asks, when the one that connects is a proxy that we trust. Pure."""
+"""The client behind a trusted proxy, from its `X-Forwarded-*` headers. Pure."""
 
 import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
 Forwarded = tuple[str | None, str | None]
-"""The address and the scheme that a proxy names; nothing where it names none."""
+"""The client address and the scheme that a proxy reports, if it does."""
 _HOPS: Final = 16
-"""Addresses of one `X-Forwarded-For` that are looked at, from its end."""
+"""Addresses of `X-Forwarded-For` that are read, from its end."""
 
 
 class TrustedProxies:
-    """Addresses and networks that are believed."""
+    """Addresses and networks of trusted proxies."""
 
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks = tuple(ipaddress.ip_network(network) for network in networks)
@@ -21,14 +21,13 @@ class TrustedProxies:
 
     def __contains__(self, address: str) -> bool:
         try:
-            found = ipaddress.ip_address(address)
+            parsed = ipaddress.ip_address(address)
         except ValueError:
             return False
-        return any(found in network for network in self._networks)
+        return any(parsed in network for network in self._networks)
 
     def forwarded(self, headers: Iterable[tuple[bytes, bytes]]) -> Forwarded:
-        """What a trusted proxy says: the last address that is not a proxy of ours. What stands before it anybody could
-        have written."""
+        """The last address that is not a trusted proxy: any client could have written the addresses before it."""
         hops: list[str] = []
         scheme: str | None = None
         for name, value in headers:

@@ -1,4 +1,4 @@
-"""How often and how much at once: of each identity that is known, and of each address that is not. In memory."""
+"""Rate and concurrency limits per identity, and per address for clients without a token. In memory."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from bollard.host.exposure import client_network
 from bollard.host.limits import STRANGER_REQUESTS_PER_MINUTE
 
 _BURST: Final = 6
-"""The part of a minute's requests that may come at once."""
+"""The burst is one sixth of the requests per minute."""
 _MINUTE_S: Final = 60
 
 
@@ -17,19 +17,20 @@ class IdentityRates:
     """A token bucket for each name."""
 
     def __init__(self, clock: Clock, per_minute: int, burst: int, *, whose: str = "identity") -> None:
-        """`whose` names the buckets in what is told to somebody who has none left."""
+        """`whose` names the kind of bucket in errors and in the `RateLimit` headers."""
         self._clock = clock
         self._rates: Rates[str] = Rates(per_minute, burst)
         self._whose = whose
 
     def take(self, name: str) -> HostError | None:
-        """One request of this name; what to tell it when it has none left."""
+        """Count one request; returns the error when the limit is reached."""
         wait_s = self._rates.take(name, self._clock.monotonic())
         if wait_s is None:
             return None
         limit = self._rates.limit_per_minute
         return RateExceeded(
             f"more than {limit} requests in a minute",
+            reason="request_rate",
             hint="wait as long as Retry-After says, or ask less often",
             retry_after_s=round(wait_s, 3),
             limit=limit,
@@ -39,24 +40,24 @@ class IdentityRates:
 
 
 def identity_rates(clock: Clock, per_minute: int) -> IdentityRates:
-    """Of who has a token."""
+    """Limits for callers with a token."""
     return IdentityRates(clock, per_minute, max(1, per_minute // _BURST))
 
 
 class _AddressRates(IdentityRates):
-    """By what is counted as one client."""
+    """Counts all addresses of one client network together."""
 
     def take(self, name: str) -> HostError | None:
         return super().take(client_network(name))
 
 
 def stranger_rates(clock: Clock) -> IdentityRates:
-    """Of who has none, by address."""
+    """Limits for clients without a valid token, per address."""
     return _AddressRates(clock, STRANGER_REQUESTS_PER_MINUTE, STRANGER_REQUESTS_PER_MINUTE // 2, whose="address")
 
 
 class ConcurrencyLimit:
-    """Requests of each name that are being answered, streams and sockets among them."""
+    """Counts the open requests of each name, with streams and sockets."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -64,16 +65,18 @@ class ConcurrencyLimit:
 
     @property
     def names(self) -> int:
-        """How many have something open."""
+        """Number of names with open requests."""
         return len(self._open)
 
     def enter(self, name: str) -> HostError | None:
-        """One more; every `enter` that returns nothing is followed by one `leave`."""
+        """Open one request, or return the error when too many are open. Every `enter` that returns nothing is followed
+        by one `leave`."""
         count = self._open.get(name, 0)
         if count >= self._limit:
             return Overloaded(
-                f"{self._limit} requests are being answered at once",
-                hint="end a stream before you open another",
+                f"{self._limit} requests are open already",
+                reason="open_requests",
+                hint="close a stream before you open another",
                 limit=self._limit,
             )
         self._open[name] = count + 1

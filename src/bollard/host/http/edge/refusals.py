@@ -1,6 +1,6 @@
-"""What every answer carries, whatever it is: the headers that tell a browser to do as little as possible with it.
+"""Security headers of every response, and errors that the server sends before there is a request to answer.
 
-They are bytes that are made once: an answer's head is on the hot path.
+The headers are bytes that are built once: the head of a response is on the hot path.
 """
 
 from http import HTTPStatus
@@ -21,17 +21,14 @@ POLICY_HEADER: Final = (
     b"content-security-policy: "
     b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox\r\n"
 )
-"""For every answer that does not bring its own policy: nothing of it is a page."""
+"""For every response without a policy of its own: it is not a page."""
 CACHE_HEADER: Final = b"cache-control: no-store\r\n"
-"""For every answer that does not say how long it may be kept."""
+"""For every response without a `Cache-Control` of its own."""
 
 
 def fixed_headers(*, tls: bool) -> bytes:
-    """The same for every answer of a host."""
+    """The headers that are the same in every response of a host."""
     return _FIXED + _ONLY_TLS if tls else _FIXED
-
-
-# Refusals that the server itself makes, before there is a request that could be answered: whole answers as bytes.
 
 
 _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
@@ -40,8 +37,8 @@ STATUS_LINES: Final = {
 }
 
 
-def refused(error: HostError, fixed: bytes) -> bytes:
-    """A typed error as the last answer of its connection; `fixed` is what every answer carries."""
+def encode_error(error: HostError, fixed: bytes) -> bytes:
+    """An error as the last response of its connection, as bytes; `fixed` are the headers of every response."""
     answer = error_answer(error)
     lines = [b"%b: %b\r\n" % header for header in answer.raw_headers]
     head = [STATUS_LINES[answer.status_code], *lines, fixed, POLICY_HEADER, CACHE_HEADER, b"connection: close\r\n\r\n"]

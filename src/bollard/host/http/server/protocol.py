@@ -1,8 +1,7 @@
-"""HTTP/1.1 on one connection: requests are read one at a time, strictly and within their time, and given to the app.
+"""HTTP/1.1 on one connection: reads requests strictly, one at a time and within time-outs, and passes them to the app.
 
-What two readers could read differently is refused, and its connection ends: there is never a second request in what
-came before the first was answered. A client that sends one anyway gets its first answer and a closed connection, as
-RFC 9112 (9.3.2) lets a server do.
+A request that two implementations could read differently is refused, and the connection closes. Requests are not
+pipelined: a client that sends the next request early gets its first response and a closed connection (RFC 9112, 9.3.2).
 """
 
 import asyncio
@@ -12,22 +11,22 @@ from urllib.parse import unquote
 import httptools
 
 from bollard.host.errors import HostError
-from bollard.host.http.edge.refusals import refused
+from bollard.host.http.edge.refusals import encode_error
 from bollard.host.http.errors import MalformedRequest, RequestTimeout
 from bollard.host.http.server.connection_table import ConnectionTable
 from bollard.host.http.server.exchange import Exchange, SocketProtocol
-from bollard.host.http.server.head import HINT, Head, too_large, too_much_beside
+from bollard.host.http.server.head import Head, malformed, too_large, trailers_too_large
 from bollard.host.limits import REQUEST_HEAD_BYTES, UNASKED_BYTES
 
-_IDLE, _HEAD, _BODY, _WHOLE, _DEAF = range(5)
-"""Nothing came yet; a head is coming; a body is coming; the request is whole; nothing more is taken."""
+_IDLE, _HEAD, _BODY, _COMPLETE, _CLOSED = range(5)
+"""What the connection reads: nothing yet; a head; a body; nothing before the response; nothing any more."""
 _LINGERING: Final = 512
-"""Refused connections that are listened to at once; more are closed at once."""
+"""Refused connections that stay open until their clients have read the refusal; more are closed at once."""
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class _Stop(Exception):
-    """Ends the parser's work; why is said beside it."""
+    """Stops the parser; `_refusal` has the reason."""
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -35,20 +34,20 @@ class HttpProtocol(asyncio.Protocol):
 
     __slots__ = (
         "_client",
-        "_coming",
-        "_door",
         "_drain",
         "_exchange",
         "_head",
-        "_heard",
+        "_overhead",
         "_parser",
-        "_quiet",
         "_reading",
+        "_received",
         "_refusal",
         "_scheme",
         "_server",
         "_socket",
-        "stuffed",
+        "_state",
+        "_table",
+        "is_behind",
         "transport",
     )
 
@@ -56,20 +55,20 @@ class HttpProtocol(asyncio.Protocol):
     _parser: httptools.HttpRequestParser
     _head: Head
 
-    def __init__(self, door: ConnectionTable) -> None:
-        self._door = door
-        self._coming = _HEAD
-        self._heard = 0
-        """Bytes of this head, of this look at a body, or of what nobody reads."""
-        self._quiet = 0
-        """Bytes of a body that came since there was content in it: sizes of chunks, and what stands beside them."""
+    def __init__(self, table: ConnectionTable) -> None:
+        self._table = table
+        self._state = _HEAD
+        self._received = 0
+        """Bytes of this head, of the body since the last check, or of data that is discarded."""
+        self._overhead = 0
+        """Bytes since the last content of a body: chunk sizes, extensions and trailers."""
         self._exchange: Exchange | None = None
         self._refusal: HostError | None = None
         self._drain: asyncio.Future[None] | None = None
         self._reading = True
-        self.stuffed = False
+        self.is_behind = False
 
-    # The connection.
+    # --- transport callbacks ---
 
     @property
     def address(self) -> str | None:
@@ -77,60 +76,60 @@ class HttpProtocol(asyncio.Protocol):
 
     @property
     def headers(self) -> bytes:
-        """What every answer carries."""
-        return self._door.headers
+        """Headers of every response."""
+        return self._table.headers
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # those of the loops are no children of it
+        self.transport = cast("asyncio.Transport", transport)  # the loops' transports do not inherit from it
         self._parser = httptools.HttpRequestParser(self)
-        self._client = _place(transport.get_extra_info("peername"))
-        self._server = _place(transport.get_extra_info("sockname"))
+        self._client = _endpoint(transport.get_extra_info("peername"))
+        self._server = _endpoint(transport.get_extra_info("sockname"))
         self._scheme = "http" if transport.get_extra_info("sslcontext") is None else "https"
-        self._door.state.connections.add(self)  # type: ignore[arg-type]
-        refusal = self._door.enter(self)
+        self._table.state.connections.add(self)  # type: ignore[arg-type]
+        refusal = self._table.enter(self)
         if refusal is None:
-            self._door.heads.begin(self, self._door.now())
+            self._table.heads.begin(self, self._table.now())
         else:
-            self._last_word(refusal)
+            self._refuse(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self._door.state.connections.discard(self)  # type: ignore[arg-type]
-        self._door.leave(self)
-        del self._parser  # it holds us
-        self._coming = _DEAF
+        self._table.state.connections.discard(self)  # type: ignore[arg-type]
+        self._table.leave(self)
+        del self._parser  # it refers to this object
+        self._state = _CLOSED
         if self._exchange is not None:
-            self._exchange.left()
+            self._exchange.disconnect()
         self.resume_writing()
 
     def eof_received(self) -> None:
-        """Whoever has closed their side is gone."""
+        """A half-closed connection counts as disconnected."""
 
     def shutdown(self) -> None:
-        """The server stops: what is being answered may end."""
+        """The server stops: close after the current response."""
         if self._exchange is None:
             self.close()
         else:
             self._exchange.keep_alive = False
 
     def pause_writing(self) -> None:
-        self.stuffed = True
-        self._door.fell_behind(self, self.transport.get_write_buffer_size())
+        self.is_behind = True
+        self._table.fell_behind(self, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        self.stuffed = False
+        self.is_behind = False
         if not self.transport.is_closing():
-            self._door.caught_up(self)
+            self._table.caught_up(self)
         if self._drain is not None and not self._drain.done():
             self._drain.set_result(None)
 
     async def drained(self) -> None:
-        if self.stuffed:
-            self._drain = self._door.loop.create_future()
+        if self.is_behind:
+            self._drain = self._table.loop.create_future()
             await self._drain
 
-    def hold(self, *, reading: bool) -> None:
-        """A body whose reader is slow is left in the socket; that is not the client's fault."""
+    def set_reading(self, *, reading: bool) -> None:
+        """Pause or resume reading. A client does not time out while the app reads slowly."""
         if reading == self._reading or self.transport.is_closing():
             return
         self._reading = reading
@@ -139,122 +138,123 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self.transport.pause_reading()
 
-    # What the door decides.
+    # --- called by the table ---
 
     def head_is_late(self) -> None:
-        if not self._heard and self._exchange is None:
-            self.close()  # it never began to ask
+        if not self._received and self._exchange is None:
+            self.close()  # it sent nothing
         else:
-            self._last_word(_late("the head of the request", self._door.heads.seconds))
+            self._refuse(_timeout("head", self._table.heads.seconds))
 
     def body_is_due(self) -> None:
-        if not self._reading or self._heard >= self._door.body_least:
-            self._heard = 0
-            self._door.bodies.begin(self, self._door.now())
+        if not self._reading or self._received >= self._table.body_least:
+            self._received = 0
+            self._table.bodies.begin(self, self._table.now())
         else:
-            self._last_word(_late("the body of the request", self._door.bodies.seconds))
+            self._refuse(_timeout("body", self._table.bodies.seconds))
 
     def close(self) -> None:
         if self.transport.is_closing():  # a second close() of asyncio's TLS transport takes its buffers away
             return
         self.transport.close()
-        if unsent := self.transport.get_write_buffer_size():  # closed when the rest has left, which may be never
-            self._door.fell_behind(self, unsent)
+        if unsent := self.transport.get_write_buffer_size():  # sent before it closes, if ever
+            self._table.fell_behind(self, unsent)
 
     def cut(self) -> None:
         self.transport.abort()
 
-    # What comes.
+    # --- incoming data ---
 
     def data_received(self, data: bytes) -> None:
-        coming = self._coming
-        if coming >= _WHOLE:
-            self._unasked(data)
+        state = self._state
+        if state >= _COMPLETE:
+            self._receive_early(data)
             return
-        if coming == _IDLE:
-            self._door.idle.end(self)
-            self._coming = _HEAD
-            self._heard = len(data)
+        if state == _IDLE:
+            self._table.idle.end(self)
+            self._state = _HEAD
+            self._received = len(data)
         else:
-            self._heard += len(data)
-        self._quiet += len(data)
+            self._received += len(data)
+        self._overhead += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._upgraded(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._unreadable(error)
-        coming = self._coming
-        if coming == _HEAD:
-            if self._heard > REQUEST_HEAD_BYTES:
-                self._last_word(too_large())
+            self._fail_parsing(error)
+        state = self._state
+        if state == _HEAD:
+            if self._received > REQUEST_HEAD_BYTES:
+                self._refuse(too_large())
             else:
-                self._door.heads.begin(self, self._door.now())
-        elif coming == _BODY and self._quiet > REQUEST_HEAD_BYTES:
-            self._last_word(too_much_beside())  # the parser keeps a trailer until it ends, however long it becomes
-        elif coming == _BODY and self not in self._door.bodies:
-            self._heard = 0
-            self._door.bodies.begin(self, self._door.now())
+                self._table.heads.begin(self, self._table.now())
+        elif state == _BODY and self._overhead > REQUEST_HEAD_BYTES:
+            self._refuse(trailers_too_large())  # the parser has no limit for a trailer
+        elif state == _BODY and self not in self._table.bodies:
+            self._received = 0
+            self._table.bodies.begin(self, self._table.now())
 
-    def _unasked(self, data: bytes) -> None:
-        """Something behind a whole request. It is not read; a connection that brought it is not used again."""
+    def _receive_early(self, data: bytes) -> None:
+        """Discard data that follows a complete request; the connection is not reused."""
         if self._exchange is not None:
             if not data.strip(b"\r\n"):
                 return  # some clients end a body with an empty line
             self._exchange.keep_alive = False
-        self._heard += len(data)
-        if self._heard > UNASKED_BYTES:
+        self._received += len(data)
+        if self._received > UNASKED_BYTES:
             self.transport.abort()
 
-    def _unreadable(self, error: Exception) -> None:
-        if self._refusal is None and self._coming == _WHOLE:
-            # Something that cannot be read, or that would be read as another request, behind a whole one.
+    def _fail_parsing(self, error: Exception) -> None:
+        if self._refusal is None and self._state == _COMPLETE:
             if self._exchange is not None:
                 self._exchange.keep_alive = False
             return
-        self._last_word(self._refusal or MalformedRequest(f"this is no HTTP request: {error}", hint=HINT))
+        problem = str(error)
+        self._refuse(self._refusal or malformed("syntax", f"the request is not HTTP: {problem}", problem=problem))
 
-    def _last_word(self, refusal: HostError) -> None:
-        """Refuse what is coming, and end the connection once the refusal can have been read."""
-        self._door.forget(self)
+    def _refuse(self, refusal: HostError) -> None:
+        """Send an error and close the connection after the client can have read it."""
+        self._table.forget(self)
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.left()
+            exchange.disconnect()
             if exchange.started:
-                self.transport.abort()  # in the middle of an answer there is no place for another
+                self.transport.abort()  # a response has begun
                 return
-        self.transport.write(refused(refusal, self._door.headers))
+        self.transport.write(encode_error(refusal, self._table.headers))
         self._linger()
 
     def _linger(self) -> None:
-        """Closing now would reset a client that is still sending, and take the answer from it."""
-        self._coming, self._heard = _DEAF, 0
-        self.hold(reading=True)
-        if len(self._door.leaving) >= _LINGERING:
+        """Keep reading for a while: closing now would reset a client that still sends, and it would lose the
+        response."""
+        self._state, self._received = _CLOSED, 0
+        self.set_reading(reading=True)
+        if len(self._table.leaving) >= _LINGERING:
             self.close()
             return
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._door.leaving.begin(self, self._door.now())
+        self._table.leaving.begin(self, self._table.now())
 
     def answered(self) -> None:
         exchange, self._exchange = self._exchange, None
-        self._door.state.total_requests += 1
+        self._table.state.total_requests += 1
         if self.transport.is_closing():
             return
-        if self._coming == _BODY:
-            self._door.bodies.end(self)
+        if self._state == _BODY:
+            self._table.bodies.end(self)
             self._linger()
         elif exchange is None or not exchange.keep_alive:
             self.close()
         else:
-            self._coming, self._heard = _IDLE, 0
-            self._door.idle.begin(self, self._door.now())
+            self._state, self._received = _IDLE, 0
+            self._table.idle.begin(self, self._table.now())
 
-    # What the parser finds.
+    # --- parser callbacks ---
 
     def on_message_begin(self) -> None:
-        if self._coming != _HEAD:
+        if self._state != _HEAD:
             raise _Stop
         self._head = Head()
 
@@ -262,23 +262,23 @@ class HttpProtocol(asyncio.Protocol):
         self._head.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._coming == _HEAD:  # a trailer is something that nobody asked for, and changes nothing
+        if self._state == _HEAD:  # trailers are ignored
             self._head.add(name.lower(), value)
 
     def on_headers_complete(self) -> None:
         parser, head = self._parser, self._head
         version = parser.get_http_version()
-        self._refusal = head.problem(version, self._heard)
+        self._refusal = head.problem(version, self._received)
         if self._refusal is not None:
             raise _Stop
         method, new = parser.get_method().decode("ascii"), version == "1.1"
-        if method == "CONNECT":  # whatever is behind it is another protocol for the parser
-            self._refusal = MalformedRequest("there is no tunnel through this host", hint=HINT)
+        if method == "CONNECT":  # the parser would treat what follows as another protocol
+            self._refusal = malformed("connect", "the method CONNECT is not supported")
             raise _Stop
         if head.upgrade is not None and parser.should_upgrade():
             self._socket = head.upgrade == b"websocket" and new and method == "GET"
-            return  # the parser stops here
-        self._door.heads.end(self)
+            return  # the parser raises HttpParserUpgrade
+        self._table.heads.end(self)
         path, _, query = head.url.partition(b"?")
         text = path.decode("ascii")
         scope: dict[str, Any] = {
@@ -295,60 +295,69 @@ class HttpProtocol(asyncio.Protocol):
             "client": self._client,
             "server": self._server,
         }
-        self._coming, self._quiet = _BODY, 0
+        self._state, self._overhead = _BODY, 0
         keeps = new and parser.should_keep_alive()
         self._exchange = exchange = Exchange(self, scope, keeps=keeps, continues=head.continues and new)
-        task = self._door.loop.create_task(exchange.run(self._door.app))
-        self._door.state.tasks.add(task)
-        task.add_done_callback(self._door.state.tasks.discard)
+        task = self._table.loop.create_task(exchange.run(self._table.app))
+        self._table.state.tasks.add(task)
+        task.add_done_callback(self._table.state.tasks.discard)
 
     def on_body(self, body: bytes) -> None:
-        self._quiet = 0
+        self._overhead = 0
         if self._exchange is not None:
-            self._exchange.came(body)
+            self._exchange.add_body(body)
 
     def on_message_complete(self) -> None:
-        if self._coming != _BODY:
-            return  # the handshake of a WebSocket
-        self._coming, self._heard = _WHOLE, 0
-        self._door.bodies.end(self)
+        if self._state != _BODY:
+            return  # a WebSocket handshake
+        self._state, self._received = _COMPLETE, 0
+        self._table.bodies.end(self)
         if self._exchange is not None:
-            self._exchange.ended()
+            self._exchange.end_request()
 
     def _upgraded(self, rest: bytes) -> None:
-        """The parser takes everything behind this head for another protocol."""
+        """The parser stopped at a head with an upgrade."""
         if not self._socket:
             self._without_upgrade(rest)
         elif rest:
-            self._last_word(MalformedRequest("something came before the handshake was answered", hint="wait for 101"))
+            self._refuse(
+                MalformedRequest(
+                    "data came before the WebSocket handshake was answered", reason="early_frames", hint="wait for 101"
+                )
+            )
         else:
             del self._parser
-            self._door.state.connections.discard(self)  # type: ignore[arg-type]
-            socket = SocketProtocol(self._door, self.address)
+            self._table.state.connections.discard(self)  # type: ignore[arg-type]
+            socket = SocketProtocol(self._table, self.address)
             socket.connection_made(self.transport)
             self.transport.set_protocol(socket)
-            self._coming = _DEAF
-            self._door.forget(self)
-            socket.data_received(self._head.written(b"GET", b"1.1"))
+            self._state = _CLOSED
+            self._table.forget(self)
+            socket.data_received(self._head.encode(b"GET", b"1.1"))
 
     def _without_upgrade(self, rest: bytes) -> None:
-        """An upgrade that we do not know is not asked for: the same request is read again without it."""
+        """Ignore an unknown upgrade: parse the same request again without it."""
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()
         self._head.drop_upgrade()
         self._parser = httptools.HttpRequestParser(self)
         try:
-            self._parser.feed_data(self._head.written(method, version) + rest)
+            self._parser.feed_data(self._head.encode(method, version) + rest)
         except httptools.HttpParserError as error:
-            self._unreadable(error)
+            self._fail_parsing(error)
 
 
-def _place(found: Any) -> tuple[str, int] | None:
-    """The address and port of a socket's end."""
-    if not isinstance(found, tuple):  # a socket of another family
+def _endpoint(name: Any) -> tuple[str, int] | None:
+    """The address and port of a socket name."""
+    if not isinstance(name, tuple):  # not an IP socket
         return None
-    address, port, *_ = cast("tuple[str, int]", found)
-    return address.removeprefix("::ffff:") if "." in address else address, port  # IPv4 on a socket for both
+    address, port, *_ = cast("tuple[str, int]", name)
+    return address.removeprefix("::ffff:") if "." in address else address, port  # IPv4 on a dual-stack socket
 
 
-def _late(what: str, seconds: float) -> RequestTimeout:
-    return RequestTimeout(f"{what} came too slowly", hint=f"it is waited for {seconds:g} s at a time")
+def _timeout(part: str, seconds: float) -> RequestTimeout:
+    return RequestTimeout(
+        f"the {part} of the request arrived too slowly",
+        reason=part,
+        hint=f"send it without pauses of {seconds:g} s",
+        seconds=seconds,
+    )

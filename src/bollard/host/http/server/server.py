@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn's life cycle around connections of our own, with TLS where it is set, one sweep for all."""
+"""The HTTP server: uvicorn's life cycle with our own connection protocol, time-outs and TLS settings."""
 
 import asyncio
 import contextlib
@@ -25,16 +25,16 @@ from bollard.host.settings import Settings
 
 _log = structlog.get_logger("bollard.host.http")
 _BACKLOG: Final = 4096
-"""Connections that may wait to be taken."""
+"""Connections that may wait to be accepted."""
 _SPARE_FILES: Final = 1024
-"""Open files that are left for everything that is no connection."""
+"""File descriptors reserved for everything but connections."""
 _SWEEP_TICKS: Final = 5
 _SECOND_TICKS: Final = 10
 """In ticks of uvicorn's loop, a tenth of a second each."""
 
 
 class HttpServer(uvicorn.Server):
-    """Serves one app on sockets that are bound already. Signals are left to its user."""
+    """Serves one app on sockets that are bound already. Does not handle signals."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class HttpServer(uvicorn.Server):
         *,
         stop_s: float,
         tls: ssl.SSLContext | None = None,
-        patience: ConnectionTimeouts | None = None,
+        timeouts: ConnectionTimeouts | None = None,
         memory: ReaderMemory | None = None,
     ) -> None:
         config = uvicorn.Config(
@@ -63,14 +63,14 @@ class HttpServer(uvicorn.Server):
             proxy_headers=False,
         )
         super().__init__(config)
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        logging.getLogger("uvicorn.error").addFilter(_is_relevant)
         self._app = app
         self._settings = settings
         self._tls = tls
-        self._patience = patience or ConnectionTimeouts()
+        self._timeouts = timeouts or ConnectionTimeouts()
         self._memory = memory
-        self.door: ConnectionTable | None = None
-        """Once the server has started."""
+        self.table: ConnectionTable | None = None
+        """Set when the server has started."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -78,55 +78,54 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        self.door = door = ConnectionTable(
+        self.table = table = ConnectionTable(
             self._app,
             self.config,
             self.server_state,
             connections=connection_limit(self._settings.connections),
             per_address=self._settings.connections_per_address,
             proxies=TrustedProxies(self._settings.trusted_proxies),
-            patience=self._patience,
+            timeouts=self._timeouts,
             tls=self._tls is not None,
             memory=self._memory,
         )
         for listener in sockets or ():
-            _hold_little(listener)
+            _limit_kernel_buffer(listener)
         self.servers = [
             await loop.create_server(
-                lambda: HttpProtocol(door),
+                lambda: HttpProtocol(table),
                 sock=listener,
                 ssl=self._tls,
                 backlog=_BACKLOG,
-                # A handshake is a part of the head: it must come in the same time.
-                ssl_handshake_timeout=self._patience.head_s if self._tls is not None else None,
+                # A TLS handshake has the time-out of a head.
+                ssl_handshake_timeout=self._timeouts.head_s if self._tls is not None else None,
             )
             for listener in sockets or ()
         ]
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        if self.door is not None:
+        if self.table is not None:
             if counter % _SWEEP_TICKS == 0:
-                self.door.sweep()
+                self.table.sweep()
             if counter % _SECOND_TICKS == 0:
-                self.door.tick(time.time())
+                self.table.tick(time.time())
         return await super().on_tick(counter)
 
 
-def _hold_little(listener: socket.socket) -> None:
-    """What its connections have not sent waits here, where it is counted, and not in the kernel, which would take
-    megabytes of each."""
+def _limit_kernel_buffer(listener: socket.socket) -> None:
+    """Keep unsent data in the process, where it is counted, instead of megabytes per connection in the kernel."""
     if hasattr(socket, "TCP_NOTSENT_LOWAT") and listener.family != socket.AF_UNIX:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """A WebSocket that was refused with an answer is no fault, whatever the server thinks: anybody can cause it."""
+def _is_relevant(record: logging.LogRecord) -> bool:
+    """Drops uvicorn's error about a refused WebSocket handshake: any client can cause it."""
     return record.msg != "ASGI callable returned without completing handshake."
 
 
 def tls_of(settings: Settings) -> ssl.SSLContext | None:
-    """What the certificate of the settings is served with; raises `SettingsError`."""
+    """The TLS context of the settings; raises `SettingsError`."""
     if not settings.tls_cert:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -135,22 +134,30 @@ def tls_of(settings: Settings) -> ssl.SSLContext | None:
     context.set_alpn_protocols(["http/1.1"])
     for field, path in (("tls_cert", settings.tls_cert), ("tls_key", settings.tls_key)):
         if not Path(path).is_file():
-            raise SettingsError(f"{field} is {path!r}, and there is no such file", hint="name a PEM file", field=field)
+            raise SettingsError(
+                f"{field}: there is no file {path!r}",
+                reason="tls_file_missing",
+                hint="name a PEM file",
+                field=field,
+                path=path,
+            )
     try:
-        # A key with a password would ask for it on the terminal.
+        # An encrypted key would otherwise prompt on the terminal.
         context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
     except (OSError, ssl.SSLError, ValueError) as error:
         raise SettingsError(
-            f"the certificate and its key cannot be used: {error}",
-            hint="tls_cert and tls_key are PEM files that belong together; the key has no password",
+            f"the certificate and its key are unusable: {error}",
+            reason="tls_unusable",
+            hint="tls_cert and tls_key must be matching PEM files, and the key must have no password",
             field="tls_cert",
+            problem=str(error),
         ) from error
     return context
 
 
 def connection_limit(wanted: int) -> int:
-    """How many connections the process can hold: as many as wanted, or as its open files allow, which are raised to
-    what the system lets us."""
+    """The number of connections that the limit of open files allows, at most `wanted`. Raises that limit to the hard
+    limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -159,5 +166,5 @@ def connection_limit(wanted: int) -> int:
         return wanted
     possible = max(soft - _SPARE_FILES, soft // 2)
     if possible < wanted:
-        _log.warning("the process may open too few files for all connections", connections=possible, wanted=wanted)
+        _log.warning("the limit of open files is too low for all connections", connections=possible, wanted=wanted)
     return min(wanted, possible)
