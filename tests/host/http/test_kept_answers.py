@@ -151,7 +151,7 @@ async def test_what_was_cut_off_is_not_done_again(desk: Desk) -> None:
     await begun.wait()
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    with pytest.raises(Conflict, match="not known") as refused:
+    with pytest.raises(Conflict, match="unknown") as refused:
         await desk.ask()
     assert (refused.value.retryable, desk.done) == (False, 0)
 

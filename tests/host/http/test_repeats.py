@@ -160,7 +160,7 @@ def test_what_was_begun_and_cut_off_is_not_done_again(
     again = client_of(second.port, api.token)
     answer = again.post(PATH, stream_path(), idempotency_key="k")
     assert (answer.status, answer.error["code"]) == (409, "conflict")
-    assert "not known" in answer.error["message"]
+    assert "unknown" in answer.error["message"]
     assert again.post(PATH, stream_path(), idempotency_key="k2").status == 201
 
 

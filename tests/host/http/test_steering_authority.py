@@ -60,6 +60,12 @@ def active(guarded: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
         guarded.read(run_id)
 
 
+def make_elsewhere(guarded: Any) -> None:
+    """Another workspace of the host that the tests share."""
+    if guarded.get("/api/v1/workspaces/elsewhere").status == 404:
+        assert guarded.put("/api/v1/workspaces/elsewhere", {}).status == 201
+
+
 def key_of(api: Any, rights: list[str] = RIGHTS, **headers: str) -> Any:
     made = api.post("/api/v1/keys", {"name": "k", "rights": rights}, **headers)
     assert made.status == 201, made.body
@@ -101,8 +107,7 @@ def called(client: Any, tool: str, **arguments: Any) -> Any:
 
 def test_a_socket_to_a_run_of_others_is_refused_with_the_bytes_of_one_that_never_was(guarded: Any, active: Any) -> None:
     run = active("guarded")
-    if guarded.get("/api/v1/workspaces/elsewhere").status == 404:
-        assert guarded.put("/api/v1/workspaces/elsewhere", {}).status == 201
+    make_elsewhere(guarded)
     for stranger in (key_of(guarded, bollard_workspace="elsewhere"), key_of(guarded)):
         absent = denied(stranger, "run_" + "0" * len(run.run_id.removeprefix("run_")))
         assert absent[0] == 404
@@ -153,6 +158,7 @@ def test_over_mcp_nobody_talks_into_a_conversation_of_others(guarded: Any, activ
     assert refused["content"][0]["text"].startswith("capability_denied: ")
     assert run.given() == []
     assert run.events() == 1
+    make_elsewhere(guarded)
     elsewhere = key_of(guarded, ["runs.create"], bollard_workspace="elsewhere")
     foreign, absent = (called(elsewhere, name, text="x")["error"] for name in ("guarded", "absentx"))
     assert foreign == {**absent, "message": absent["message"].replace("absentx", "guarded")}

@@ -1,4 +1,4 @@
-"""Bodies and queries of API requests, strict: an unknown or wrong field is refused by name."""
+"""Bodies of API requests. Parsing is strict: an unknown or invalid field is an error that names it."""
 
 from typing import Annotated, Final, Literal, TypeVar
 
@@ -27,11 +27,11 @@ from bollard.protocol import (
 S = TypeVar("S", bound=Strict)
 Id = Annotated[str, Field(min_length=1, max_length=256)]
 _LISTED: Final = 1000
-"""Names in one list of a revocation."""
+"""The longest list of a revocation."""
 
 
 class Actor(Strict):
-    """Who speaks."""
+    """The author of a message."""
 
     type: Id = "user"
     id: Id | None = None
@@ -39,7 +39,7 @@ class Actor(Strict):
 
 
 class CreateRun(Strict):
-    """`POST /api/v1/runs`: say something to an agent."""
+    """`POST /api/v1/runs`: send a message to an agent."""
 
     agent: Id
     input: AgentInput = Field(default_factory=AgentInput)
@@ -52,7 +52,7 @@ class CreateRun(Strict):
 
 
 class SteerRun(Strict):
-    """`POST /api/v1/runs/{id}/steer`: a message for a run that is active."""
+    """`POST /api/v1/runs/{id}/steer`: send a message to an active run."""
 
     input: AgentInput
     actor: Actor | None = None
@@ -60,7 +60,7 @@ class SteerRun(Strict):
 
 
 class EventFields(Strict):
-    """What an event may have beside its identity."""
+    """The optional fields of an event."""
 
     agent: Id | None = None
     time: Annotated[Timestamp, Field(le=EVENT_TIME_MAX_S)] | None = None
@@ -77,7 +77,7 @@ class EventFields(Strict):
     def event(
         self, source: str, source_id: str, kind: str, trigger: TriggerSource = "webhook", *, caller: str | None = None
     ) -> NewEvent:
-        """The event, under this identity."""
+        """The event with this identity."""
         actor = self.actor
         return NewEvent(
             source=source,
@@ -101,7 +101,7 @@ class EventFields(Strict):
 
 
 class PostEvent(EventFields):
-    """`POST /api/v1/events`: something happened."""
+    """`POST /api/v1/events`: send an event."""
 
     source: Id
     id: Id | None = None
@@ -109,7 +109,7 @@ class PostEvent(EventFields):
 
 
 class ResolveEvent(EventFields):
-    """`POST /api/v1/bindings/resolve`: what would become of an event."""
+    """`POST /api/v1/bindings/resolve`: dry run of an event."""
 
     source: Id = "api"
     id: Id = "resolve"
@@ -125,7 +125,7 @@ class _Result(Strict):
 
 
 class AppendResults(Strict):
-    """`POST /api/v1/runs/{id}/results`: what an outside program has to say."""
+    """`POST /api/v1/runs/{id}/results`: results of an external run."""
 
     results: tuple[_Result, ...] = Field(min_length=1, max_length=limits.WINDOW_RESULTS)
 
@@ -142,16 +142,18 @@ class RevokeGrant(Strict):
 
 
 def parsed(shape: type[S], body: JsonObject) -> S:
-    """The body as its shape; raises `InvalidRequest` with the first field that does not fit."""
+    """Parse a body; raises `InvalidRequest` for the first invalid field."""
     try:
         return shape.from_wire(body)
     except ValidationError as error:
         field, problem = first_problem(error)
-        raise InvalidRequest(f"{field}: {problem}", hint="see docs/reference/http.md", field=field) from error
+        raise InvalidRequest(
+            f"{field}: {problem}", reason="field", hint="see docs/reference/http.md", field=field, problem=problem
+        ) from error
 
 
 def native_draft(body: EventFields, source: str, source_id: str, kind: str, content: Content) -> Draft:
-    """An event in the host's own form."""
+    """The draft of an event in the native form."""
     actor = body.actor
     return Draft(
         source=source,
@@ -174,7 +176,7 @@ def native_draft(body: EventFields, source: str, source_id: str, kind: str, cont
 
 
 def message_of(
-    said: AgentInput,
+    message: AgentInput,
     actor: Actor | None,
     source_id: str,
     *,
@@ -187,13 +189,13 @@ def message_of(
     traceparent: str | None = None,
     attachments: tuple[JsonObject, ...] = (),
 ) -> NewEvent:
-    """What somebody says through this API. The `attachments` are those that were found."""
+    """The event of a message that came through the API, with its resolved `attachments`."""
     return NewEvent(
         source=source,
         source_id=source_id,
         event_type="message.received",
-        text=said.text,
-        contents=tuple(element.to_wire() for element in said.contents),
+        text=message.text,
+        contents=tuple(element.to_wire() for element in message.contents),
         attachments=attachments,
         bot=bot,
         conversation=conversation,
@@ -208,15 +210,16 @@ def message_of(
 
 
 def source_of(caller: Caller, chosen: str | None) -> str:
-    """Where a message comes from. Ids that callers choose are their own: no two callers share one."""
+    """The source of a message. Each caller has its own source for ids that it chooses, so ids of two callers never
+    clash."""
     return API_SOURCE if chosen is None or caller.kind == "installation" else f"{API_SOURCE}/{caller.name}"
 
 
 def chosen_id(request: Request, named: str | None) -> str | None:
-    """The caller's own id: of the body, or of the header `Idempotency-Key`, which means the same."""
+    """The id that the caller chose: of the body or of the header `Idempotency-Key`."""
     key = key_of(request)
     if key is None:
         return named
     if named is not None and named != key:
-        raise InvalidRequest("Idempotency-Key and id differ", hint="send one of them", field="id")
+        raise InvalidRequest("Idempotency-Key and id differ", reason="id_differs", hint="send one of them", field="id")
     return key

@@ -1,4 +1,4 @@
-"""A stored content as an answer: a download, whole or one range of it. Who may read it was decided before."""
+"""Downloads of stored content, whole or one range. The caller of this module checks access."""
 
 import asyncio
 import re
@@ -15,14 +15,11 @@ from bollard.host.http.operations import Answer, HeaderField
 from bollard.host.store.artifact_terms import NAME_CHARACTERS
 from bollard.host.store.blobs import CHUNK_BYTES, BlobStore
 
-# `Range` of a request for content: one range of bytes, or the whole. Pure.
-
-
 _RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Bytes from `first` up to, and without, `end`."""
+    """The bytes from `first` to before `end`."""
 
     first: int
     end: int
@@ -33,16 +30,16 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Unsatisfiable(Exception):
-    """No byte of the content is in the range."""
+    """The content has no byte in the range."""
 
 
 def span_of(header: str | None, size: int) -> Span | None:
-    """The range that is wanted of so many bytes; nothing for all of them. Several ranges, and what is no range at all,
-    mean all too, as the standard has it. Raises `Unsatisfiable`."""
-    found = None if header is None else _RANGE.fullmatch(header.strip())
-    if found is None or found.group(0) == "bytes=-":
+    """The range of a `Range` header; `None` for the whole content, also for several ranges and malformed ones (RFC
+    9110). Raises `Unsatisfiable`."""
+    match = None if header is None else _RANGE.fullmatch(header.strip())
+    if match is None or match.group(0) == "bytes=-":
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if not first:
         if int(last) == 0 or size == 0:
             raise Unsatisfiable
@@ -85,7 +82,7 @@ CONTENT_ANSWERS: Final[Mapping[int, Answer]] = {
 async def content_of(
     request: Request, blobs: BlobStore, sha256: str, name: str | None, mime_type: str | None
 ) -> Response:
-    """Raises `NotFound`, `RangeNotSatisfiable`."""
+    """The content as a response. Raises `NotFound` and `RangeNotSatisfiable`."""
     size, tag = await asyncio.to_thread(blobs.size, sha256), f'"{sha256}"'
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"etag": tag})
@@ -94,7 +91,10 @@ async def content_of(
         span = None if whole else span_of(request.headers.get("range"), size)
     except Unsatisfiable:
         raise RangeNotSatisfiable(
-            f"the content has {size} bytes", hint="ask for bytes that it has", size=size
+            f"the range is outside of the content, which has {size} bytes",
+            reason="range",
+            hint="request a range inside of the content",
+            size=size,
         ) from None
     headers = {"etag": tag, "accept-ranges": "bytes", "content-disposition": _disposition(name)}
     if span is not None:
@@ -102,23 +102,22 @@ async def content_of(
     wanted = span or Span(0, size)
     headers["content-length"] = str(wanted.length)
     body = _read(blobs, sha256, wanted) if request.method == "GET" else _nothing()
-    # As whoever made it says, where that can stand in a header.
     media_type = mime_type if mime_type is not None and is_media_type(mime_type) else _BYTES
     return StreamingResponse(body, status_code=200 if span is None else 206, headers=headers, media_type=media_type)
 
 
 def is_media_type(text: str) -> bool:
-    """Whether it can stand in a header as one."""
+    """Whether it is a valid media type for a header."""
     return _MEDIA_TYPE.fullmatch(text) is not None
 
 
 async def _read(blobs: BlobStore, sha256: str, span: Span) -> AsyncGenerator[bytes]:
-    place = span.first
-    while place < span.end:
-        part = await asyncio.to_thread(blobs.read, sha256, place, min(CHUNK_BYTES, span.end - place))
+    position = span.first
+    while position < span.end:
+        part = await asyncio.to_thread(blobs.read, sha256, position, min(CHUNK_BYTES, span.end - position))
         if not part:
-            return  # it was swept meanwhile: the reader sees that bytes are missing
-        place += len(part)
+            return  # it was swept: the client sees a body that is too short
+        position += len(part)
         yield part
 
 
@@ -128,7 +127,7 @@ async def _nothing() -> AsyncGenerator[bytes]:
 
 
 def _disposition(name: str | None) -> str:
-    """A name that is too long for a header is cut: there are artifacts from before names were checked."""
+    """Long names are cut: older artifacts have unchecked names."""
     if not name:
         return "attachment"
     return f"attachment; filename*=UTF-8''{quote(name[:NAME_CHARACTERS], safe='', errors='replace')}"

@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: a POST that comes again is answered as it was the first time, and is not done again.
+"""`Idempotency-Key`: a repeated POST gets the first response and is not executed again.
 
-Before the operation begins it is written down that it will; afterwards what it answered. So a host that dies between
-the two does not do it twice: it says that the outcome is not known. Answers may hold what is shown only once, such as a
-new key; they are sealed with a key made of the request's own, which is kept nowhere.
+The host records that an operation begins, and its response when it ends. If it dies in between, a repeat gets an error
+that the outcome is unknown. Responses can have values that are shown only once, such as a new key, so they are
+encrypted with a key that is derived from the request's `Idempotency-Key` and never stored.
 """
 
 import asyncio
@@ -43,22 +43,22 @@ KEY_CHARACTERS: Final = 256
 _REPLAYED: Final = "idempotency-replayed"
 _KIND: Final = "answer"
 _NONCE_BYTES: Final = 12
-_SHOWN: Final = frozenset({"content-type", "etag", "location"})
-"""Headers of an answer that belong to it; the rest belongs to how it was sent."""
+_SAVED_HEADERS: Final = frozenset({"content-type", "etag", "location"})
+"""Headers that are saved with a response; the others describe its transport."""
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 
-class _Note(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept of a request: its digest; once it was answered, the answer, sealed."""
+class _SavedRequest(msgspec.Struct, frozen=True, array_like=True):
+    """The digest of a request and, when it is done, its encrypted response."""
 
     digest: bytes
     sealed: bytes | None = None
     too_large: bool = False
 
 
-class _Given(msgspec.Struct, frozen=True, array_like=True):
-    """An answer."""
+class _SavedResponse(msgspec.Struct, frozen=True, array_like=True):
+    """A response."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -66,7 +66,7 @@ class _Given(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Slot(msgspec.Struct, frozen=True):
-    """Where the answer to one key of one caller is kept, and what it is sealed with."""
+    """Where the response for one key of one caller is saved, and its encryption key."""
 
     workspace: str
     id: str
@@ -75,24 +75,26 @@ class _Slot(msgspec.Struct, frozen=True):
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_notes: Final = msgspec.msgpack.Decoder(_Note)
-_answers: Final = msgspec.msgpack.Decoder(_Given)
+_requests: Final = msgspec.msgpack.Decoder(_SavedRequest)
+_responses: Final = msgspec.msgpack.Decoder(_SavedResponse)
 
 
 def key_of(request: Request) -> str | None:
-    """The key of a request; raises `InvalidRequest`."""
+    """The `Idempotency-Key` of a request; raises `InvalidRequest`."""
     key = request.headers.get(KEY_HEADER)
     if key is not None and (not key or len(key) > KEY_CHARACTERS or not (key.isascii() and key.isprintable())):
         raise InvalidRequest(
-            f"Idempotency-Key is not 1 to {KEY_CHARACTERS} printable ASCII characters",
-            hint="send a new random id for every request that is another one",
+            f"Idempotency-Key must have 1 to {KEY_CHARACTERS} printable ASCII characters",
+            reason="idempotency_key",
+            hint="send a new random id for each new request",
             field="id",
+            max_characters=KEY_CHARACTERS,
         )
     return key
 
 
 class Repeats:
-    """Knows which requests came before."""
+    """Saves the responses of requests with an `Idempotency-Key` and returns them to repeats."""
 
     def __init__(self, *, journal: Journal, store: Store, clock: Clock, secret: bytes) -> None:
         self._journal = journal
@@ -102,32 +104,32 @@ class Repeats:
         self._open: dict[str, bytes] = {}
 
     async def answer(self, operation: Operation, handler: Handler, request: Request, caller: Caller | None) -> ASGIApp:
-        """What the handler answers, or what it answered before."""
+        """The response of the handler, or the saved one."""
         key = key_of(request)
-        if key is None or caller is None:  # without a caller nobody knows whose key it is
+        if key is None or caller is None:  # keys belong to a caller
             return await handler(request)
         body = b"" if operation.repeat == "head" else await read_bytes(request)
         slot = self._slot(caller, key, request, body, by_head=operation.repeat == "head")
         self._refuse_open(slot)
         self._open[slot.id] = slot.digest
         try:
-            known = await asyncio.to_thread(self._store.kept, _KIND, slot.workspace, slot.id, self._clock.now_ms())
-            if known is not None:
-                return _again(slot, _notes.decode(known.body))
-            await self._write(self._put(slot, _Note(slot.digest)))
-            return await self._first(slot, handler, request if operation.repeat == "head" else _with(request, body))
+            row = await asyncio.to_thread(self._store.kept, _KIND, slot.workspace, slot.id, self._clock.now_ms())
+            if row is not None:
+                return _replay(slot, _requests.decode(row.body))
+            await self._write(self._put(slot, _SavedRequest(slot.digest)))
+            return await self._run(slot, handler, request if operation.repeat == "head" else _with_body(request, body))
         finally:
             del self._open[slot.id]
 
     def _slot(self, caller: Caller, key: str, request: Request, body: bytes, *, by_head: bool) -> _Slot:
-        whose = f"{caller.workspace}\0{caller.name}\0{key}".encode()
+        owner = f"{caller.workspace}\0{caller.name}\0{key}".encode()
         scope = request.scope
         length = request.headers.get("content-length", "").encode() if by_head else b""
         head = b"%b\0%b\0%b\0%b\0" % (scope["method"].encode(), scope["path"].encode(), scope["query_string"], length)
         return _Slot(
             workspace=caller.workspace,
-            id=self._digest(b"slot", whose).hex()[:48],
-            seal=self._digest(b"seal", whose),
+            id=self._digest(b"slot", owner).hex()[:48],
+            seal=self._digest(b"seal", owner),
             digest=self._digest(b"request", head + body),
         )
 
@@ -139,16 +141,21 @@ class Repeats:
         if digest is not None:
             if digest != slot.digest:
                 raise _mismatch()
-            raise InFlight("a request with this Idempotency-Key is being answered", hint="wait for it, then ask again")
+            raise InFlight(
+                "a request with this Idempotency-Key is in progress",
+                reason="in_flight",
+                hint="wait for it, then repeat the request",
+            )
         if len(self._open) >= ANSWERS_IN_FLIGHT:
             raise Overloaded(
-                "too many requests with an Idempotency-Key are being answered",
-                hint="try again in a moment",
+                "too many requests with an Idempotency-Key are in progress",
+                reason="idempotent_requests",
+                hint="retry in a moment",
                 limit=ANSWERS_IN_FLIGHT,
             )
 
-    async def _first(self, slot: _Slot, handler: Handler, request: Request) -> ASGIApp:
-        """Done for the first time. What was refused had no effect, so that it may be tried again."""
+    async def _run(self, slot: _Slot, handler: Handler, request: Request) -> ASGIApp:
+        """Execute the request and save its response. An error is not saved: it had no effect, so a retry is allowed."""
         try:
             answer = await handler(request)
         except Exception:
@@ -157,30 +164,30 @@ class Repeats:
         if not isinstance(answer, Response) or answer.status_code >= 400:
             await self._forget(slot)
             return answer
-        headers = [(name, value) for name, value in answer.headers.items() if name in _SHOWN]
-        given = _encode(_Given(answer.status_code, headers, bytes(answer.body)))
-        large = len(given) > KEPT_ANSWER_BYTES
-        note = _Note(slot.digest, None if large else _sealed(slot, given), large)
+        headers = [(name, value) for name, value in answer.headers.items() if name in _SAVED_HEADERS]
+        encoded = _encode(_SavedResponse(answer.status_code, headers, bytes(answer.body)))
+        large = len(encoded) > KEPT_ANSWER_BYTES
+        saved = _SavedRequest(slot.digest, None if large else _encrypt(slot, encoded), large)
         try:
-            await self._write(self._put(slot, note))
+            await self._write(self._put(slot, saved))
         except HostError as error:
-            _log.warning("an answer could not be kept: its repeat will be refused", problem=error.message)
+            _log.warning("a response could not be saved: repeats of the request will be refused", problem=error.message)
         return answer
 
     async def _forget(self, slot: _Slot) -> None:
         try:
             await self._write(DropKept(_KIND, slot.workspace, slot.id))
         except HostError as error:
-            _log.warning("a refused request could not be forgotten: its repeat will be", problem=error.message)
+            _log.warning("a failed request could not be removed: repeats of it will be refused", problem=error.message)
 
-    def _put(self, slot: _Slot, note: _Note) -> PutKept:
+    def _put(self, slot: _Slot, saved: _SavedRequest) -> PutKept:
         now_ms = self._clock.now_ms()
         return PutKept(
             KeptRow(
                 kind=_KIND,
                 workspace=slot.workspace,
                 id=slot.id,
-                body=_encode(note),
+                body=_encode(saved),
                 expires_ms=now_ms + round(KEPT_ANSWER_S * 1000),
                 updated_ms=now_ms,
             )
@@ -189,61 +196,70 @@ class Repeats:
     async def _write(self, change: KeptChange) -> None:
         if self._journal.full:
             raise StorageFull(
-                "the disk is full, so that no answer can be kept",
+                "the disk is full: the response could not be saved for repeats",
+                reason="saved_responses",
                 hint="free space in the data directory, or send the request without Idempotency-Key",
             )
         size = len(change.row.body) if isinstance(change, PutKept) else 0
         await self._journal.commit(Entry(keeps=[change], size=size))
 
 
-def _with(request: Request, body: bytes) -> Request:
-    """The request again, its body not read yet."""
-    told = False
+def _with_body(request: Request, body: bytes) -> Request:
+    """The request with its body unread."""
+    delivered = False
 
     async def receive() -> Message:
-        nonlocal told
-        if told:
+        nonlocal delivered
+        if delivered:
             return await request.receive()
-        told = True
+        delivered = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return Request(request.scope, receive)
 
 
-def _again(slot: _Slot, note: _Note) -> Response:
-    if not hmac.compare_digest(note.digest, slot.digest):
+def _replay(slot: _Slot, saved: _SavedRequest) -> Response:
+    if not hmac.compare_digest(saved.digest, slot.digest):
         raise _mismatch()
-    if note.too_large:
-        raise Conflict("this was done, and its answer was too large to keep", hint="read the thing that it changed")
-    if note.sealed is None:
+    if saved.too_large:
         raise Conflict(
-            "this was begun and cut off: whether it was done is not known",
-            hint="look whether it was, and ask again with another Idempotency-Key if it was not",
+            "this request was executed, and its response was too large to save",
+            reason="response_too_large",
+            hint="read the resource that it changed",
+        )
+    if saved.sealed is None:
+        raise Conflict(
+            "this request was interrupted: its outcome is unknown",
+            reason="interrupted",
+            hint="check whether it took effect; if not, repeat it with another Idempotency-Key",
         )
     try:
-        given = _answers.decode(_opened(slot, note.sealed))
-    except InvalidTag:  # the host's secret is another one now
-        raise Conflict("this was done, and its answer cannot be read", hint="read the thing that it changed") from None
-    return Response(given.body, status_code=given.status, headers={**dict(given.headers), _REPLAYED: "true"})
+        response = _responses.decode(_decrypt(slot, saved.sealed))
+    except InvalidTag:  # the secret of the host has changed
+        raise Conflict(
+            "this request was executed, and its saved response is unreadable",
+            reason="response_unreadable",
+            hint="read the resource that it changed",
+        ) from None
+    return Response(response.body, status_code=response.status, headers={**dict(response.headers), _REPLAYED: "true"})
 
 
-def _sealed(slot: _Slot, text: bytes) -> bytes:
+def _encrypt(slot: _Slot, text: bytes) -> bytes:
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return nonce + AESGCM(slot.seal).encrypt(nonce, text, slot.id.encode())
 
 
-def _opened(slot: _Slot, sealed: bytes) -> bytes:
+def _decrypt(slot: _Slot, sealed: bytes) -> bytes:
     return AESGCM(slot.seal).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], slot.id.encode())
 
 
-def _mismatch() -> RepeatMismatch:
+def _mismatch(**details: str) -> RepeatMismatch:
     return RepeatMismatch(
-        "this Idempotency-Key came before with another request",
+        "this Idempotency-Key was used for another request",
+        reason="other_request",
         hint="use a new key for a new request; repeat a request exactly as it was",
+        **details,
     )
-
-
-# Whether an event that came again under the same `Idempotency-Key` is the same one. Asked only of repeats.
 
 
 async def refuse_other(
@@ -255,16 +271,12 @@ async def refuse_other(
     *,
     external: bool | None = None,
 ) -> None:
-    """Raises `RepeatMismatch` where the first one said something else, said it to another agent, or was to be executed
-    by somebody else."""
+    """Raise `RepeatMismatch` if a repeated event differs from the first one in its content, its agent or its
+    execution."""
     if accepted.first:
         return
     if not await asyncio.to_thread(_is_same, store, workspace, accepted, event, agent_id, external):
-        raise RepeatMismatch(
-            "this Idempotency-Key came before with another request",
-            hint="use a new key for a new request; repeat a request exactly as it was",
-            event_id=accepted.event_id,
-        )
+        raise _mismatch(event_id=accepted.event_id)
 
 
 def _is_same(
@@ -275,14 +287,14 @@ def _is_same(
         return True
     record = next(iter(store.records(row.record_id - 1, 1)), None)
     if record is None or record.data is None:
-        return True  # retention dropped what it said
+        return True  # retention dropped its data
     _, first = NewEvent.from_record(record.data)
     run = None if accepted.run_id is None or agent_id is None else store.run(accepted.run_id)
     if run is not None and (run.agent_id != agent_id or external not in (None, facts_of(run).external)):
         return False
-    return _said(first) == _said(event)
+    return _content(first) == _content(event)
 
 
-def _said(event: NewEvent) -> NewEvent:
-    """Without what differs each time it is sent."""
+def _content(event: NewEvent) -> NewEvent:
+    """The event without the fields that differ between repeats."""
     return replace(event, caller=None, traceparent=None, extra=None, known=True)

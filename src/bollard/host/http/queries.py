@@ -1,4 +1,4 @@
-"""Queries of requests: only what an operation lists, each once, each with a value that can be meant. Pure."""
+"""Query parameters and pages. A query may only have the parameters that its operation lists, each once. Pure."""
 
 import difflib
 from bisect import bisect_right
@@ -24,7 +24,7 @@ _NUMBER_DIGITS: Final = 15
 
 
 def check_query(fields: Sequence[QueryField], query: bytes, *, ticket: bool = False) -> None:
-    """Raises `InvalidRequest` at the first parameter that is unknown, twice there, empty or out of range."""
+    """Raise `InvalidRequest` for the first parameter that is unknown, repeated, empty or out of range."""
     known = {field.name: field for field in fields}
     seen: set[str] = set()
     for name, value in _pairs(query):
@@ -34,7 +34,9 @@ def check_query(fields: Sequence[QueryField], query: bytes, *, ticket: bool = Fa
         if field is None:
             raise _unknown(name, sorted(known))
         if name in seen:
-            raise InvalidRequest(f"{name} is given twice", hint=f"give {name} once", field=name)
+            raise InvalidRequest(
+                f"the parameter {name} is repeated", reason="query_repeated", hint=f"send {name} once", field=name
+            )
         seen.add(name)
         _check_value(field, value)
 
@@ -43,16 +45,21 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=64, errors="strict")
     except ValueError:
-        raise InvalidRequest("the query cannot be read", hint="send name=value pairs in UTF-8", field="query") from None
+        raise InvalidRequest(
+            "the query is malformed", reason="query", hint="send name=value pairs in UTF-8", field="query"
+        ) from None
 
 
 def _unknown(name: str, known: list[str]) -> InvalidRequest:
-    shown = name[:64]
+    field, message = name[:64], f"there is no parameter {name[:64]}"
     if not known:
-        return InvalidRequest(f"there is no parameter {shown}", hint="nothing can be asked for here", field=shown)
-    near = difflib.get_close_matches(shown, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"the parameters are {', '.join(known)}"
-    return InvalidRequest(f"there is no parameter {shown}", hint=hint, field=shown)
+        hint = "this operation has no parameters"
+        return InvalidRequest(message, reason="query_none", hint=hint, field=field)
+    if near := difflib.get_close_matches(field, known, n=1):
+        hint = f"did you mean {near[0]}?"
+        return InvalidRequest(message, reason="query_similar", hint=hint, field=field, similar=near[0])
+    names = ", ".join(known)
+    return InvalidRequest(message, reason="query_unknown", hint=f"the parameters are {names}", field=field, names=names)
 
 
 def _check_value(field: QueryField, value: str) -> None:
@@ -60,30 +67,53 @@ def _check_value(field: QueryField, value: str) -> None:
     if field.kind == "number":
         number = whole_number_in(value, name, "send a whole number")
         if number < field.least or (field.most is not None and number > field.most):
-            between = f"{field.least} or more" if field.most is None else f"{field.least} to {field.most}"
-            raise InvalidRequest(f"{name} is out of range", hint=f"use {between}", field=name)
+            least, most = field.least, field.most
+            if most is None:
+                raise InvalidRequest(
+                    f"{name} is too small", reason="query_least", hint=f"use {least} or more", field=name, least=least
+                )
+            raise InvalidRequest(
+                f"{name} is out of range",
+                reason="query_range",
+                hint=f"use {least} to {most}",
+                field=name,
+                least=least,
+                most=most,
+            )
     elif field.kind == "flag":
         if value not in ("true", "false"):
-            raise InvalidRequest(f"{name} is neither true nor false", hint="use true or false", field=name)
+            raise InvalidRequest(
+                f"{name} is neither true nor false", reason="query_flag", hint="use true or false", field=name
+            )
     elif field.choices:
         if value not in field.choices:
+            choices = ", ".join(field.choices)
             raise InvalidRequest(
-                f"there is no {name} {value[:64]!r}", hint=f"use one of {', '.join(field.choices)}", field=name
+                f"there is no {name} {value[:64]!r}",
+                reason="query_choice",
+                hint=f"use one of {choices}",
+                field=name,
+                value=value[:64],
+                choices=choices,
             )
     elif not value or len(value) > (field.most or QUERY_CHARACTERS) or "\0" in value:
+        limit = field.most or QUERY_CHARACTERS
         raise InvalidRequest(
-            f"{name} is not 1 to {field.most or QUERY_CHARACTERS} characters",
-            hint=f"leave {name} out, or give it a value",
+            f"{name} must have 1 to {limit} characters",
+            reason="query_length",
+            hint=f"leave {name} out, or send a value",
             field=name,
+            max_characters=limit,
         )
 
 
 def refuse_token(query: bytes) -> None:
-    """A token in a URL ends up in logs, histories and `Referer` headers: it is never taken from there."""
+    """Refuse a token in a URL, which would end up in logs, histories and `Referer` headers."""
     for name, value in _pairs(query):
         if name.lower() in _TOKEN_NAMES or value.startswith(_TOKEN_STARTS):
             raise InvalidRequest(
                 "a token does not belong in a URL: it would stay in logs and histories",
+                reason="token_in_url",
                 hint="send it as `Authorization: Bearer …`, or get a ticket with POST /api/v1/tickets",
                 field=name[:64],
             )
@@ -95,64 +125,66 @@ def ticket_in(connection: HTTPConnection) -> str | None:
 
 
 def page_limit(request: HTTPConnection) -> int:
-    """How many items of a list are wanted; the guard has looked at it."""
+    """The page size of a request; the guard has checked it."""
     text = request.query_params.get("limit")
     return PAGE_ITEMS if text is None else int(text)
 
 
 def whole_number(request: HTTPConnection, name: str, hint: str) -> int | None:
-    """A number of the query; `None` where it is absent."""
+    """A number of the query; `None` if it is absent."""
     text = request.query_params.get(name)
     return None if text is None else whole_number_in(text, name, hint)
 
 
 def whole_number_in(text: str, name: str, hint: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _NUMBER_DIGITS:
-        raise InvalidRequest(f"{name} is not a whole number", hint=hint, field=name)
+        raise InvalidRequest(f"{name} is not a whole number", reason="query_number", hint=hint, field=name)
     return int(text)
 
 
 def flag(request: HTTPConnection, name: str) -> bool:
-    """A parameter that is `true` or `false`; false where it is absent."""
+    """A parameter that is `true` or `false`; false if it is absent."""
     return request.query_params.get(name) == "true"
 
 
-# Pages of every list: `limit` and a signed `cursor` in, `{items, has_more, next_cursor}` out.
-
+# --- pages ---
 
 T = TypeVar("T")
 
 
 class Pages:
-    """Makes and reads cursors: each is good for one list of one workspace."""
+    """Builds pages (`{items, has_more, next_cursor}`) and their signed cursors. A cursor is valid for one list of one
+    workspace."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def place(self, request: Request, purpose: str) -> JsonValue:
-        """Where the page begins, as `answer` was told; nothing for the first page."""
+        """The position where the page begins; `None` for the first page."""
         cursor = request.query_params.get("cursor")
         if cursor is None:
             return None
         try:
             return open_cursor(self._secret, cursor, purpose=purpose, scope=caller_of(request).workspace)
         except BadCursor as error:
-            raise InvalidRequest(str(error), hint="start again without a cursor", field="cursor") from error
+            raise InvalidRequest(
+                str(error), reason="cursor", hint="start again without a cursor", field="cursor"
+            ) from error
 
     def numbered(self, request: Request, purpose: str) -> int | None:
-        """The same, for lists whose places are numbers."""
+        """The position, for lists whose positions are numbers."""
         place = self.place(request, purpose)
         return place if isinstance(place, int) else None
 
     def answer(self, request: Request, purpose: str, items: Sequence[JsonObject], behind: JsonValue) -> JsonAnswer:
-        """A page. `behind` is the place of its last item where there is more, else nothing."""
+        """A page. `behind` is the position of its last item if more items follow, otherwise `None`."""
         body: JsonObject = {"items": [*items], "has_more": behind is not None}
         if behind is not None:
             body["next_cursor"] = self.seal(caller_of(request).workspace, purpose, behind)
         return JsonAnswer(body)
 
     def seal(self, workspace: str, purpose: str, place: JsonValue) -> str:
-        """A cursor for a place."""
+        """A cursor for a position."""
         return seal_cursor(self._secret, purpose=purpose, scope=workspace, place=place)
 
     def of_rows(
@@ -166,11 +198,11 @@ class Pages:
         *,
         cut: bool = False,
     ) -> JsonAnswer:
-        """A page of rows that were read, one more than the page may have. What is not kept makes the page shorter, and
-        so does the store, where they are so large that it `cut` them."""
+        """A page of rows, of which the caller reads one more than the page has. Rows that `keep` rejects make the page
+        shorter. `cut`: the store returned fewer rows because they are large."""
         limit = page_limit(request)
         if cut and len(rows) <= limit:
-            limit = max(1, len(rows) - 1)  # a single one that fills a page may be the last: then the next is empty
+            limit = max(1, len(rows) - 1)  # a single large row may be the last: then the next page is empty
         behind = place(rows[limit - 1]) if cut or len(rows) > limit else None
         return self.answer(request, purpose, [shown(row) for row in rows[:limit] if keep(row)], behind)
 
@@ -182,7 +214,7 @@ class Pages:
         key: Callable[[T], str],
         shown: Callable[[T], JsonObject],
     ) -> JsonAnswer:
-        """A page of things that are all in memory, in the order of their keys. The cursor is the last key."""
+        """A page of items in memory, sorted by key. The cursor is the last key."""
         place = self.place(request, purpose)
         start = 0 if place is None else bisect_right(things, str(place), key=key)
         return self.of_rows(request, purpose, things[start : start + page_limit(request) + 1], shown, key)

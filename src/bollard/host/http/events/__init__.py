@@ -1,1 +1,1 @@
-"""Requests that bring events: native ones, CloudEvents and events of channels."""
+"""Requests with events: the native form, CloudEvents and events of channels."""

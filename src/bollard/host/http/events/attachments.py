@@ -1,7 +1,7 @@
-"""Artifacts that somebody attaches to a message: those of the conversation that the message is in, and no others.
+"""Artifacts that are attached to a message. Only artifacts of the same conversation and thread can be attached.
 
-Whoever may speak there may name them, and whichever run gets the message is in that place too, so it can read them
-where its grant allows reading. What the message says of them is looked up, never believed.
+The run that gets the message is in that conversation too, so it can read them if its grant allows it. The host looks up
+name, type and size of an artifact; it does not trust the message.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from bollard.protocol import AgentInput, ArtifactRef, JsonObject
 _FIELD: Final = "input.attachments"
 
 Sent = tuple[str, str, str]
-"""The workspace, source and id of a message that may have come before."""
+"""Workspace, source and id of a message that may be a repeat."""
 
 
 class MessageScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a message is said that has no run yet. Implements `Placed`."""
+    """The place of a message that has no run yet. Implements `Placed`."""
 
     workspace: str
     bot: str | None
@@ -34,39 +34,45 @@ class MessageScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attachments:
-    """One per host."""
+    """Looks up the attachments of messages."""
 
     def __init__(self, reach: ArtifactReach, known: EventDeduplication) -> None:
         self._reach = reach
         self._known = known
 
-    async def of(self, said: AgentInput, there: Placed, sent: Sent | None = None) -> tuple[JsonObject, ...]:
-        """What is attached to a message that is said there. Raises `InvalidRequest` with the first that cannot be.
+    async def of(self, message: AgentInput, place: Placed, sent: Sent | None = None) -> tuple[JsonObject, ...]:
+        """The attachments of a message in this place. Raises `InvalidRequest` for the first invalid one.
 
-        A message that is `sent` again has what it had the first time, also where that is gone since."""
-        if not said.attachments:
+        A message that is `sent` again has its first attachments, even if they were removed since."""
+        if not message.attachments:
             return ()
-        if len(said.attachments) > ATTACHMENTS:
-            problem = f"a message has at most {ATTACHMENTS} attachments"
-            raise InvalidRequest(problem, hint="send another message with the rest", field=_FIELD)
+        if len(message.attachments) > ATTACHMENTS:
+            raise InvalidRequest(
+                f"a message has at most {ATTACHMENTS} attachments",
+                reason="attachments",
+                hint="send another message with the rest",
+                field=_FIELD,
+                limit=ATTACHMENTS,
+            )
         first = {} if sent is None else await self._known.attached(*sent)
-        return await asyncio.to_thread(self._found, said.attachments, there, first)
+        return await asyncio.to_thread(self._look_up, message.attachments, place, first)
 
-    def _found(
-        self, attached: Sequence[ArtifactRef], there: Placed, first: Mapping[str, JsonObject]
+    def _look_up(
+        self, attached: Sequence[ArtifactRef], place: Placed, first: Mapping[str, JsonObject]
     ) -> tuple[JsonObject, ...]:
-        found: list[JsonObject] = []
+        references: list[JsonObject] = []
         for number, each in enumerate(attached):
             if each.artifact_id in first:
-                found.append(first[each.artifact_id])
+                references.append(first[each.artifact_id])
                 continue
-            named = key_problem(each.artifact_id) is None  # no store has others
-            row = self._reach.made_in(there, each.artifact_id) if named else None
+            is_valid = key_problem(each.artifact_id) is None
+            row = self._reach.made_in(place, each.artifact_id) if is_valid else None
             if row is None:
                 raise InvalidRequest(
                     "this conversation has no such artifact",
-                    hint="attach artifacts that a run or a message of the same conversation and thread brought",
+                    reason="attachment",
+                    hint="attach artifacts of a run or a message in the same conversation and thread",
                     field=f"{_FIELD}.{number}.artifact_id",
                 )
-            found.append(artifact_ref(row).to_wire())
-        return tuple(found)
+            references.append(artifact_ref(row).to_wire())
+        return tuple(references)

@@ -1,7 +1,7 @@
-"""CloudEvents 1.0 as the host's own events: attributes and data in, a draft out. Pure.
+"""CloudEvents 1.0 as drafts of the host's own events. Pure.
 
-`source` and `id` are the event's identity. A stable type keeps its name; any other is a `webhook.received` whose
-`source_event_type` is the sender's own. The attributes as they came are the run's `adapter.extra.cloudevent`.
+`source` and `id` identify the event. A stable type keeps its name; any other becomes `webhook.received` with the
+sender's type as `source_event_type`. The run gets the original attributes in `adapter.extra.cloudevent`.
 """
 
 import base64
@@ -32,13 +32,13 @@ _TEXTS: Final = frozenset(
         *("agent", "bot", "conversation", "thread", "actortype", "actorid", "actorname", "subjecttype"),
     }
 )
-"""Attributes that are texts; those of the second row are extensions that say where an event belongs and whose it is."""
+"""Attributes that are strings. The second row has extensions for the place and the actor of an event."""
 _NOT_EXTRA: Final = frozenset({"id", "source", "data", "data_base64"})
 _HINT: Final = "see docs/reference/http.md#cloudevents"
 
 
 class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One CloudEvent, checked: its attributes, and its data where it is known what that is."""
+    """One valid CloudEvent: its attributes and its data."""
 
     attributes: Mapping[str, JsonValue]
     content: Content = msgspec.field(default_factory=Nothing)
@@ -48,7 +48,7 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
         return value if isinstance(value, str) else None
 
     def draft(self) -> Draft:
-        """As the host takes it."""
+        """The event as a draft."""
         kind, subject = str(self.attributes["type"]), self.text("subject")
         stable = kind in EVENT_TYPES
         actor_id = self.text("actorid")
@@ -57,7 +57,7 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
             source_id=str(self.attributes["id"]),
             event_type=kind if stable else "webhook.received",
             source_event_type=None if stable else kind,
-            text=_said(self.content) if kind == "message.received" else None,
+            text=_message_text(self.content) if kind == "message.received" else None,
             agent=self.text("agent"),
             bot=self.text("bot"),
             conversation=self.text("conversation"),
@@ -67,8 +67,8 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
             actor_name=self.text("actorname"),
             subject_type=None if subject is None else self.text("subjecttype") or "subject",
             subject_id=subject,
-            event_ms=_moment("time", self.attributes),
-            expires_ms=_moment("expirytime", self.attributes),
+            event_ms=_read_time("time", self.attributes),
+            expires_ms=_read_time("expirytime", self.attributes),
             traceparent=_traceparent(self.attributes),
             extra=_extra(self.attributes),
             content=self.content,
@@ -85,16 +85,16 @@ def is_json(media: str) -> bool:
 
 
 def read_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> CloudEvent:
-    """A structured event. `large` is its `data` as it came, where that is too much to be read into values."""
+    """Read a structured event. `large` is its `data` as bytes, if that is too large to decode."""
     for name in body:
         if name not in ("data", "data_base64") and _NAME.fullmatch(name) is None:
-            raise _wrong(name, "an attribute's name has lower-case letters and digits only")
+            raise _invalid(name, "attribute_name", "attribute names have only lower-case letters and digits")
     if "data" in body and "data_base64" in body:
-        raise _wrong("data_base64", "there is data too; an event has one of them")
+        raise _invalid("data_base64", "data_twice", "the event has data too; send one of them")
     attributes = {
         name: value
         for name, value in body.items()
-        if name not in ("data", "data_base64") and value is not None  # null means that it is not set
+        if name not in ("data", "data_base64") and value is not None  # null means absent
     }
     _check(attributes)
     media = media_type(str(attributes.get("datacontenttype", "")))
@@ -110,13 +110,13 @@ def read_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> Clo
 
 
 def binary_event(headers: Mapping[str, str]) -> CloudEvent:
-    """The attributes of an event whose data is the body."""
+    """Read the attributes of an event whose data is the body."""
     attributes: JsonObject = {}
     for name, value in headers.items():
         if name.startswith(_HEADER):
             attribute = name.removeprefix(_HEADER)
             if _NAME.fullmatch(attribute) is None or attribute in ("data", "datacontenttype"):
-                raise _wrong(name, "there is no such header of a CloudEvent")
+                raise _invalid(name, "ce_header", "CloudEvents have no such header")
             attributes[attribute] = _unescaped(name, value)
     if (media := headers.get("content-type")) is not None:
         attributes["datacontenttype"] = media
@@ -127,56 +127,59 @@ def binary_event(headers: Mapping[str, str]) -> CloudEvent:
 def _check(attributes: Mapping[str, JsonValue]) -> None:
     version = attributes.get("specversion")
     if version is None:
-        raise _wrong("specversion", "this attribute is needed")
+        raise _invalid("specversion", "attribute_missing", "this attribute is required")
     if version != "1.0":
         raise UnsupportedMedia(
-            "only CloudEvents of specversion 1.0 are read", hint="send specversion 1.0", field="specversion"
+            "only CloudEvents of specversion 1.0 are supported",
+            reason="specversion",
+            hint="send specversion 1.0",
+            field="specversion",
         )
     for name in ("id", "source", "type"):
         if name not in attributes:
-            raise _wrong(name, "this attribute is needed")
+            raise _invalid(name, "attribute_missing", "this attribute is required")
     for name, value in attributes.items():
         if name in _TEXTS and (not isinstance(value, str) or not value):
-            raise _wrong(name, "should be a text that is not empty")
+            raise _invalid(name, "attribute_text", "should be a string that is not empty")
         if not isinstance(value, str | bool | int):
-            raise _wrong(name, "an attribute is a text, a number without fraction, or true or false")
+            raise _invalid(name, "attribute_type", "should be a string, an integer or a boolean")
 
 
 def _binary(value: JsonValue, media: str) -> Content:
     try:
         decoded = base64.b64decode(cast("str", value), validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise _wrong("data_base64", "is not base64") from None
+        raise _invalid("data_base64", "base64", "is not base64") from None
     return Raw(decoded, media or "application/octet-stream")
 
 
-def _said(content: Content) -> str | None:
-    """What a message says: its data, where that is a text, or the `text` in it."""
+def _message_text(content: Content) -> str | None:
+    """The text of a message: its data if that is a string, or the `text` in it."""
     if not isinstance(content, Json):
         return None
     value = content.data.get("text", content.data.get("value"))
     return value if isinstance(value, str) else None
 
 
-def _moment(name: str, attributes: Mapping[str, JsonValue]) -> int | None:
-    """Milliseconds of an RFC 3339 time."""
+def _read_time(name: str, attributes: Mapping[str, JsonValue]) -> int | None:
+    """An RFC 3339 time in milliseconds since the epoch."""
     value = attributes.get(name)
     if value is None:
         return None
     try:
         moment = datetime.fromisoformat(cast("str", value))
-        found = round(moment.timestamp() * 1000) if moment.tzinfo is not None else None
+        time_ms = round(moment.timestamp() * 1000) if moment.tzinfo is not None else None
     except (TypeError, ValueError, OverflowError):
-        found = None
-    if found is None:
-        raise _wrong(name, "is no time of RFC 3339, such as 2026-01-31T12:00:00Z")
-    if found < 0:
-        raise _wrong(name, "is before the epoch: times begin with the year 1970")
-    return found
+        time_ms = None
+    if time_ms is None:
+        raise _invalid(name, "time", "is not an RFC 3339 time, such as 2026-01-31T12:00:00Z")
+    if time_ms < 0:
+        raise _invalid(name, "time_before_epoch", "is before 1970")
+    return time_ms
 
 
 def _traceparent(attributes: Mapping[str, JsonValue]) -> str | None:
-    """A trace that cannot be read is left out, as its own specification says; the event is not refused for it."""
+    """The trace, or `None` if it is malformed: the W3C specification says to ignore it then."""
     value = attributes.get("traceparent")
     return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) is not None else None
 
@@ -185,7 +188,11 @@ def _extra(attributes: Mapping[str, JsonValue]) -> JsonObject:
     extra: JsonObject = {name: value for name, value in attributes.items() if name not in _NOT_EXTRA}
     if len(msgspec.json.encode(extra)) > EVENT_EXTRA_BYTES:
         raise InvalidRequest(
-            f"the attributes are larger than {EVENT_EXTRA_BYTES} bytes", hint="put them into the data", field="event"
+            f"the attributes are larger than {EVENT_EXTRA_BYTES} bytes",
+            reason="attributes_size",
+            hint="move them into the data",
+            field="event",
+            max_bytes=EVENT_EXTRA_BYTES,
         )
     return {"cloudevent": extra}
 
@@ -194,15 +201,14 @@ def _unescaped(name: str, value: str) -> str:
     try:
         return unquote(value, errors="strict")
     except UnicodeDecodeError:
-        raise _wrong(name, "is not percent-encoded UTF-8") from None
+        raise _invalid(name, "header_encoding", "is not percent-encoded UTF-8") from None
 
 
-def _wrong(name: str, problem: str) -> InvalidRequest:
-    return InvalidRequest(f"{name[:64]}: {problem}", hint=_HINT, field=name[:64])
+def _invalid(name: str, reason: str, problem: str) -> InvalidRequest:
+    return InvalidRequest(f"{name[:64]}: {problem}", reason=f"cloudevent_{reason}", hint=_HINT, field=name[:64])
 
 
-# CloudEvents as JSON Schema: the forms in which `POST /events` takes them beside its own. Values only.
-
+# --- JSON Schema of the CloudEvents that `POST /events` accepts ---
 
 _NAMED: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": EVENT_NAME_CHARACTERS}
 _SCHEMA: Final[JsonObject] = {

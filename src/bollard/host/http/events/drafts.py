@@ -1,12 +1,11 @@
-"""An event as it came in, before it is decided what is kept of it: small data, or an artifact and a summary. Pure."""
+"""Drafts: events whose payload is not stored yet. A payload becomes small data, or an artifact with a summary. Pure."""
 
 from typing import Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.errors import InvalidRequest
-from bollard.host.http.answers import BODY_BYTES
+from bollard.host.http.answers import BODY_BYTES, not_an_object, not_json
 from bollard.host.limits import (
     EVENT_DATA_BYTES,
     EVENT_DATA_DEPTH,
@@ -18,7 +17,7 @@ from bollard.host.runs.event import NewEvent, RawPayload, ReplyRoute
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 from bollard.wire import FrameError, decode
 
-_TOO_MUCH: Final = frozenset({"nodes", "depth"})
+_SIZE_FAULTS: Final = frozenset({"nodes", "depth"})
 _SCALARS: Final = frozenset(b'"-0123456789tfn')
 
 
@@ -27,16 +26,16 @@ class Nothing(msgspec.Struct, frozen=True):
 
 
 class Json(msgspec.Struct, frozen=True):
-    """Data that a run can be given as it is."""
+    """Data that is small enough to be passed to a run."""
 
     data: JsonObject
 
 
 class Raw(msgspec.Struct, frozen=True):
-    """What becomes an artifact. `summary` is what is known of it without reading it."""
+    """Content that becomes an artifact. `summary` has its short values."""
 
     body: bytes | None
-    """Nothing: the body of the request as it was received."""
+    """`None` for the whole body of the request."""
     mime_type: str
     summary: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
@@ -45,7 +44,7 @@ Content = Nothing | Json | Raw
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about an event but what its payload became."""
+    """An event without its stored payload."""
 
     source: str
     source_id: str
@@ -68,7 +67,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     content: Content = msgspec.field(default_factory=Nothing)
 
     def under(self, traceparent: str | None) -> "Draft":
-        """The same as part of the request's trace, unless the event brings one of its own."""
+        """The draft in the trace of the request, unless the event has a trace of its own."""
         return self if self.traceparent is not None else replace(self, traceparent=traceparent)
 
     def event(
@@ -81,7 +80,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         reply: ReplyRoute | None = None,
         caller: str | None = None,
     ) -> NewEvent:
-        """The event. Raises `InvalidRequest`."""
+        """The event with its stored payload. Raises `InvalidRequest`."""
         return NewEvent(
             source=self.source,
             source_id=self.source_id,
@@ -109,24 +108,24 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def json_content(value: JsonValue) -> Content:
-    """A JSON value as data: an object as it is, anything else as its `value`. What no run could be given is raw."""
+    """A JSON value as data: an object as it is, another value as `{"value": …}`. A large value becomes raw content."""
     if value is None:
         return Nothing()
     data: JsonObject = value if isinstance(value, dict) else {"value": value}
     body = msgspec.json.encode(data)
-    if len(body) <= EVENT_DATA_BYTES and _is_wieldy(data, body):
+    if len(body) <= EVENT_DATA_BYTES and _is_small(data, body):
         return Json(data)
     whole = msgspec.json.encode(value)
     return Raw(whole, "application/json", summary_of(whole))
 
 
-def _is_wieldy(data: JsonObject, body: bytes) -> bool:
+def _is_small(data: JsonObject, body: bytes) -> bool:
     if body.count(b"{") + body.count(b"[") <= EVENT_DATA_DEPTH and body.count(b",") <= EVENT_DATA_VALUES // 2:
         return True
     values, level = 0, list[JsonValue]([data])
     for _ in range(EVENT_DATA_DEPTH):
         values += len(level)
-        level = [inner for value in level for inner in _inside(value)]
+        level = [inner for value in level for inner in _children(value)]
         if values + len(level) > EVENT_DATA_VALUES:
             return False
         if not level:
@@ -134,42 +133,38 @@ def _is_wieldy(data: JsonObject, body: bytes) -> bool:
     return False
 
 
-def _inside(value: JsonValue) -> list[JsonValue]:
+def _children(value: JsonValue) -> list[JsonValue]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
 
 
 def read_document(body: bytes) -> tuple[JsonObject, bytes | None]:
-    """A JSON object; and its `data` apart, as it came, where that is too much to be read into values."""
+    """Read a JSON object. Its `data` is returned apart, as bytes, if that is too large to decode."""
     if len(body) <= BODY_BYTES:
         try:
             value = decode(body)
         except FrameError as error:
-            if error.fault not in _TOO_MUCH:
-                raise _no_object(error.detail, error.fault) from error
+            if error.fault not in _SIZE_FAULTS:
+                raise not_json(error.detail, error.fault) from error
         else:
             if not isinstance(value, dict):
-                raise InvalidRequest("the body is not an object", hint="send one JSON object", field="body")
+                raise not_an_object()
             return cast("JsonObject", value), None
     try:
         members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _no_object(str(error), "syntax") from error
+        raise not_json(str(error), "syntax") from error
     large = members.pop("data", None)
     try:
         rest = {name: decode(bytes(raw)) for name, raw in members.items()}
     except FrameError as error:
-        raise _no_object(error.detail, error.fault) from error
+        raise not_json(error.detail, error.fault) from error
     return rest, None if large is None else bytes(large)
 
 
-def _no_object(detail: str, fault: str) -> InvalidRequest:
-    return InvalidRequest(f"the body is not JSON: {detail}", hint="send one JSON object", field="body", fault=fault)
-
-
 def summary_of(body: bytes) -> JsonObject:
-    """The short plain values of a JSON object, so that bindings can be filtered by them. Nothing of anything else."""
+    """The short scalar values of a JSON object, for the filters of bindings. Empty for anything else."""
     try:
         members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,7 +1,7 @@
-"""Events as programs behind channels send them. Pure.
+"""Reads events from requests, in the native form or as CloudEvents, and turns those of channels into the channel's own.
 
-A program says what happened and where to answer. It chooses no agent: the bindings do. Whatever it calls its source,
-the source is the channel; and whoever it names is somebody of the channel, `room:ann`, never a user of the workspace.
+A channel does not choose an agent: the bindings do. The source of its events is always the channel, and its actors are
+actors of the channel (`room:ann`), never users of the workspace. Pure, except for reading payloads.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from bollard.protocol import JsonObject, JsonValue, TriggerSource
 from bollard.wire import FrameError, decode
 
 TRIGGER: Final[TriggerSource] = "platform"
-"""Of every event that a channel brings. Its surface is the channel's kind."""
+"""The trigger of every event of a channel. Its surface is the channel's kind."""
 
 
 class ChannelEvent(EventFields):
@@ -45,53 +45,54 @@ class ChannelEvent(EventFields):
 
 
 def channel_draft(body: ChannelEvent, channel: ChannelConfig, message_id: str, content: Content) -> Draft:
-    """An event in the host's own form."""
+    """The draft of an event in the native form."""
     return native_draft(body, channel.channel_id, body.id or message_id, body.type, content)
 
 
 def route_of(draft: Draft, channel: ChannelConfig, target: str) -> tuple[Draft, ReplyRoute | None]:
-    """The event as the channel's own, and the way back; none where the channel only brings events, or nowhere is
-    named."""
+    """The event as the channel's own, and its reply route: `None` if the channel only receives, or there is no
+    target."""
     if draft.agent is not None:
         raise InvalidRequest(
-            "agent: a channel chooses no agent", hint="save a binding with the scope of the channel", field="agent"
+            "agent: an event of a channel cannot name an agent",
+            reason="channel_agent",
+            hint="save a binding with the scope of the channel",
+            field="agent",
         )
-    who = None if draft.actor_id is None else channel.channel_id
-    own = replace(draft, source=channel.channel_id, bot=draft.bot or channel.bot, actor_type=who)
+    actor_type = None if draft.actor_id is None else channel.channel_id
+    own = replace(draft, source=channel.channel_id, bot=draft.bot or channel.bot, actor_type=actor_type)
     place = target or draft.conversation or draft.actor_id
     if channel.url is None or not place:
         return own, None
-    able = channel.abilities
+    abilities = channel.abilities
     route = ReplyRoute(
         channel=channel.channel_id,
         target=place,
-        supports_streaming=able.supports_streaming,
-        supports_edit=able.supports_edit,
-        supports_reaction=able.supports_reaction,
-        max_message_size=able.max_message_size,
+        supports_streaming=abilities.supports_streaming,
+        supports_edit=abilities.supports_edit,
+        supports_reaction=abilities.supports_reaction,
+        max_message_size=abilities.max_message_size,
     )
     return own, route
 
 
 def event_through(body: ResolveEvent, channel: ChannelConfig) -> NewEvent:
-    """The event that somebody asks about, as it would be if the channel brought it."""
+    """The event of a dry run, as if it came from the channel."""
     draft, route = route_of(native_draft(body, body.source, body.id, body.type, Nothing()), channel, "")
     caller = caller_name(channel.channel_id)
     return draft.event(body.data, None, trigger=TRIGGER, surface=channel.kind, reply=route, caller=caller)
 
 
 def caller_name(channel_id: str) -> str:
-    """The channel as the caller of what it brings."""
+    """The name of the channel as a caller."""
     return f"channel:{channel_id}"
 
 
-# Requests that bring events, as drafts: natively, or as CloudEvents in their three forms. What is wrong with one event
-# of a batch is said of that event alone.
-
+# --- reading events ---
 
 MEDIA_TYPES: Final = ("application/json", STRUCTURED, BATCH)
 Native = Callable[[JsonObject, Content], Draft]
-"""Makes a draft of the host's own form: the body without its data, and the data."""
+"""Makes a draft of the native form, from the body without its data, and the data."""
 
 
 def is_batch(headers: Mapping[str, str]) -> bool:
@@ -99,24 +100,26 @@ def is_batch(headers: Mapping[str, str]) -> bool:
 
 
 def is_native(headers: Mapping[str, str]) -> bool:
-    """Whether the event is in the host's own form."""
-    cloud = media_type(headers.get("content-type")).startswith("application/cloudevents")
-    return not cloud and "ce-specversion" not in headers and "ce-id" not in headers
+    """Whether the event is in the native form."""
+    is_cloudevent = media_type(headers.get("content-type")).startswith("application/cloudevents")
+    return not is_cloudevent and "ce-specversion" not in headers and "ce-id" not in headers
 
 
 def check_signed(headers: Mapping[str, str]) -> None:
-    """Refuse an event that says something in headers: a signature is over the body alone, so that whoever saw one
-    signed request could say anything there, in the name of anybody."""
+    """Refuse an event with attributes in headers. A signature covers the body only, so an attacker who saw one signed
+    request could replay it with other attributes."""
     if not is_native(headers) and not media_type(headers.get("content-type")).startswith("application/cloudevents"):
         raise UnsupportedMedia(
-            "a CloudEvent whose attributes are headers is not taken here: no signature covers them",
+            "channels do not accept CloudEvents with attributes in headers: the signature does not cover them",
+            reason="unsigned_attributes",
             hint=f"send it as {STRUCTURED}",
             field="body",
+            media=STRUCTURED,
         )
 
 
 async def read_one(headers: Mapping[str, str], payload: Payload, payloads: Payloads, native: Native) -> Draft:
-    """The event of a request. Raises `HostError`."""
+    """Read the event of a request. Raises `HostError`."""
     media = media_type(headers.get("content-type"))
     if is_native(headers):
         document, large = read_document(await payloads.read(payload) or b"{}")
@@ -126,22 +129,37 @@ async def read_one(headers: Mapping[str, str], payload: Payload, payloads: Paylo
     if media == STRUCTURED:
         return read_event(*read_document(await payloads.read(payload))).draft()
     if media.startswith("application/cloudevents"):
-        raise UnsupportedMedia(f"{media[:64]} is not read here", hint=f"send {STRUCTURED} or {BATCH}", field="body")
+        raise UnsupportedMedia(
+            f"{media[:64]} is not supported",
+            reason="cloudevents_format",
+            hint=f"send {STRUCTURED} or {BATCH}",
+            field="body",
+            media=media[:64],
+        )
     attributes = binary_event(headers).attributes
     return CloudEvent(attributes=attributes, content=await _body_content(media, payload, payloads)).draft()
 
 
 async def read_batch(payload: Payload, payloads: Payloads) -> list[Draft | HostError]:
-    """The events of a batch, each a draft or what is wrong with it. Raises where the batch itself cannot be read."""
+    """Read a batch: a draft or an error for each event. Raises if the batch itself is invalid."""
     try:
         items = msgspec.json.decode(await payloads.read(payload), type=list[msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(
-            f"the body is no JSON array of events: {error}", hint="send a JSON array", field="body"
+            f"the body is not a JSON array of events: {error}",
+            reason="not_an_array",
+            hint="send a JSON array",
+            field="body",
+            problem=str(error),
         ) from error
     if len(items) > EVENTS_IN_BATCH:
-        message = f"a batch has at most {EVENTS_IN_BATCH} events"
-        raise PayloadTooLarge(message, hint="send several batches", field="body")
+        raise PayloadTooLarge(
+            f"a batch has at most {EVENTS_IN_BATCH} events",
+            reason="batch",
+            hint="send several batches",
+            field="body",
+            limit=EVENTS_IN_BATCH,
+        )
     return [_item(bytes(item)) for item in items]
 
 
@@ -154,17 +172,19 @@ def _item(body: bytes) -> Draft | HostError:
 
 def _object_content(data: JsonValue) -> Content:
     if not isinstance(data, dict):
-        raise InvalidRequest("data: should be an object", hint="see docs/reference/http.md", field="data")
+        raise InvalidRequest(
+            "data: should be an object", reason="data_object", hint="see docs/reference/http.md", field="data"
+        )
     return json_content(data)
 
 
 async def _body_content(media: str, payload: Payload, payloads: Payloads) -> Content:
-    """The data of a binary CloudEvent: the body, as its content type says."""
+    """The data of a binary CloudEvent: the body, read by its content type."""
     if not payload.size:
         return Nothing()
     kind = media or "application/json"
     if is_json(media):
-        if payload.held is None or payload.size > BODY_BYTES:  # the same wherever it is
+        if payload.held is None or payload.size > BODY_BYTES:
             return Raw(None, kind, summary_of(await payloads.read(payload)))
         try:
             value = decode(payload.held)
@@ -172,12 +192,16 @@ async def _body_content(media: str, payload: Payload, payloads: Payloads) -> Con
             if error.fault in ("nodes", "depth"):
                 return Raw(None, kind, summary_of(payload.held))
             raise InvalidRequest(
-                f"the body is not JSON: {error.detail}", hint="correct it, or name its content type", field="body"
+                f"the body is not JSON: {error.detail}",
+                reason="data_not_json",
+                hint="correct it, or send its Content-Type",
+                field="body",
+                problem=error.detail,
             ) from error
         return json_content(value)
     if media.startswith("text/") and payload.held is not None and payload.size <= EVENT_DATA_BYTES // 2:
         try:
             return Json({"text": payload.held.decode()})
         except UnicodeDecodeError:
-            pass  # another encoding: the runner gets the bytes
+            pass  # not UTF-8: the runner gets the bytes
     return Raw(None, kind)

@@ -1,7 +1,7 @@
-"""Bodies of events: small ones in memory, large ones on their way to the blob store while they come in.
+"""Bodies of events: small ones stay in memory, large ones are streamed to the blob store.
 
-Of the large ones two at a time are dealt with once they are whole: some must be read to be understood (an event as one
-JSON document, a batch). One whose meaning is in its headers is never in memory.
+At most two large bodies are processed at once, because a JSON document or a batch must be read into memory. The body of
+a binary CloudEvent is never in memory as a whole.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from bollard.host.errors import Overloaded, PayloadTooLarge, StorageFull
-from bollard.host.http.answers import BODY_BYTES
+from bollard.host.http.answers import BODY_BYTES, body_too_large
 from bollard.host.limits import LARGE_EVENTS_AT_ONCE, LARGE_EVENTS_OF_CHANNEL
 from bollard.host.runs.event import RawPayload
 from bollard.host.runs.ids import IdMaker
 from bollard.host.store.blobs import BlobStore
 
 _PIECE_BYTES: Final = 512 * 1024
-"""What is written to the store at once."""
-_DEALT_WITH_AT_ONCE: Final = 2
+"""The size of one write to the store."""
+_PROCESSED_AT_ONCE: Final = 2
 _MIME_CHARACTERS: Final = 255
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """A body that has come in. Either it is held, or the store has it."""
+    """A received body, either in memory (`held`) or in the store (`upload_id`)."""
 
     size: int
     held: bytes | None = None
@@ -37,7 +37,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Payloads:
-    """The bodies that come in at one door."""
+    """Receives bodies of events, within limits that its users share."""
 
     def __init__(self, blobs: BlobStore, limit: int) -> None:
         self._blobs = blobs
@@ -45,74 +45,76 @@ class Payloads:
         self._ids = IdMaker()
         self._large = 0
         self._of_channels: Counter[str] = Counter()
-        """Those that come through a channel, by its name: until they are whole nobody knows who signed them."""
-        self._dealing = asyncio.Semaphore(_DEALT_WITH_AT_ONCE)
+        """Large bodies by channel: their signatures are unknown until they are complete."""
+        self._processing = asyncio.Semaphore(_PROCESSED_AT_ONCE)
 
     @contextlib.asynccontextmanager
     async def received(
         self,
         request: Request,
-        seen: Callable[[bytes], None] | None = None,
+        on_piece: Callable[[bytes], None] | None = None,
         channel: str | None = None,
         *,
         again: bool = False,
     ) -> AsyncGenerator[Payload]:
-        """The body of a request; `seen` is shown every piece. What was not kept by the end of the block is dropped.
-        `channel` names the channel whose signature it claims to have. With `again` it may be of something that was
-        taken before, whose sender is told so also by a full disk: it is in memory then, while there is a place."""
+        """Receive the body of a request and pass every piece to `on_piece`. A body that is not stored by the end of the
+        block is dropped. `channel` names the channel of the claimed signature. With `again`, the event may be a repeat,
+        which is answered even when the disk is full: its body then stays in memory if there is capacity."""
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > self._limit:
             raise self._too_large()
-        coming = _Coming(self._blobs)
-        async with contextlib.AsyncExitStack() as place:
+        body = _IncomingBody(self._blobs)
+        async with contextlib.AsyncExitStack() as stack:
             try:
                 async for piece in _pieces(request):
-                    if seen is not None:
-                        seen(piece)
-                    if coming.size + len(piece) > self._limit:
+                    if on_piece is not None:
+                        on_piece(piece)
+                    if body.size + len(piece) > self._limit:
                         raise self._too_large()
-                    coming.held += piece
-                    await self._spill(coming, channel, place if again else None, _PIECE_BYTES)
-                await self._spill(coming, channel, place if again else None, 1)
-                if coming.upload_id and not coming.stays:
-                    await place.enter_async_context(self._dealing)
-                yield coming.whole()
+                    body.held += piece
+                    await self._spill(body, channel, stack if again else None, _PIECE_BYTES)
+                await self._spill(body, channel, stack if again else None, 1)
+                if body.upload_id and not body.in_memory:
+                    await stack.enter_async_context(self._processing)
+                yield body.finish()
             finally:
-                if coming.upload_id:
+                if body.upload_id:
                     self._leave(channel)
-                    with contextlib.suppress(Exception):  # kept by now, or swept later
-                        await asyncio.to_thread(self._blobs.abandon, coming.upload_id)
+                    with contextlib.suppress(Exception):  # stored by now, or swept later
+                        await asyncio.to_thread(self._blobs.abandon, body.upload_id)
 
     async def _spill(
-        self, coming: "_Coming", channel: str | None, place: contextlib.AsyncExitStack | None, least: int
+        self, body: "_IncomingBody", channel: str | None, stack: contextlib.AsyncExitStack | None, least: int
     ) -> None:
-        """What is held of a large body goes to the disk, where it is `least` bytes. Where the disk is full the body
-        stays in memory, if there is a `place` among those that are dealt with; else raises `StorageFull`."""
-        if coming.stays or coming.size <= BODY_BYTES or len(coming.held) < least:
+        """Write the buffer of a large body to disk when it has `least` bytes. If the disk is full, the body stays in
+        memory when a `stack` is passed and there is capacity; otherwise raises `StorageFull`."""
+        if body.in_memory or body.size <= BODY_BYTES or len(body.held) < least:
             return
         try:
-            if not coming.upload_id:
-                await self._begin(coming, channel)
-            await coming.write()
+            if not body.upload_id:
+                await self._begin(body, channel)
+            await body.write()
         except StorageFull:
-            if place is None or self._dealing.locked():
+            if stack is None or self._processing.locked():
                 raise
-            await place.enter_async_context(self._dealing)
-            await coming.stay()
+            await stack.enter_async_context(self._processing)
+            await body.move_to_memory()
 
-    async def _begin(self, coming: "_Coming", channel: str | None) -> None:
+    async def _begin(self, body: "_IncomingBody", channel: str | None) -> None:
         self._enter(channel)
         try:
-            coming.upload_id = await asyncio.to_thread(self._blobs.begin)
+            body.upload_id = await asyncio.to_thread(self._blobs.begin)
         except BaseException:
             self._leave(channel)
             raise
 
     def _enter(self, channel: str | None) -> None:
-        """A stranger who knows the name of one channel does not take the places of the others."""
+        """Count a large body. The limit per channel keeps a client that knows one channel from blocking the others."""
         of_channel = 0 if channel is None else self._of_channels[channel]
         if self._large >= LARGE_EVENTS_AT_ONCE or of_channel >= LARGE_EVENTS_OF_CHANNEL:
-            raise Overloaded("too many large events come in at once", hint="try again in a moment")
+            raise Overloaded(
+                "too many large events are being received", reason="large_events", hint="retry in a moment"
+            )
         self._large += 1
         if channel is not None:
             self._of_channels[channel] += 1
@@ -121,30 +123,30 @@ class Payloads:
         self._large -= 1
         if channel is not None:
             self._of_channels[channel] -= 1
-            self._of_channels += Counter()  # forget those that have none
+            self._of_channels += Counter()  # drops zero counts
 
     def _too_large(self) -> PayloadTooLarge:
-        hint = "send a reference, or raise event_bytes in the settings"
-        return PayloadTooLarge(f"the body is larger than {self._limit} bytes", hint=hint, field="body")
+        hint = "send a reference, or raise the setting event_bytes"
+        return body_too_large(self._limit, reason="event_body", hint=hint)
 
     async def read(self, payload: Payload) -> bytes:
-        """The whole body."""
+        """Read the whole body into memory."""
         if payload.held is not None:
             return payload.held
         return await asyncio.to_thread(self._blobs.received_bytes, payload.upload_id)
 
     def pieces(self, payload: Payload) -> Iterable[bytes]:
-        """The whole body, never at once in memory where it is large. Blocks."""
+        """The body in pieces, never in memory as a whole if it is large. Blocks."""
         return self._blobs.received_pieces(payload.upload_id) if payload.held is None else (payload.held,)
 
     async def store(self, payload: Payload) -> str:
-        """Make a body a blob; returns its digest. On disk when this returns."""
+        """Store a body as a blob and return its digest. Durable when this returns."""
         if payload.held is not None:
             return await asyncio.to_thread(self._blobs.put, payload.held)
         return await asyncio.to_thread(self._blobs.finish, payload.upload_id, payload.sha256)
 
     async def keep(self, payload: Payload | bytes, mime_type: str | None) -> RawPayload:
-        """Make a body, or a part of one, the content of an artifact. On disk when this returns."""
+        """Store a body, or a part of one, as the content of an artifact. Durable when this returns."""
         if isinstance(payload, bytes):
             payload = Payload(size=len(payload), held=payload)
         sha256 = await self.store(payload)
@@ -156,25 +158,25 @@ class Payloads:
         )
 
 
-class _Coming:
-    """A body that is coming in."""
+class _IncomingBody:
+    """A body that is being received."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
         self._digest = hashlib.sha256()
         self._written = 0
         self.held = bytearray()
-        """What has come and is not on disk."""
+        """Bytes that are not on disk."""
         self.upload_id = ""
-        self.stays = False
-        """Whether all of it stays in memory, because the disk is full."""
+        self.in_memory = False
+        """Whether the whole body stays in memory because the disk is full."""
 
     @property
     def size(self) -> int:
         return self._written + len(self.held)
 
     async def write(self) -> None:
-        """What is held goes to the disk, or stays where it is."""
+        """Write the buffer to disk. On failure the buffer is unchanged."""
         piece = bytes(self.held)
         await asyncio.to_thread(self._append, piece)
         self._written += len(piece)
@@ -184,15 +186,15 @@ class _Coming:
         self._blobs.append(self.upload_id, self._written, piece)
         self._digest.update(piece)
 
-    async def stay(self) -> None:
-        """All of it is held from now on, also what is on disk."""
+    async def move_to_memory(self) -> None:
+        """Move the body from disk back into memory, and keep it there."""
         if self._written:
             written = await asyncio.to_thread(self._blobs.received_bytes, self.upload_id)
             self.held[:0] = written[: self._written]  # a write that failed may have left more
-        self._written, self.stays = 0, True
+        self._written, self.in_memory = 0, True
 
-    def whole(self) -> Payload:
-        if self.stays or not self.upload_id:
+    def finish(self) -> Payload:
+        if self.in_memory or not self.upload_id:
             return Payload(size=self.size, held=bytes(self.held))
         return Payload(size=self._written, upload_id=self.upload_id, sha256=self._digest.hexdigest())
 

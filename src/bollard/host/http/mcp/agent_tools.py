@@ -212,13 +212,23 @@ def _arguments(arguments: JsonObject) -> tuple[str, str | None]:
     text, conversation = arguments.get("text"), arguments.get("conversation")
     unknown = arguments.keys() - {"text", "conversation"}
     if unknown:
-        raise InvalidRequest(f"there is no argument {min(unknown)[:64]}", hint="send text", field="arguments")
+        name = min(unknown)[:64]
+        raise InvalidRequest(
+            f"there is no argument {name}", reason="tool_argument", hint="send text", field="arguments", argument=name
+        )
     if not isinstance(text, str) or not 0 < len(text) <= INPUT_TEXT_BYTES // 4:
-        raise InvalidRequest("text is missing, or too long", hint="say something to the agent", field="text")
+        raise InvalidRequest(
+            "text is missing or too long", reason="tool_text", hint="send a message to the agent", field="text"
+        )
     if conversation is None:
         return text, None
     if not isinstance(conversation, str) or not 0 < len(conversation) <= _ID_CHARACTERS:
-        raise InvalidRequest("conversation is no name", hint="choose a short one, or none", field="conversation")
+        raise InvalidRequest(
+            "the conversation is empty or too long",
+            reason="tool_conversation",
+            hint="use a short name, or leave it out",
+            field="conversation",
+        )
     return text, conversation
 
 

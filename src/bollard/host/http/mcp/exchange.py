@@ -110,7 +110,12 @@ class McpExchange:
             raise RpcRefused(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
         calls = self._under_way.setdefault(who, {})
         if len(calls) >= CALLS_OF_CALLER:
-            raise Overloaded(f"{CALLS_OF_CALLER} calls are under way already", hint="wait for one to end")
+            raise Overloaded(
+                f"{CALLS_OF_CALLER} calls are in progress already",
+                reason="mcp_calls",
+                hint="wait for one to end",
+                limit=CALLS_OF_CALLER,
+            )
 
         def begin(progress: Progress) -> asyncio.Task[JsonObject]:
             task = asyncio.create_task(_outcome(server, asked, name, arguments, progress))

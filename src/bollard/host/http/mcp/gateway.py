@@ -173,13 +173,14 @@ class McpGateway:
         return await self._of_agents.answer(request, f"{caller.workspace}/{caller.name}", tools)
 
     def _run(self, request: Request) -> LiveRun:
-        """The run whose token this is. Raises what to tell anybody else."""
+        """The run of the token. Raises `Unauthenticated`, or `RateExceeded` after many attempts."""
         token = bearer_of(request)
         run = None if token is None else self._talking.core.gateway_tokens.run_of(token)
         if run is None:
             client = request.client
             raise self._strangers.take("" if client is None else client.host) or Unauthenticated(
-                "there is no token of a run that goes on",
+                "this is not the token of an active run",
+                reason="run_token",
                 hint="get one with POST /api/v1/runs/{run_id}/mcp-token; it ends with its run",
             )
         return run

@@ -157,7 +157,7 @@ class RunTools:
         """What was there a moment ago may have been revoked. Raises `NotFound`."""
         action = self._actions().get(name)
         if action is None:
-            raise NotFound("this run has no such tool", hint="list its tools again")
+            raise NotFound("this run has no such tool", reason="run_tool", hint="list its tools again")
         return action
 
     def _things(self, action: str) -> Iterable[str | None]:

@@ -1,4 +1,4 @@
-"""Errors of operations: what each code means, and with which an operation may answer. Values and pure functions."""
+"""Errors of operations in OpenAPI: the meaning and an example of each code, and the codes of each operation. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,7 +11,7 @@ from bollard.protocol import JsonObject, JsonValue
 
 
 class ErrorWords(msgspec.Struct, frozen=True, kw_only=True):
-    """One code: what it means, and an answer that has it."""
+    """The meaning of a code and an example."""
 
     summary: str
     message: str
@@ -20,7 +20,7 @@ class ErrorWords(msgspec.Struct, frozen=True, kw_only=True):
     details: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
     def example(self, code: str) -> JsonObject:
-        """The whole body of such an answer."""
+        """The body of the example."""
         return {
             "error": {
                 "code": code,
@@ -35,128 +35,138 @@ class ErrorWords(msgspec.Struct, frozen=True, kw_only=True):
 
 ERROR_WORDS: Final[Mapping[str, ErrorWords]] = {
     "not_found": ErrorWords(
-        summary="There is no such thing, or it is not yours.",
+        summary="The resource does not exist, or is not visible to the caller.",
         message="there is no such run",
         hint="`bollard runs` lists the newest",
     ),
     "invalid_argument": ErrorWords(
         summary="A field or a parameter is missing, unknown or out of range.",
         message="there is no parameter colour",
-        hint="nothing can be asked for here",
-        details={"field": "colour"},
+        hint="this operation has no parameters",
+        details={"reason": "query_none", "field": "colour"},
     ),
     "payload_too_large": ErrorWords(
         summary="The body is larger than its limit.",
         message="the body is larger than 1048576 bytes",
         hint="send less",
-        details={"field": "body"},
+        details={"reason": "body", "field": "body", "max_bytes": 1048576},
     ),
     "unsupported_media_type": ErrorWords(
-        summary="The body is of a kind that is not read here.",
-        message="application/cloudevents+avro is not read here",
+        summary="The media type of the body is not supported.",
+        message="application/cloudevents+avro is not supported",
         hint="send application/cloudevents+json or application/cloudevents-batch+json",
-        details={"field": "body"},
+        details={"reason": "cloudevents_format", "field": "body", "media": "application/cloudevents+avro"},
     ),
     "unauthenticated": ErrorWords(
-        summary="The token is missing or wrong.",
+        summary="The token is missing or invalid.",
         message="this needs a token",
         hint="send `Authorization: Bearer …` with an API key, or the admin token that the first start printed",
+        details={"reason": "token_required"},
     ),
     "unauthorized": ErrorWords(
         summary="The caller may not do this.",
         message="this needs the right agents.write",
         hint="ask an admin of the workspace for a role or a key that has it",
-        details={"right": "agents.write"},
+        details={"reason": "right", "right": "agents.write"},
     ),
     "forbidden_origin": ErrorWords(
-        summary="A page of another site asks, or a browser does not say where it comes from.",
-        message="pages of https://other.example may not ask this host",
-        hint="if they may, add it to the setting origins: https://other.example",
+        summary="The request comes from a page of another site, or from a browser without an `Origin` header.",
+        message="pages of https://other.example may not use this host",
+        hint="to allow them, add https://other.example to the setting origins",
+        details={"reason": "origin", "origin": "https://other.example"},
     ),
     "forbidden_host": ErrorWords(
-        summary="The request was meant for another name than this host's.",
-        message="this host is not called other.example",
-        hint="if it is, say so in the setting allowed_hosts, or in origins with its whole address",
+        summary="The `Host` header is not a name of this host.",
+        message="other.example is not a name of this host",
+        hint="add the name to the setting allowed_hosts, or its URL to origins",
+        details={"reason": "host_name", "name": "other.example"},
     ),
     "malformed_request": ErrorWords(
-        summary="What came is no HTTP request that two readers would read alike.",
-        message="the request has two lengths",
-        hint="send each header once",
+        summary="The request is not valid HTTP, or two programs could read it differently.",
+        message="the request has more than one Host header",
+        hint="send HTTP/1.1 as RFC 9112 defines it",
+        details={"reason": "two_host_headers"},
     ),
     "expectation_failed": ErrorWords(
-        summary="The client expects something else than to be told to go on.",
-        message="nothing but 100-continue can be expected",
+        summary="The `Expect` header has another value than `100-continue`.",
+        message="the only supported expectation is 100-continue",
         hint="send no other Expect header",
+        details={"reason": "expect_header"},
     ),
     "request_timeout": ErrorWords(
-        summary="The request came too slowly; nothing of it was done.",
-        message="the head came too slowly",
-        hint="it is waited for 10 s at a time",
+        summary="The request arrived too slowly; it had no effect.",
+        message="the head of the request arrived too slowly",
+        hint="send it without pauses of 10 s",
         retryable=True,
+        details={"reason": "head", "seconds": 10.0},
     ),
     "head_too_large": ErrorWords(
         summary="The head of the request is larger than its limit.",
-        message="the head is larger than 32768 bytes or 100 lines",
-        hint="send less in headers and in the address",
+        message="the request head is larger than 32768 bytes or 100 headers",
+        hint="send shorter headers and a shorter URL",
+        details={"reason": "head", "max_bytes": 32768, "max_headers": 100},
     ),
     "too_many_connections": ErrorWords(
-        summary="There is no place for another connection.",
+        summary="Too many connections are open.",
         message="12000 connections are open",
-        hint="try again in a moment",
+        hint="retry in a moment",
         retryable=True,
-        details={"limit": 12000},
+        details={"reason": "host_limit", "limit": 12000},
     ),
     "method_not_allowed": ErrorWords(
-        summary="The path exists, but not for this method.",
-        message="PATCH is not possible here",
+        summary="The path does not support this method.",
+        message="this path does not support PATCH",
         hint="use GET, HEAD, POST",
+        details={"reason": "method", "method": "PATCH", "methods": "GET, HEAD, POST"},
     ),
     "conflict": ErrorWords(
-        summary="The thing is in a state that does not allow this.",
+        summary="The state of the resource does not allow this.",
         message="the run has ended: completed",
         hint="there is nothing to cancel",
         details={"status": "completed"},
     ),
     "precondition_failed": ErrorWords(
-        summary="The thing is not at the revision that `If-Match` or `If-None-Match` names.",
-        message="the thing is not at the revision of If-Match",
+        summary="The resource is not at the revision in `If-Match` or `If-None-Match`.",
+        message="the resource is not at the revision of If-Match",
         hint="read it again and repeat the change",
-        details={"revision": 4},
+        details={"reason": "if_match", "revision": 4},
     ),
     "range_not_satisfiable": ErrorWords(
-        summary="No byte of the content is in the range that was asked for.",
-        message="the content has 22 bytes",
-        hint="ask for bytes that it has",
-        details={"size": 22},
+        summary="The range is outside of the content.",
+        message="the range is outside of the content, which has 22 bytes",
+        hint="request a range inside of the content",
+        details={"reason": "range", "size": 22},
     ),
     "idempotency_mismatch": ErrorWords(
-        summary="The `Idempotency-Key` came before with another request.",
-        message="this Idempotency-Key came before with another request",
-        hint="use a new key for every request that is another one",
+        summary="The `Idempotency-Key` was used for another request.",
+        message="this Idempotency-Key was used for another request",
+        hint="use a new key for a new request; repeat a request exactly as it was",
+        details={"reason": "other_request"},
     ),
     "upgrade_required": ErrorWords(
-        summary="This is a WebSocket, and a plain request came.",
-        message="this is a WebSocket",
+        summary="The path is a WebSocket, and the request is plain HTTP.",
+        message="this path is a WebSocket",
         hint="connect with ws:// or wss://, or read the run's …/stream",
+        details={"reason": "websocket"},
     ),
     "consent_needed": ErrorWords(
-        summary="Somebody must say yes to what the plugin asks for; `details.consent` is the yes to send.",
+        summary="The plugin needs consent for its rights; send `details.consent` to give it.",
         message="acme/parrot asks for more than was consented to",
         hint="send the same again with details.consent as consent",
         details={"consent": "9f2c1e0a77"},
     ),
     "plugin_unusable": ErrorWords(
-        summary="No worker of this plugin could be started, so it was not taken.",
+        summary="No worker of this plugin could start, so it was not installed.",
         message="no worker of acme/parrot could be started",
         hint="details.problem says why; try it with `bollard plugin dev`",
         details={"problem": "ModuleNotFoundError: No module named 'parrot'"},
     ),
     "rate_limited": ErrorWords(
-        summary="A limit is reached; try again later.",
+        summary="A limit is reached; retry later.",
         message="more than 300000 requests in a minute",
         hint="wait as long as Retry-After says, or ask less often",
         retryable=True,
-        details={"retry_after_s": 0.2, "limit": 300000, "window_s": 60, "whose": "identity"},
+        details={"reason": "request_rate", "retry_after_s": 0.2, "limit": 300000, "window_s": 60, "whose": "identity"},
     ),
     "budget_exceeded": ErrorWords(
         summary="A budget of the agent is used up.",
@@ -165,7 +175,7 @@ ERROR_WORDS: Final[Mapping[str, ErrorWords]] = {
         details={"retry_after_s": 3600},
     ),
     "draining": ErrorWords(
-        summary="This host takes nothing new; another one, or later.",
+        summary="This host accepts no new work; use another one, or retry later.",
         message="the host takes nothing new",
         hint="send work to another host, or later",
         retryable=True,
@@ -177,20 +187,20 @@ ERROR_WORDS: Final[Mapping[str, ErrorWords]] = {
         retryable=True,
     ),
     "storage_unavailable": ErrorWords(
-        summary="The store cannot be used now; nothing was written.",
+        summary="The store is unavailable; nothing was written.",
         message="the store cannot be used now",
         hint="try again in a moment; the host's log says more",
         retryable=True,
     ),
     "storage_stalled": ErrorWords(
-        summary="The journal or the store has not answered in time; whether the request was done is not known yet.",
-        message="the journal has not answered for 5 s: whether this was done is not known yet",
+        summary="The journal or the store did not respond in time; the outcome of the request is not known yet.",
+        message="no response from the journal for 5 s: the outcome of this request is not known yet",
         hint="repeat the request with the same Idempotency-Key or event id: it returns the first outcome",
         retryable=True,
-        details={"outcome": "unknown", "waits_for": "journal", "retry_after_s": 5.0},
+        details={"reason": "no_response", "outcome": "unknown", "waits_for": "journal", "retry_after_s": 5.0},
     ),
     "audit_unavailable": ErrorWords(
-        summary="What must be written down before it is done could not be, in time; nothing was done.",
+        summary="The audit record could not be written in time, so nothing was done.",
         message="this could not be written down in time",
         hint="the disk is slow or full; look at `bollard doctor`, and try again",
     ),
@@ -201,23 +211,24 @@ ERROR_WORDS: Final[Mapping[str, ErrorWords]] = {
         retryable=True,
     ),
     "knowledge_unavailable": ErrorWords(
-        summary="Knowledge bases cannot be asked now.",
+        summary="Knowledge bases are unavailable.",
         message="the knowledge process does not answer",
         hint="try again in a moment; the host's log says more",
         retryable=True,
     ),
     "fenced": ErrorWords(
-        summary="Another host has the run by now, or it has ended; what came was discarded.",
+        summary="Another host owns the run, or it has ended; the data was discarded.",
         message="this host does not own the run any more",
         hint="read the run again",
     ),
     "runtime_error": ErrorWords(
-        summary="A mistake of the host.",
-        message="the host made a mistake",
-        hint="its log says more; please report it",
+        summary="A bug of the host.",
+        message="the host failed because of a bug",
+        hint="see the log of the host, and report the bug",
+        details={"reason": "internal"},
     ),
 }
-"""Every code that an answer may have."""
+"""The meaning and an example of every code."""
 _EVERY: Final = (
     "invalid_argument",
     "malformed_request",
@@ -231,34 +242,34 @@ _EVERY: Final = (
     "runtime_error",
     "too_many_connections",
 )
-"""What any request may be answered with, at the edge or because of its query."""
+"""Codes of any request: from the server, the edge or the check of the query."""
 _GUARDED: Final = ("unauthenticated", "not_found", "storage_unavailable", "storage_stalled")
-"""Of what needs a token: it may be wrong, or name a workspace that is not there; and all of it needs the store."""
+"""Codes of operations that need a token."""
 _KEYED: Final = ("conflict", "idempotency_mismatch")
-"""Of what takes an `Idempotency-Key` whose answer is kept."""
+"""Codes of operations that save responses for an `Idempotency-Key`."""
 
 
 def errors_of(operation: Operation) -> frozenset[str]:
-    """Every code that the operation may answer with: its own, and those of its kind."""
-    found = {*_EVERY, *operation.errors}
+    """Every code of an operation: its own, and those of its kind."""
+    codes = {*_EVERY, *operation.errors}
     if operation.body is not None:
-        found.add("payload_too_large")
+        codes.add("payload_too_large")
     if not operation.open:
-        found.update(_GUARDED)
+        codes.update(_GUARDED)
         if operation.right is not None:
-            found.add("unauthorized")
+            codes.add("unauthorized")
         if operation.method not in ("GET", "OPTIONS"):
-            found.add("storage_full")
+            codes.add("storage_full")
         if operation.method == "POST" and operation.repeat != "own":
-            found.update((*_KEYED, "payload_too_large"))
-    return frozenset(found)
+            codes.update((*_KEYED, "payload_too_large"))
+    return frozenset(codes)
 
 
 def errors_by_status(operation: Operation) -> dict[int, list[str]]:
-    """The same by the status that they come with, those first that mean most to a program."""
-    found: dict[int, list[str]] = {}
+    """The codes by status, the most specific first."""
+    by_status: dict[int, list[str]] = {}
     codes = errors_of(operation)
     for code in sorted(STATUS, key=lambda code: (code not in operation.errors, code in _EVERY)):
         if code in codes:
-            found.setdefault(STATUS[code], []).append(code)
-    return dict(sorted(found.items()))
+            by_status.setdefault(STATUS[code], []).append(code)
+    return dict(sorted(by_status.items()))

@@ -1,5 +1,5 @@
-"""`/runs/{id}/socket`: a run as a WebSocket. The records of its stream come as text frames `{id, event, data}`; the
-reader may say `cancel`, `steer` and `ping`, and is answered with `done`, `refused` or `pong`."""
+"""`/runs/{id}/socket`: a run as a WebSocket. Each record of the stream is a text frame `{id, event, data}`. The client
+may send `cancel`, `steer` and `ping`, and gets `done`, `refused` or `pong`."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -33,7 +33,7 @@ _MESSAGE: Final = frozenset({"input", "actor", "id"})
 
 
 class ClientFrame(Strict):
-    """What a reader may say. `ref` comes back with the answer."""
+    """A frame from the client. The response repeats its `ref`."""
 
     type: Literal["cancel", "steer", "ping"]
     ref: Annotated[str, Field(max_length=64)] | None = None
@@ -43,7 +43,7 @@ class ClientFrame(Strict):
 
 
 def text_frame(record: StreamRecord) -> str:
-    """One record. A gap carries no id: a reader that resumes must not step over it."""
+    """One record as a frame. A gap has no id, so that a client that resumes does not skip it."""
     place = b"" if record.type == "gap" else b'"id":"%d.%d",' % (record.epoch, record.seq)
     return (b'{%b"event":%b,"data":%b}' % (place, encode(record.type), record.json)).decode()
 
@@ -81,9 +81,13 @@ class RunSocket:
         ]
 
     async def upgrade(self, request: Request) -> Response:
-        """A plain request."""
+        """Refuse a plain HTTP request."""
         del request
-        raise UpgradeRequired("this is a WebSocket", hint="connect with ws:// or wss://, or read the run's …/stream")
+        raise UpgradeRequired(
+            "this path is a WebSocket",
+            reason="websocket",
+            hint="connect with ws:// or wss://, or read the run's …/stream",
+        )
 
     async def open(self, socket: WebSocket) -> None:
         last = socket.query_params.get("after")
@@ -91,7 +95,7 @@ class RunSocket:
         row = await self._rows.of(socket)
         await socket.accept()
         batches = self._rows.watched(socket, row, self._reader.read(row.run_id, after))
-        tasks = [asyncio.create_task(_tell(socket, batches)), asyncio.create_task(self._listen(socket))]
+        tasks = [asyncio.create_task(_send_records(socket, batches)), asyncio.create_task(self._listen(socket))]
         reader = _Reader()
         self._presence.enter(reader, caller_of(socket))
         try:
@@ -110,7 +114,7 @@ class RunSocket:
             await socket.close(REVOKED_CLOSE, REVOKED)
 
     async def _listen(self, socket: WebSocket) -> None:
-        """One frame after the other: whoever says much waits for its answers."""
+        """Handle frames one after the other, so that a client waits for its responses."""
         while True:
             message = await socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -119,36 +123,43 @@ class RunSocket:
             try:
                 frame = _frame(message.get("text"))
                 ref = frame.ref
-                event, data = await self._heard(socket, frame)
+                event, data = await self._handle(socket, frame)
             except HostError as error:
                 event, data = "refused", error_body(error)
-            said: JsonObject = {"event": event, "data": data}
-            await socket.send_text(encode(said if ref is None else {**said, "ref": ref}).decode())
+            response: JsonObject = {"event": event, "data": data}
+            await socket.send_text(encode(response if ref is None else {**response, "ref": ref}).decode())
 
-    async def _heard(self, socket: WebSocket, frame: ClientFrame) -> tuple[str, JsonObject]:
+    async def _handle(self, socket: WebSocket, frame: ClientFrame) -> tuple[str, JsonObject]:
         if frame.type == "ping":
             return "pong", {}
         caller = caller_of(socket)
         if not self._presence.is_current(caller):
-            raise Unauthenticated("the token of this socket opens nothing any more", hint="connect with another")
+            raise Unauthenticated(
+                "the token of this socket is no longer valid", reason="socket_token", hint="connect with another token"
+            )
         if not caller.may("runs.control"):
-            raise Forbidden("this needs the right runs.control", hint="you may only read", right="runs.control")
-        refused = self._rates.take(f"{caller.workspace}/{caller.name}")
-        if refused is not None:
-            raise refused
-        row = await self._rows.of(socket)  # as it stands now, for who may see it now
+            raise Forbidden(
+                "this needs the right runs.control",
+                reason="socket_read_only",
+                hint="this caller may only read the run",
+                right="runs.control",
+            )
+        error = self._rates.take(f"{caller.workspace}/{caller.name}")
+        if error is not None:
+            raise error
+        row = await self._rows.of(socket)  # checks access again
         if frame.type == "cancel":
             await self._control.stop(row, caller)
             return "done", {"run_id": row.run_id, "cancelling": True}
-        named: JsonObject = {
+        message: JsonObject = {
             name: value for name, value in frame.to_wire().items() if name in _MESSAGE and value is not None
         }
-        accepted = await self._control.say(row, parsed(SteerRun, named), caller, frame.id, repeats=False)
+        accepted = await self._control.say(row, parsed(SteerRun, message), caller, frame.id, repeats=False)
         return "done", accepted_body(accepted)
 
 
 class _Reader:
-    """Whoever holds the socket."""
+    """The client of the socket, which loses access when `end` is called."""
 
     def __init__(self) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -160,7 +171,7 @@ class _Reader:
             self.gone.set_result(None)
 
 
-async def _tell(socket: WebSocket, batches: AsyncGenerator[list[StreamRecord]]) -> None:
+async def _send_records(socket: WebSocket, batches: AsyncGenerator[list[StreamRecord]]) -> None:
     ended = False
     async for batch in batches:
         for record in batch:
@@ -171,15 +182,29 @@ async def _tell(socket: WebSocket, batches: AsyncGenerator[list[StreamRecord]]) 
 
 def _frame(text: str | None) -> ClientFrame:
     if text is None:
-        raise InvalidRequest("a frame is not text", hint="send JSON as text frames", field="frame")
+        raise InvalidRequest(
+            "the frame is not text", reason="frame_binary", hint="send JSON as text frames", field="frame"
+        )
     if len(text) > BODY_BYTES:
-        raise InvalidRequest(f"a frame is larger than {BODY_BYTES} bytes", hint="send less", field="frame")
+        raise InvalidRequest(
+            f"the frame is larger than {BODY_BYTES} bytes",
+            reason="frame_size",
+            hint="send less",
+            field="frame",
+            max_bytes=BODY_BYTES,
+        )
     try:
         value = decode(text.encode())
     except FrameError as error:
         raise InvalidRequest(
-            f"a frame is not JSON: {error.detail}", hint="send one JSON object", field="frame"
+            f"the frame is not JSON: {error.detail}",
+            reason="frame_json",
+            hint="send one JSON object",
+            field="frame",
+            problem=error.detail,
         ) from error
     if not isinstance(value, dict):
-        raise InvalidRequest("a frame is not an object", hint="send one JSON object", field="frame")
+        raise InvalidRequest(
+            "the frame is not a JSON object", reason="frame_object", hint="send one JSON object", field="frame"
+        )
     return parsed(ClientFrame, value)

@@ -1,4 +1,4 @@
-"""The channel's transport over a WebSocket that the HTTP server accepted: one text message is one frame."""
+"""The transport of a worker connection over a WebSocket of the HTTP server: one text message is one frame."""
 
 import asyncio
 import contextlib
@@ -18,22 +18,22 @@ _REASON_BYTES: Final = 100
 
 
 class SocketTransport:
-    """Implements `Transport`. `run` carries frames both ways until either side ends it."""
+    """Implements `Transport`. `run` moves frames both ways until either side closes."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._loop = asyncio.get_running_loop()
-        self._outbox = Outbox(self._write, taken=lambda: self._given - self._leaving_bytes, stalled=self._cut)
-        self._given = 0
+        self._outbox = Outbox(self._write, taken=lambda: self._written - self._queued_bytes, stalled=self._cut)
+        self._written = 0
         self._receiver: Receiver | None = None
-        self._leaving: deque[bytes] = deque()
-        self._leaving_bytes = 0
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
         self._to_send = asyncio.Event()
         self._may_read = asyncio.Event()
         self._closing: str | None = None
-        self._told = False
+        self._lost_reported = False
 
-    # --- the boundary ---
+    # --- Transport ---
 
     @property
     def congested(self) -> bool:
@@ -41,17 +41,17 @@ class SocketTransport:
 
     @property
     def sent_bytes(self) -> int:
-        return self._given + self._outbox.waiting_bytes
+        return self._written + self._outbox.waiting_bytes
 
     @property
     def read_bytes(self) -> int | None:
-        return None  # the other machine alone could say it
+        return None  # only the other machine knows
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self.resume_reading()
         if self._closing is not None:
-            self._loop.call_soon(self._tell_lost)
+            self._loop.call_soon(self._report_lost)
 
     def send(self, frame: bytes) -> None:
         self._outbox.send(frame)
@@ -69,8 +69,8 @@ class SocketTransport:
         self._may_read.set()
 
     def close(self, reason: str) -> None:
-        """What is queued still leaves, if the other side takes it quickly. Nothing that comes is heard any more, and
-        whoever waits here is told at once."""
+        """Close the connection. Queued frames are sent if the peer reads quickly; incoming frames are ignored, and
+        waiting senders are woken at once."""
         if self._closing is not None:
             return
         self._outbox.flush()
@@ -78,12 +78,12 @@ class SocketTransport:
         self._outbox.close(reason)
         self._to_send.set()
         self._may_read.set()
-        self._loop.call_soon(self._tell_lost)
+        self._loop.call_soon(self._report_lost)
 
-    # --- carrying ---
+    # --- reading and writing ---
 
     async def run(self) -> None:
-        """Until the connection has ended, whoever ends it."""
+        """Run until the connection has ended."""
         reading = asyncio.create_task(self._read_all())
         writing = asyncio.create_task(self._write_all())
         try:
@@ -99,7 +99,7 @@ class SocketTransport:
         reason = (self._closing or "").encode()[:_REASON_BYTES].decode(errors="ignore")
         with contextlib.suppress(
             WebSocketDisconnect, RuntimeError, OSError, TimeoutError
-        ):  # it is gone, or reads nothing
+        ):  # the peer is gone, or does not read
             async with asyncio.timeout(CLOSE_FLUSH_S):
                 await self._socket.close(_DONE, reason)
 
@@ -113,15 +113,15 @@ class SocketTransport:
                 self._receiver.frames_received([_frame(message.get("text"))])
 
     async def _write_all(self) -> str:
-        while self._leaving or self._closing is None:
-            while self._leaving:
-                frame = self._leaving.popleft()
+        while self._queue or self._closing is None:
+            while self._queue:
+                frame = self._queue.popleft()
                 try:
                     await self._socket.send_text(frame.decode())
                 except (WebSocketDisconnect, RuntimeError, OSError):
                     return "the peer closed"
-                self._leaving_bytes -= len(frame)
-                if self._outbox.congested and self._leaving_bytes <= WRITE_HIGH_WATER_BYTES:
+                self._queued_bytes -= len(frame)
+                if self._outbox.congested and self._queued_bytes <= WRITE_HIGH_WATER_BYTES:
                     self._outbox.resume()
             if self._closing is None:
                 self._to_send.clear()
@@ -130,28 +130,28 @@ class SocketTransport:
 
     def _write(self, frames: Sequence[bytes]) -> None:
         size = sum(map(len, frames))
-        self._leaving.extend(frames)
-        self._leaving_bytes += size
-        self._given += size
+        self._queue.extend(frames)
+        self._queued_bytes += size
+        self._written += size
         self._to_send.set()
-        if self._leaving_bytes > WRITE_HARD_LIMIT_BYTES:
-            # Only what never waits gets here, such as refusals: a peer that asks and never reads.
+        if self._queued_bytes > WRITE_HARD_LIMIT_BYTES:
+            # Only frames that never wait reach this limit, such as errors for a peer that sends and never reads.
             self._cut()
-        elif self._leaving_bytes > WRITE_HIGH_WATER_BYTES:
+        elif self._queued_bytes > WRITE_HIGH_WATER_BYTES:
             self._outbox.pause()
 
     def _cut(self) -> None:
-        self._leaving.clear()
+        self._queue.clear()
         self.close("the peer does not read")
 
-    def _tell_lost(self) -> None:
-        if self._receiver is not None and not self._told:
-            self._told = True
+    def _report_lost(self) -> None:
+        if self._receiver is not None and not self._lost_reported:
+            self._lost_reported = True
             self._receiver.connection_lost(self._closing or "the peer closed")
 
 
 def _frame(text: str | None) -> bytes | FrameError:
-    return FrameError("binary", "the channel carries text messages only") if text is None else text.encode()
+    return FrameError("binary", "the connection carries text messages only") if text is None else text.encode()
 
 
 def _result(task: asyncio.Task[str]) -> str | None:

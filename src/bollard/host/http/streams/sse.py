@@ -1,4 +1,5 @@
-"""Server-sent events: a response of our own, because a stream is the hot path. What is ready leaves in one send."""
+"""Server-sent events. A response class of our own, because streams are the hot path: ready records go out in one
+send."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -18,7 +19,7 @@ _HEADERS: Final = [
 
 
 def frame(record: StreamRecord) -> bytes:
-    """One record as an event. A gap carries no id: a reader that resumes must not step over it."""
+    """One record as an event. A gap has no id, so that a client that resumes does not skip it."""
     if record.type == "gap":
         return b"event: gap\ndata: %b\n\n" % record.json
     return b"id: %d.%d\nevent: %b\ndata: %b\n\n" % (record.epoch, record.seq, record.type.encode(), record.json)
@@ -35,21 +36,21 @@ class EventStream:
         held: bool = False,
         last_word: Callable[[int | None], StreamRecord] | None = None,
     ) -> None:
-        """`last_word` makes what is said last when the stream is ended from here, of the number of the last record."""
+        """`last_word` builds the final record when the host ends the stream, from the number of the last record."""
         self._batches = batches
         self._last_word = last_word
         self._pump: asyncio.Task[object] | None = None
-        self._cut = False
+        self._is_ended = False
         self._headers = [*_HEADERS, *headers]
-        self._held = held
-        """Whether the head waits for the first batch, because that is certain to come at once."""
+        self._joins_head = held
+        """Whether the head is sent with the first batch, which is about to come."""
         self._head: Message | None = None
-        """As long as it has not left."""
+        """The head until it is sent."""
         self._seen: int | None = None
 
     def end(self) -> None:
-        """The reader may not read on."""
-        self._cut = True
+        """End the stream: the reader has lost access."""
+        self._is_ended = True
         if self._pump is not None:
             self._pump.cancel()
 
@@ -60,23 +61,23 @@ class EventStream:
             await self._batches.aclose()
             return
         self._pump = pump = asyncio.current_task()
-        if not self._held:
+        if not self._joins_head:
             await self._send_head(send)
-        left = asyncio.ensure_future(hung_up(receive))
+        disconnect = asyncio.ensure_future(hung_up(receive))
         if pump is not None:
-            left.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
+            disconnect.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
         try:
             await self._send_all(send)
         except AccessRevoked:
-            await self._say_last(send)
+            await self._send_last_word(send)
         except asyncio.CancelledError:
-            if self._cut and not left.done():
-                await self._say_last(send)
-            elif not left.done():
-                raise  # the host is stopping; a reader that left is no error
+            if self._is_ended and not disconnect.done():
+                await self._send_last_word(send)
+            elif not disconnect.done():
+                raise  # the host is stopping; a client that disconnects is not an error
         finally:
             self._pump = None
-            left.cancel()
+            disconnect.cancel()
             await self._batches.aclose()
 
     async def _send_all(self, send: Send) -> None:
@@ -84,15 +85,15 @@ class EventStream:
             if self._head is not None:
                 await self._send_head(send)
             ended = bool(batch) and batch[-1].type == "run.ended"
-            if ended:  # the last record and the end leave in one send
-                await self._send_last(send, self._framed(batch))
+            if ended:  # the last record and the end in one send
+                await self._send_last(send, self._encode(batch))
                 return
-            await send({"type": "http.response.body", "body": self._framed(batch), "more_body": True})
+            await send({"type": "http.response.body", "body": self._encode(batch), "more_body": True})
         await self._send_last(send, b"")
 
-    def _framed(self, batch: list[StreamRecord]) -> bytes:
-        """The batch as events, or a comment where it is empty. The batch is emptied: a reader that is behind would
-        hold it a second time."""
+    def _encode(self, batch: list[StreamRecord]) -> bytes:
+        """The batch as events, or a comment if it is empty. Clears the batch, so that a slow reader does not keep it in
+        memory twice."""
         if not batch:
             return _ALIVE
         self._seen = batch[-1].seq
@@ -100,9 +101,9 @@ class EventStream:
         batch.clear()
         return body
 
-    async def _say_last(self, send: Send) -> None:
+    async def _send_last_word(self, send: Send) -> None:
         if self._pump is not None:
-            self._pump.uncancel()  # it was meant for the records
+            self._pump.uncancel()  # the cancellation was for the records
         self._pump = None
         await self._send_last(send, b"" if self._last_word is None else frame(self._last_word(self._seen)))
 
@@ -117,7 +118,7 @@ class EventStream:
 
 
 async def hung_up(receive: Receive) -> None:
-    """Ends when the reader has hung up."""
+    """Return when the client has disconnected."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
