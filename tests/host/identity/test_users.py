@@ -81,7 +81,7 @@ async def test_whoever_does_not_come_in_is_told_the_same(
     assert (caught.value.message, caught.value.hint, caught.value.details) == (
         "the workspace, the user or the password is wrong",
         "check all three and try again",
-        {},
+        {"reason": "login"},
     )
 
 
@@ -232,7 +232,7 @@ async def test_a_user_changes_the_own_password_and_keeps_this_session_alone(memo
     assert office.caller(here) is not None
     assert office.caller(elsewhere) is None
     assert office.caller(await office.login(password="another password")) is not None
-    with pytest.raises(InvalidRequest, match="no user's"):
+    with pytest.raises(InvalidRequest, match="belongs to no user"):
         await office.book.change_password(ADMIN, "", "another password", "::1")
 
 

@@ -1,7 +1,7 @@
-"""Whether a caller may see a run of an agent, steer it, or approve what it asks: the agent's rules, for who is bound by
-them. Whoever may change an agent is not: they could change the rule.
+"""Audience rules of agents: whether a caller may see a run, steer it or decide its approvals.
 
-A caller takes part in a run when it is in their name, or when they spoke in its conversation lately.
+The rules do not bind callers that may change the agent: they could change the rule. A caller is a participant of a run
+if the run is in its name, or if it recently sent a message in the conversation.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from bollard.host.store.store import Store
 
 Deed = Literal["steer", "see", "approve"]
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
-_OF_NOBODY: Final = AudienceRule(who="participants")
-"""The rule for runs of an agent that is gone, where any agent of its workspace has a rule."""
+_DELETED_AGENT: Final = AudienceRule(who="participants")
+"""The rule for runs of a deleted agent, if another agent of the workspace has a rule."""
 _EVERYONE: Final = AudienceRule(who="everyone")
 
 
@@ -36,7 +36,7 @@ class RunPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audience:
-    """One per host. Cheap where no rule says anything."""
+    """Applies the audience rules of agents. Cheap for workspaces without rules."""
 
     def __init__(
         self, *, agents: AgentRegistry, users: Users, links: ActorLinks, callers: CallerRegistry, store: Store
@@ -49,18 +49,18 @@ class Audience:
         self._restricting: dict[str, tuple[int, bool]] = {}
 
     def is_free(self, caller: Caller) -> bool:
-        """Whether no rule hides anything from this caller."""
+        """Whether this caller may see every run."""
         return caller.may("agents.write") or not self._restricts(caller.workspace)
 
     async def may(self, caller: Caller, deed: Deed, row: RunRow) -> bool:
-        """Whether the caller may do this with a run of their workspace. Who speaks for others may steer for them.
-        Whoever executes a run never approves what it asks."""
+        """Whether the caller may do this with a run of its workspace. A caller with `actors.assume` may steer every
+        run. The executor of a run never decides its approvals."""
         if caller.kind == "run" and deed == "approve":
             return False
         if caller.may("agents.write") or (deed == "steer" and caller.may("actors.assume")):
             return True
         if caller.kind == "run":
-            return caller.name == f"run:{row.run_id}"  # whoever executes it
+            return caller.name == f"run:{row.run_id}"  # the executor
         rule = self._rule(row.workspace, row.agent_id, deed)
         match rule.who:
             case "everyone":
@@ -68,42 +68,45 @@ class Audience:
             case "listed":
                 return not self._names(caller).isdisjoint(rule.actors)
             case "participants":
-                return await asyncio.to_thread(self._takes_part, caller, row)
+                return await asyncio.to_thread(self._is_participant, caller, row)
 
     def is_current(self, caller: Caller) -> bool:
-        """Whether somebody who was let in would be let in now."""
+        """Whether a caller that was admitted would be admitted now."""
         return self._callers.is_current(caller)
 
     async def still_sees(self, caller: Caller, row: RunRow) -> bool:
-        """Whether somebody who was let in to see a run would be let in now."""
+        """Whether a reader of a run would be admitted now."""
         return self._callers.is_current(caller) and await self.may(caller, "see", row)
 
     async def seen(self, caller: Caller, rows: Iterable[RunRow]) -> list[RunRow]:
-        """Those that the caller may see."""
+        """The runs that the caller may see."""
         if self.is_free(caller):
             return list(rows)
         return [row for row in rows if await self.may(caller, "see", row)]
 
     async def sees_run(self, caller: Caller, run_id: str | None) -> bool:
-        """The same for what belongs to a run; what belongs to none is for everybody who may read its kind."""
+        """Whether the caller may see an item of a run. An item without a run is visible to all that may read its
+        kind."""
         if run_id is None or self.is_free(caller):
             return True
         row = await asyncio.to_thread(self._store.run, run_id)
         return row is not None and row.workspace == caller.workspace and await self.may(caller, "see", row)
 
     async def sees_place(self, caller: Caller, place: RunPlace) -> bool:
-        """A conversation is for who may see the newest runs in it."""
+        """Whether the caller may see the newest run of each agent in a conversation."""
         if self.is_free(caller):
             return True
         return all([await self.may(caller, "see", row) for row in await self._newest(caller.workspace, place)])
 
     async def may_enter(self, caller: Caller, place: RunPlace) -> bool:
-        """Whether the caller may speak in a conversation. Who speaks in it takes part and has its history, so that
-        nobody lets themselves in to what they may not see. Who speaks for others may speak everywhere."""
+        """Whether the caller may send messages in a conversation. A sender becomes a participant and gets the history,
+        so it must be allowed to see it. A caller with `actors.assume` may send everywhere."""
         if self.is_free(caller) or caller.may("actors.assume"):
             return True
         for row in await self._newest(caller.workspace, place):
-            if not await self.may(caller, "see", row) and not await asyncio.to_thread(self._takes_part, caller, row):
+            if not await self.may(caller, "see", row) and not await asyncio.to_thread(
+                self._is_participant, caller, row
+            ):
                 return False
         return True
 
@@ -114,17 +117,17 @@ class Audience:
     def _rule(self, workspace: str, agent_id: str, deed: Deed) -> AudienceRule:
         agent = self._agents.get(agent_id, workspace) or self._agents.saved_one(agent_id, workspace)
         if agent is None:
-            return _OF_NOBODY if deed != "see" or self._restricts(workspace) else _EVERYONE
+            return _DELETED_AGENT if deed != "see" or self._restricts(workspace) else _EVERYONE
         return getattr(agent.policy.audience, deed)
 
     def _restricts(self, workspace: str) -> bool:
-        """Whether any agent of the workspace shows its runs to some only."""
-        known = self._restricting.get(workspace)
-        if known is None or known[0] != self._agents.changes:
+        """Whether any agent of the workspace restricts who sees its runs."""
+        cached = self._restricting.get(workspace)
+        if cached is None or cached[0] != self._agents.changes:
             agents: list[Agent] = [*self._agents.of(workspace), *self._agents.saved(workspace)]
-            found = any(agent.policy.audience.see.who != "everyone" for agent in agents)
-            known = self._restricting[workspace] = (self._agents.changes, found)
-        return known[1]
+            restricts = any(agent.policy.audience.see.who != "everyone" for agent in agents)
+            cached = self._restricting[workspace] = (self._agents.changes, restricts)
+        return cached[1]
 
     def _names(self, caller: Caller) -> frozenset[str]:
         actor = caller.actor
@@ -132,21 +135,21 @@ class Audience:
         user = None if caller.user_id is None else self._users.user(caller.workspace, caller.user_id)
         return own if user is None else own | names_of_user(user)
 
-    def _takes_part(self, caller: Caller, row: RunRow) -> bool:
+    def _is_participant(self, caller: Caller, row: RunRow) -> bool:
         facts = _facts(row.facts)
         if self.is_caller(caller, facts.actor_type, facts.actor_id):
             return True
         if row.conversation is None:
             return False
-        said = self._store.events_in(row.workspace, row.bot, row.conversation, row.thread, None, PARTICIPANT_EVENTS)
-        return any(self.is_caller(caller, event.actor_type, event.actor_id) for event in said)
+        events = self._store.events_in(row.workspace, row.bot, row.conversation, row.thread, None, PARTICIPANT_EVENTS)
+        return any(self.is_caller(caller, event.actor_type, event.actor_id) for event in events)
 
     def is_nobody(self, caller: Caller) -> bool:
-        """Whether the caller's own messages have no actor: what nobody is known to have caused may be theirs."""
+        """Whether messages of the caller have no actor, so that an event without an actor may be its own."""
         return caller.actor is None
 
     def is_caller(self, caller: Caller, actor_type: str | None, actor_id: str | None) -> bool:
-        """Whether an actor is the caller, or the user behind both."""
+        """Whether an actor is the caller, or linked to the same user."""
         if actor_type is None or actor_id is None:
             return False
         if caller.actor == (actor_type, actor_id):

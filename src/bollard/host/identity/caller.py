@@ -1,16 +1,14 @@
-"""Who makes a request. A frozen value, made once when its token is issued or read: a request only finds it."""
+"""Callers, their rights and roles. A caller is built when its token is issued or loaded; a request only looks it up.
+
+A right is `noun.verb`, and a right that is not in the table of a role is refused. Some rights reach beyond one
+workspace: no role has them, only the admin token and keys that were created with it.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 import msgspec
-
-# What a caller may do, and which role may do how much of it. One table: what is not in a row is refused.
-#
-# A right is `noun.verb`. Some are the installation's alone, because what they reach is of every workspace; no role has
-# them, and only the admin token, or a key that was made with it, can.
-
 
 Right = Literal[
     "runs.read",
@@ -67,12 +65,12 @@ Role = Literal["viewer", "member", "operator", "admin"]
 
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-"""From the least to the most: each may do what those before it may."""
+"""In rising order: each role includes those before it."""
 
 INSTALLATION_RIGHTS: Final[frozenset[Right]] = frozenset(
     {"workspaces.write", "plugins.write", "mcp.write", "metrics.read", "host.operate"}
 )
-"""What reaches beyond one workspace. Plugins too, and MCP servers that are commands: they run as the host's user."""
+"""Rights beyond one workspace. Plugins and MCP servers are among them because they run as the host's user."""
 
 _ADDED: Final[Mapping[Role, tuple[Right, ...]]] = MappingProxyType(
     {
@@ -122,25 +120,25 @@ _ADDED: Final[Mapping[Role, tuple[Right, ...]]] = MappingProxyType(
 )
 
 
-def _summed() -> dict[Role, frozenset[Right]]:
-    found: dict[Role, frozenset[Right]] = {}
+def _accumulate() -> dict[Role, frozenset[Right]]:
+    rights: dict[Role, frozenset[Right]] = {}
     so_far: frozenset[Right] = frozenset()
     for role in ROLES:
-        so_far = found[role] = so_far | frozenset(_ADDED[role])
-    return found
+        so_far = rights[role] = so_far | frozenset(_ADDED[role])
+    return rights
 
 
-RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = MappingProxyType(_summed())
-"""What each role may do."""
+RIGHTS_OF: Final[Mapping[Role, frozenset[Right]]] = MappingProxyType(_accumulate())
+"""The rights of each role."""
 
 
 def rights_of(role: Role) -> frozenset[Right]:
     return RIGHTS_OF[role]
 
 
-ADMIN_TOKEN = "admin-token"  # noqa: S105 -- what the log says of who used it
+ADMIN_TOKEN = "admin-token"  # noqa: S105 -- a name in the log, not a token
 DEFAULT_WORKSPACE = "default"
-"""The workspace that is there from the first start on."""
+"""The workspace that exists from the first start."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,13 +146,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     workspace: str
     kind: Literal["installation", "key", "session", "run"]
-    """A `run` is whoever holds the token of one run."""
+    """A `run` is the holder of the token of one run."""
     name: str
-    """What the log says (`by`): `admin-token`, `key:<id>` or `user:<id>`."""
+    """The name in the log (`by`): `admin-token`, `key:<id>` or `user:<id>`."""
     user_id: str | None = None
-    """The user behind a session, or behind a key that a user made."""
+    """The user of a session, or of a key that a user created."""
     role: Role | None = None
-    """The user's; nobody's who is no user."""
+    """The role of the user, if there is one."""
     rights: frozenset[Right] = frozenset()
 
     def may(self, right: Right) -> bool:
@@ -162,7 +160,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> tuple[str, str] | None:
-        """Type and id of the actor that the caller's own messages have; nobody's for the installation."""
+        """Type and id of the actor of the caller's messages; `None` for the installation."""
         if self.kind == "installation":
             return None
         kind, _, name = self.name.partition(":")
@@ -173,5 +171,5 @@ _EVERYTHING = frozenset(RIGHTS)
 
 
 def installation(workspace: str = DEFAULT_WORKSPACE) -> Caller:
-    """Who holds the admin token, in the workspace that was asked for."""
+    """The holder of the admin token, in this workspace."""
     return Caller(workspace=workspace, kind="installation", name=ADMIN_TOKEN, rights=_EVERYTHING)

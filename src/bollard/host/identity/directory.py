@@ -1,4 +1,5 @@
-"""Everything about who is who, put together: filled from the store at start, changed after each commit."""
+"""The identity directory: workspaces, users, keys and sessions. Loaded from the store at start, updated after
+commits."""
 
 import asyncio
 
@@ -10,7 +11,7 @@ from bollard.host.identity.caller import Caller
 from bollard.host.identity.entities import User
 from bollard.host.identity.keys import Keys, KeyUses
 from bollard.host.identity.passwords import Passwords
-from bollard.host.identity.sessions import Fingerprint, Sessions, digest_of, wrong
+from bollard.host.identity.sessions import Fingerprint, Sessions, digest_of, login_failed
 from bollard.host.identity.tokens import CallerRegistry
 from bollard.host.identity.users import ActorLinks, Users
 from bollard.host.identity.workspaces import Workspaces
@@ -21,7 +22,7 @@ from bollard.protocol import JsonObject
 
 
 class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """What the surface asks about people, programs and workspaces."""
+    """Users, keys, sessions and workspaces, as the API uses them."""
 
     workspaces: Workspaces
     users: Users
@@ -32,7 +33,7 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
     callers: CallerRegistry
 
     async def load(self, store: Store) -> None:
-        """Workspaces first: what is in a closed one opens nothing."""
+        """Load everything, workspaces first: tokens of a closed workspace are invalid."""
         await self.workspaces.load(store)
         await self.users.load(store)
         await self.links.load(store)
@@ -41,13 +42,13 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
         await self.sessions.load(store)
 
     def find(self, token: str, now_ms: int) -> Caller | None:
-        """Who holds a token."""
+        """The caller of a token."""
         return self.callers.find(digest_of(token), now_ms)
 
     async def save_user(
         self, body: JsonObject, caller: Caller, *, password: str | None = None, edited: int | None = None
     ) -> Saved[User]:
-        """A new password, and `disabled`, end every session that the user has, in the same commit."""
+        """Save a user. A new password and `disabled` end every session of the user in the same commit."""
         workspace, user_id = caller.workspace, str(body.get("user_id"))
         ends = password is not None or body.get("disabled") is True
         return await self.users.save(
@@ -62,11 +63,14 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
     async def change_password(
         self, caller: Caller, old: str, new: str, address: str, *, but: str | None = None
     ) -> None:
-        """A user's own, who must know the old one. Their other sessions end; the one with the digest `but` stays."""
+        """Change the caller's own password, with the old one. Other sessions end; the one with the digest `but`
+        stays."""
         user_id = caller.user_id
         user = None if user_id is None else self.users.user(caller.workspace, user_id)
         if user is None or user_id is None:
-            raise InvalidRequest("this token is no user's", hint="log in as the user whose password it is")
+            raise InvalidRequest(
+                "this token belongs to no user", reason="not_a_user", hint="log in as the user whose password it is"
+            )
         self.sessions.throttle(caller.workspace, user_id, address)
         stored = self.users.hash_of(caller.workspace, user_id)
         if not await self.users.verify(stored, old) or not await self.users.change_password(
@@ -77,10 +81,10 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
             keeps=lambda: self.sessions.endings(caller.workspace, user_id, but=but),
             then=lambda: self.sessions.forget(caller.workspace, user_id, but=but),
         ):
-            raise wrong()
+            raise login_failed()
 
     async def delete_user(self, user_id: str, caller: Caller, *, edited: int | None = None) -> None:
-        """With every session, key and link: who gets the id next must not find what somebody else left."""
+        """Delete a user with all sessions, keys and links, so that the next user of the id does not inherit them."""
         workspace, by = caller.workspace, caller.name
 
         def along() -> JointChange:
@@ -97,7 +101,7 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
 def open_identity(
     *, journal: Journal, clock: Clock, passwords: Passwords | None = None, fingerprint: Fingerprint | None = None
 ) -> IdentityDirectory:
-    """Built, and not filled yet."""
+    """Build the directory; `load` fills it."""
     changes, changing = SavedChanges(journal, clock), asyncio.Lock()
     workspaces = Workspaces(changes, changing)
     users = Users(changes, changing, passwords or Passwords(), clock)

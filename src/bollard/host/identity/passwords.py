@@ -1,4 +1,4 @@
-"""Passwords: argon2id, off the loop, a few at a time. An unknown user costs the same as a wrong password."""
+"""Password hashes: argon2id in threads, a few at a time. Checking an unknown user takes as long as a wrong password."""
 
 import asyncio
 import importlib
@@ -19,53 +19,61 @@ R = TypeVar("R")
 
 
 def check_new_password(password: str, user_id: str) -> None:
-    """Refuse what is too short to be one. What is inside is a person's own business."""
+    """Refuse passwords that are too short or trivial. There are no rules for the characters."""
     field = "password"
     if not PASSWORD_LEAST_CHARACTERS <= len(password) <= PASSWORD_CHARACTERS:
         raise InvalidRequest(
             f"a password has {PASSWORD_LEAST_CHARACTERS} to {PASSWORD_CHARACTERS} characters",
-            hint="use a few words, or let a password manager make one",
+            reason="password_length",
+            hint="use a few words, or a password manager",
             field=field,
+            least=PASSWORD_LEAST_CHARACTERS,
+            most=PASSWORD_CHARACTERS,
         )
     if user_id in password.lower() and len(password) < len(user_id) + PASSWORD_LEAST_CHARACTERS // 2:
-        raise InvalidRequest("the password is little more than the user's id", hint="choose another", field=field)
+        raise InvalidRequest(
+            "the password is too similar to the user id", reason="password_id", hint="choose another", field=field
+        )
     if len(set(password)) == 1:
-        raise InvalidRequest("the password is one character again and again", hint="choose another", field=field)
+        raise InvalidRequest(
+            "the password repeats one character", reason="password_trivial", hint="choose another", field=field
+        )
 
 
-def _hash_of_nothing(hasher: "PasswordHasher") -> str:
-    """What no password has, and what takes as long to be held against as any other."""
+def _unmatchable_hash(hasher: "PasswordHasher") -> str:
+    """A hash that no password has. Checking it takes as long as any other."""
     salt, made = (b64encode(secrets.token_bytes(size)).decode().rstrip("=") for size in (16, 32))
     costs = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
     return f"$argon2id$v=19${costs}${salt}${made}"
 
 
 class Passwords:
-    """Hashes and checks. Each takes a tenth of a second and tens of megabytes, so few at once and few that wait."""
+    """Hashes and verifies passwords. Each takes 0.1 s and tens of megabytes, so concurrency and the queue are
+    limited."""
 
     def __init__(self, hasher: "PasswordHasher | None" = None) -> None:
-        self._given = hasher
+        self._custom_hasher = hasher
         self._room = asyncio.Semaphore(PASSWORDS_AT_ONCE)
         self._waiting = 0
 
     @cached_property
     def _hasher(self) -> "PasswordHasher":
-        """Loaded with the first password: most hosts on a laptop never see one, and their memory is measured."""
-        made: PasswordHasher = self._given or importlib.import_module("argon2").PasswordHasher()
-        return made
+        """Imported with the first password: most hosts never use one, and the module needs memory."""
+        hasher: PasswordHasher = self._custom_hasher or importlib.import_module("argon2").PasswordHasher()
+        return hasher
 
     @cached_property
-    def _nobodys(self) -> str:
-        """What the password of an unknown user is held against."""
-        return _hash_of_nothing(self._hasher)
+    def _dummy_hash(self) -> str:
+        """The hash for unknown users."""
+        return _unmatchable_hash(self._hasher)
 
     async def hash(self, password: str) -> str:
         return await self._work(self._hasher.hash, password)
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Whether it is the password; in the same time where there is none."""
-        nobodys = self._nobodys  # made once, whoever is the first to ask
-        matches = await self._work(self._verify, stored or nobodys, password)
+        """Whether the password matches. Takes the same time without a stored hash."""
+        dummy = self._dummy_hash  # always built, so that the time does not depend on the user
+        matches = await self._work(self._verify, stored or dummy, password)
         return matches and stored is not None
 
     def _verify(self, stored: str, password: str) -> bool:
@@ -77,7 +85,9 @@ class Passwords:
 
     async def _work(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         if self._waiting >= PASSWORDS_WAITING:
-            raise Overloaded("too many people log in at once", hint="try again in a moment", limit=PASSWORDS_WAITING)
+            raise Overloaded(
+                "too many logins are in progress", reason="logins", hint="retry in a moment", limit=PASSWORDS_WAITING
+            )
         self._waiting += 1
         try:
             async with self._room:

@@ -1,6 +1,6 @@
-"""Which token is whose: SHA-256 of a token to its caller, in memory. Asked for every request, so a lookup and no more.
+"""Maps the SHA-256 of a token to its caller, in memory: one lookup per request.
 
-A caller is made anew when its user or workspace changes. What was made is never more than its user may now.
+A caller is rebuilt when its user or workspace changes, so it never has more rights than its user has now.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from bollard.host.identity.entities import User
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
-    """A token that was issued, by its digest."""
+    """An issued token, by its digest."""
 
     digest: str
     workspace: str
@@ -21,18 +21,18 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     user_id: str | None
     rights: frozenset[Right] | None
-    """What it is for; `None` for all that its user may."""
+    """The rights of the token; `None` for all rights of its user."""
     expires_ms: int | None
 
 
-class _Opened(msgspec.Struct, frozen=True):
+class _Entry(msgspec.Struct, frozen=True):
     caller: Caller
     expires_ms: int | None
     key_id: str | None
 
 
 class CallerRegistry:
-    """One per host."""
+    """The callers of all valid tokens."""
 
     def __init__(
         self,
@@ -42,34 +42,34 @@ class CallerRegistry:
         used: Callable[[str, str, int], None],
         now_ms: Callable[[], int],
     ) -> None:
-        """`user_of` finds a user by workspace and id, `is_open` tells whether a workspace is there. `used` hears of
-        each use of a key, with its workspace, its id and the time."""
+        """`user_of` finds a user by workspace and id; `is_open` tells whether a workspace exists. `used` is called for
+        each use of a key with its workspace, its id and the time."""
         self._now_ms = now_ms
         self._user_of = user_of
         self._is_open = is_open
         self._used = used
         self._credentials: dict[str, Credential] = {}
         self._of_user: dict[tuple[str, str], set[str]] = {}
-        self._opened: dict[str, _Opened] = {}
+        self._opened: dict[str, _Entry] = {}
         self._current: dict[Caller, set[str]] = {}
-        """The digests of the tokens that make each."""
+        """The digests of the tokens of each caller."""
 
     def find(self, digest: str, now_ms: int) -> Caller | None:
-        """Who holds the token with this digest; nobody where it has expired, was withdrawn or never was."""
-        found = self._opened.get(digest)
-        if found is None:
+        """The caller with this digest; `None` if the token has expired, was revoked or never existed."""
+        entry = self._opened.get(digest)
+        if entry is None:
             return None
-        if found.expires_ms is not None and found.expires_ms <= now_ms:
+        if entry.expires_ms is not None and entry.expires_ms <= now_ms:
             self.drop(digest)
             return None
-        if found.key_id is not None:
-            self._used(found.caller.workspace, found.key_id, now_ms)
-        return found.caller
+        if entry.key_id is not None:
+            self._used(entry.caller.workspace, entry.key_id, now_ms)
+        return entry.caller
 
     def expiry_of(self, digest: str) -> int | None:
-        """When the token ends; `None` for one that does not, and for none."""
-        found = self._credentials.get(digest)
-        return None if found is None else found.expires_ms
+        """When the token expires; `None` if it does not expire or does not exist."""
+        credential = self._credentials.get(digest)
+        return None if credential is None else credential.expires_ms
 
     def put(self, credential: Credential) -> None:
         self._credentials[credential.digest] = credential
@@ -78,8 +78,8 @@ class CallerRegistry:
         self._open(credential)
 
     def is_current(self, caller: Caller) -> bool:
-        """Whether some token still makes this caller: not one whose user changed, and not one whose tokens are gone or
-        have expired."""
+        """Whether a valid token has this caller. False after its user changed, or its tokens were revoked or
+        expired."""
         if caller.kind not in ("key", "session"):
             return self._is_open(caller.workspace)
         now_ms = self._now_ms()
@@ -98,12 +98,12 @@ class CallerRegistry:
             self._of_user.pop(key, None)
 
     def refresh_user(self, workspace: str, user_id: str) -> None:
-        """The user came, changed or went."""
+        """Called when the user was created, changed or deleted."""
         for digest in list(self._of_user.get((workspace, user_id), ())):
             self._open(self._credentials[digest])
 
     def refresh_workspace(self, workspace: str) -> None:
-        """The workspace was opened or closed."""
+        """Called when the workspace was opened or closed."""
         for credential in list(self._credentials.values()):
             if credential.workspace == workspace:
                 self._open(credential)
@@ -113,7 +113,7 @@ class CallerRegistry:
         caller = self._caller(credential)
         if caller is not None:
             key_id = credential.id if credential.kind == "key" else None
-            self._opened[credential.digest] = _Opened(caller, credential.expires_ms, key_id)
+            self._opened[credential.digest] = _Entry(caller, credential.expires_ms, key_id)
             self._current.setdefault(caller, set()).add(credential.digest)
 
     def _shut(self, digest: str) -> None:
