@@ -1,4 +1,4 @@
-"""Messages of MCP and their answers, without a socket: what is refused and how, pages, streams, and who stops what."""
+"""MCP messages and responses, without a socket: errors, pages, streams and cancellation."""
 
 import asyncio
 import json
@@ -238,7 +238,7 @@ async def test_progress_is_told_to_who_asks_for_it_and_the_newest_of_much() -> N
 
 
 async def test_a_call_that_says_nothing_for_long_becomes_a_stream_that_is_kept_open() -> None:
-    exchange, server = McpExchange(patience_s=0.0), Workbench()
+    exchange, server = McpExchange(stream_after_s=0.0), Workbench()
     sent = modern("tools/call", name="wait")
     asking = asyncio.create_task(sent.over(exchange, server))
     await asyncio.wait_for(sent.headed.wait(), PATIENCE_S)

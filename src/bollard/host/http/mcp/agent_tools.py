@@ -1,7 +1,7 @@
-"""Whole agents as tools of MCP, for clients outside with a key of their own.
+"""Agents as MCP tools, for clients with an API key.
 
-A call is a message to the agent: it starts a run, what the run says is its progress, and its last messages are the
-answer.
+A call is a message to the agent. It starts a run; the output of the run is the progress of the call, and its last
+messages are the result.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ _INPUT: Final[JsonObject] = {
             "type": "string",
             "minLength": 1,
             "maxLength": INPUT_TEXT_BYTES // 4,
-            "description": "What the agent is told.",
+            "description": "The message to the agent.",
         },
         "conversation": {
             "type": "string",
             "minLength": 1,
             "maxLength": _ID_CHARACTERS,
-            "description": "A name of your choice. With the same name again the agent knows what was said before.",
+            "description": "A name of your choice. Calls with the same name share one conversation.",
         },
     },
     "required": ["text"],
@@ -58,7 +58,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class MessageParts(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts that a message passes."""
+    """The parts of the host that agent tools use."""
 
     core: Core
     agents: AgentRegistry
@@ -67,8 +67,8 @@ class MessageParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class _Said:
-    """What a run said so far."""
+class _RunOutput:
+    """The output of a run so far."""
 
     messages: deque[JsonObject] = field(default_factory=lambda: deque[JsonObject](maxlen=ANSWER_MESSAGES))
     pieces: int = 0
@@ -79,74 +79,76 @@ class _Said:
 
 
 class AgentTools:
-    """The agents that one caller may talk to. Implements `ToolServer`."""
+    """The agents that one caller may use. Implements `ToolServer`."""
 
     ttl_ms = TOOL_LIST_TTL_MS
-    instructions = "Each tool is an agent of a Bollard host. It answers when its run has ended, which may take a while."
+    instructions = (
+        "Each tool is an agent of a Bollard host. A call returns when its run has ended; that can take a while."
+    )
 
-    def __init__(self, caller: Caller, talking: MessageParts, message_id: str | None, traceparent: str | None) -> None:
-        """`message_id` is the caller's own name for the message: the same again gets the first run."""
+    def __init__(self, caller: Caller, parts: MessageParts, message_id: str | None, traceparent: str | None) -> None:
+        """`message_id` is the id that the caller chose: a repeat gets the first run."""
         self._caller = caller
-        self._talking = talking
+        self._parts = parts
         self._message_id = message_id
         self._traceparent = traceparent
 
     def knows(self, name: str) -> bool:
-        return name in self._found
+        return name in self._agents
 
     def tools(self) -> Mapping[str, JsonObject]:
         return {
             name: {"name": name, "description": agent_capability(agent).description, "inputSchema": _INPUT}
-            for name, agent in sorted(self._found.items())
+            for name, agent in sorted(self._agents.items())
         }
 
     async def call(self, name: str, arguments: JsonObject, meta: JsonObject, progress: Progress) -> JsonObject:
         del meta
         text, conversation = _arguments(arguments)
-        accepted = await self._tell(self._found[name].agent_id, text, conversation)
+        accepted = await self._send_message(self._agents[name].agent_id, text, conversation)
         if accepted.run_id is None:
-            why = "nobody took the message" if accepted.reason is None else accepted.reason.message
-            return tool_answer([text_block(f"There is no run: {why}.")], is_error=True)
-        said = _Said()
+            problem = "no agent accepted the message" if accepted.reason is None else accepted.reason.message
+            return tool_answer([text_block(f"There is no run: {problem}.")], is_error=True)
+        output = _RunOutput()
         try:
-            await self._follow(accepted, accepted.run_id, said, progress)
+            await self._follow(accepted, accepted.run_id, output, progress)
         finally:
-            # Whoever stops waiting stops what was begun for it, and nothing that others have part in.
-            if said.status is None and not said.closing and accepted.first and not accepted.steered:
-                await self._talking.core.dispatcher.cancel(accepted.run_id, "cancelled")
-        return _answer(accepted.run_id, said)
+            # A cancelled call cancels the run that it started, but no run that others share.
+            if output.status is None and not output.closing and accepted.first and not accepted.steered:
+                await self._parts.core.dispatcher.cancel(accepted.run_id, "cancelled")
+        return _answer(accepted.run_id, output)
 
     @cached_property
-    def _found(self) -> dict[str, Agent]:
-        """By the names of their tools. What an agent would refuse to this caller is not there."""
-        talking, caller = self._talking, self._caller
-        event, now_ms = self._event("", None), talking.clock.now_ms()
-        found = {
+    def _agents(self) -> dict[str, Agent]:
+        """Agents by tool name, without those that would refuse the caller."""
+        parts, caller = self._parts, self._caller
+        event, now_ms = self._event("", None), parts.clock.now_ms()
+        agents = {
             agent.agent_id: agent
-            for agent in talking.agents.of(caller.workspace)
-            if talking.core.gates.look(agent, event, now_ms, 0, new_run=False) is None
+            for agent in parts.agents.of(caller.workspace)
+            if parts.core.gates.look(agent, event, now_ms, 0, new_run=False) is None
         }
-        capabilities = {agent_id: agent_capability(agent) for agent_id, agent in found.items()}
+        capabilities = {agent_id: agent_capability(agent) for agent_id, agent in agents.items()}
         names = short_names(capabilities.values())
-        return {names[capabilities[agent_id].id]: agent for agent_id, agent in found.items()}
+        return {names[capabilities[agent_id].id]: agent for agent_id, agent in agents.items()}
 
     def _event(self, text: str, conversation: str | None) -> NewEvent:
         return message_of(
             AgentInput(text=text),
             speaker(self._caller, None),
-            self._message_id or self._talking.core.maker.new_id(),
+            self._message_id or self._parts.core.maker.new_id(),
             caller=self._caller.name,
             source=source_of(self._caller, self._message_id),
             conversation=conversation,
             traceparent=self._traceparent,
         )
 
-    async def _tell(self, agent_id: str, text: str, conversation: str | None) -> Accepted:
+    async def _send_message(self, agent_id: str, text: str, conversation: str | None) -> Accepted:
         if conversation is not None:
             place = Conversation(bot=None, conversation=conversation, thread=None)
-            await self._talking.rows.check_entering(self._caller, place)
+            await self._parts.rows.check_entering(self._caller, place)
         creating = asyncio.ensure_future(
-            self._talking.core.intake.accept(
+            self._parts.core.intake.accept(
                 self._event(text, conversation),
                 self._caller.workspace,
                 agent_id,
@@ -161,23 +163,23 @@ class AgentTools:
             raise
 
     def _stop_unwanted(self, creating: "asyncio.Future[Accepted]") -> None:
-        """A run that was on its way to the disk when its caller hung up."""
+        """Cancel a run whose caller disconnected while it was being created."""
         if creating.cancelled() or creating.exception() is not None:
             return
         accepted = creating.result()
         if accepted.subscription is not None:
             accepted.subscription.close()
-        run = self._talking.core.dispatcher.live.get(accepted.run_id or "")
+        run = self._parts.core.dispatcher.live.get(accepted.run_id or "")
         if run is not None and accepted.first and not accepted.steered:
             run.cancel("cancelled")
 
-    async def _follow(self, accepted: Accepted, run_id: str, said: _Said, progress: Progress) -> None:
-        """Until the run has ended. A reader that fell behind reads on from the disk."""
-        reader = self._talking.core.reader
-        said.place = None if accepted.place is None else StreamPosition(*accepted.place)
+    async def _follow(self, accepted: Accepted, run_id: str, output: _RunOutput, progress: Progress) -> None:
+        """Read until the run has ended. A reader that falls behind continues from the store."""
+        reader = self._parts.core.reader
+        output.place = None if accepted.place is None else StreamPosition(*accepted.place)
         subscription = accepted.subscription
-        while said.status is None and not said.closing:
-            before, replayed = said.place, subscription is None
+        while output.status is None and not output.closing:
+            before, replayed = output.place, subscription is None
             batches: AsyncGenerator[list[StreamRecord]] = (
                 reader.read(run_id, before) if subscription is None else reader.follow(run_id, subscription, 0)
             )
@@ -185,25 +187,25 @@ class AgentTools:
             async with contextlib.aclosing(batches):
                 async for batch in batches:
                     for record in batch:
-                        _hear(said, record, progress)
-            said.closing = said.closing or (replayed and said.place == before)  # nobody here goes on with it
+                        _collect(output, record, progress)
+            output.closing = output.closing or (replayed and output.place == before)  # this host does not continue it
 
 
-def _hear(said: _Said, record: StreamRecord, progress: Progress) -> None:
+def _collect(output: _RunOutput, record: StreamRecord, progress: Progress) -> None:
     body = _decode(record.json)
     data = body["data"]
     if record.type == "gap":
-        said.closing = data.get("reason") == "closing"
+        output.closing = data.get("reason") == "closing"
         return
-    said.place = StreamPosition(record.epoch, record.seq)
+    output.place = StreamPosition(record.epoch, record.seq)
     match record.type:
         case "message.delta":
-            said.pieces += 1
-            progress(said.pieces, None, str(data["chunk"].get("content") or ""))
+            output.pieces += 1
+            progress(output.pieces, None, str(data["chunk"].get("content") or ""))
         case "message.completed":
-            said.messages.append(data["message"])
+            output.messages.append(data["message"])
         case "run.ended":
-            said.status, said.code = str(data["status"]), data.get("code")
+            output.status, output.code = str(data["status"]), data.get("code")
         case _:
             pass
 
@@ -232,18 +234,18 @@ def _arguments(arguments: JsonObject) -> tuple[str, str | None]:
     return text, conversation
 
 
-def _answer(run_id: str, said: _Said) -> JsonObject:
+def _answer(run_id: str, output: _RunOutput) -> JsonObject:
     elements: list[JsonObject] = []
-    for message in said.messages:
+    for message in output.messages:
         content = message.get("content")
         if isinstance(content, str):
             elements += [text_block(content)] if content else []
         elif isinstance(content, list):
             elements += cast("list[JsonObject]", content)
-    status = said.status or "running"
+    status = output.status or "running"
     if status != "completed":
-        why = f" ({said.code})" if said.code else ""
-        end = "The host stops; the run goes on." if said.closing else f"The run ended as {status}{why}."
+        code = f" ({output.code})" if output.code else ""
+        end = "The host is stopping; the run continues." if output.closing else f"The run ended as {status}{code}."
         elements.append(text_block(end))
-    told: JsonObject = {"run_id": run_id, "status": status}
-    return tool_answer(blocks_of(elements), told, is_error=status != "completed")
+    structured: JsonObject = {"run_id": run_id, "status": status}
+    return tool_answer(blocks_of(elements), structured, is_error=status != "completed")

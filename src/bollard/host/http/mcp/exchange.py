@@ -1,6 +1,6 @@
-"""One MCP message over HTTP and its answer: JSON, or a stream where a call takes its time or tells how far it is.
+"""Serves one MCP message over HTTP: with JSON, or with a stream if a call is slow or reports progress.
 
-Stateless: no session is kept between two messages. What is served is given (`ToolServer`); who asks was decided.
+Stateless: there is no session between two messages. A `ToolServer` has the tools; the caller is authenticated before.
 """
 
 import asyncio
@@ -59,56 +59,56 @@ _TOOLS: Final[JsonObject] = {"tools": {"listChanged": False}}
 
 
 class ToolServer(Protocol):
-    """What one client is served."""
+    """The tools of one client."""
 
     @property
     def instructions(self) -> str: ...
 
     @property
     def ttl_ms(self) -> int:
-        """How long its list may be taken as it was."""
+        """How long a client may cache the list."""
         ...
 
     def tools(self) -> Mapping[str, JsonObject]:
-        """As `Tool` of MCP, by name, in the order of the names."""
+        """MCP `Tool`s by name, sorted by name."""
         ...
 
     def knows(self, name: str) -> bool: ...
 
     async def call(self, name: str, arguments: JsonObject, meta: JsonObject, progress: Progress) -> JsonObject:
-        """A `CallToolResult`. A task that is cancelled stops what it does."""
+        """Call a tool; returns a `CallToolResult`. Cancelling the task cancels the call."""
         ...
 
 
 class McpExchange:
-    """One per endpoint. Knows the calls that are under way, and nothing else."""
+    """Serves the messages of one endpoint. Its only state are the calls in progress."""
 
-    def __init__(self, patience_s: float = JSON_ANSWER_S) -> None:
-        self._patience_s = patience_s
-        self._under_way: dict[str, dict[asyncio.Task[JsonObject], int | str]] = {}
-        """By caller; each with the id of its request."""
+    def __init__(self, stream_after_s: float = JSON_ANSWER_S) -> None:
+        self._stream_after_s = stream_after_s
+        self._calls: dict[str, dict[asyncio.Task[JsonObject], int | str]] = {}
+        """Calls in progress by caller, with the ids of their requests."""
 
-    async def answer(self, request: Request, who: str, server: ToolServer) -> ASGIApp:
-        """What is sent back to `who`. Raises `HostError` for what is no matter of MCP."""
+    async def answer(self, request: Request, caller: str, server: ToolServer) -> ASGIApp:
+        """The response to a message of `caller`. Raises `HostError` for errors outside of MCP."""
         try:
-            said = read_message(await read_bytes(request), _headers(request))
+            message = read_message(await read_bytes(request), _headers(request))
         except RpcRefused as refused:
             return _refusal(refused)
-        if isinstance(said, McpNotification):
-            self._noted(who, said)
+        if isinstance(message, McpNotification):
+            self._handle_notification(caller, message)
             return Response(status_code=202)
         try:
-            if said.method == "tools/call":
-                return self._called(request, who, server, said)
-            return JsonAnswer(result_body(said, _told(said, server)))
+            if message.method == "tools/call":
+                return self._call_tool(request, caller, server, message)
+            return JsonAnswer(result_body(message, _handle_request(message, server)))
         except RpcRefused as refused:
-            return _refusal(_about(said, refused))
+            return _refusal(_about(message, refused))
 
-    def _called(self, request: Request, who: str, server: ToolServer, asked: McpRequest) -> ASGIApp:
-        name, arguments = arguments_of(asked)
+    def _call_tool(self, request: Request, caller: str, server: ToolServer, message: McpRequest) -> ASGIApp:
+        name, arguments = arguments_of(message)
         if not server.knows(name):
             raise RpcRefused(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
-        calls = self._under_way.setdefault(who, {})
+        calls = self._calls.setdefault(caller, {})
         if len(calls) >= CALLS_OF_CALLER:
             raise Overloaded(
                 f"{CALLS_OF_CALLER} calls are in progress already",
@@ -118,45 +118,45 @@ class McpExchange:
             )
 
         def begin(progress: Progress) -> asyncio.Task[JsonObject]:
-            task = asyncio.create_task(_outcome(server, asked, name, arguments, progress))
-            calls[task] = asked.id
-            task.add_done_callback(lambda done: self._ended(who, done))
+            task = asyncio.create_task(_run_call(server, message, name, arguments, progress))
+            calls[task] = message.id
+            task.add_done_callback(lambda done: self._remove(caller, done))
             return task
 
         streamed = "text/event-stream" in request.headers.get("accept", "")
-        return _CallAnswer(begin, asked, patience_s=self._patience_s, streamed=streamed)
+        return _CallResponse(begin, message, stream_after_s=self._stream_after_s, streamed=streamed)
 
-    def _ended(self, who: str, task: asyncio.Task[JsonObject]) -> None:
-        calls = self._under_way.get(who, {})
+    def _remove(self, caller: str, task: asyncio.Task[JsonObject]) -> None:
+        calls = self._calls.get(caller, {})
         calls.pop(task, None)
         if not calls:
-            self._under_way.pop(who, None)
+            self._calls.pop(caller, None)
 
-    def _noted(self, who: str, note: McpNotification) -> None:
-        """In the older era a call is cancelled by a note, and not by hanging up. Two clients may share a token and
-        number their requests alike: then nobody knows which one is meant, and none is stopped."""
+    def _handle_notification(self, caller: str, note: McpNotification) -> None:
+        """Cancel a call: before 2026-07-28 a notification cancels it, not the end of the connection. If two clients
+        share a token and a request id, the notification is ambiguous and cancels nothing."""
         if note.method != "notifications/cancelled":
             return
         wanted = note.params.get("requestId")
-        found = [
+        matches = [
             task
-            for task, identity in self._under_way.get(who, {}).items()
+            for task, identity in self._calls.get(caller, {}).items()
             if type(identity) is type(wanted) and identity == wanted
         ]
-        if len(found) == 1:
-            found[0].cancel()
+        if len(matches) == 1:
+            matches[0].cancel()
 
 
 def _headers(request: Request) -> dict[str, str]:
-    """One that is there twice is as HTTP has it, joined: no two readers take it for different things."""
-    found: dict[str, str] = {}
+    """The headers; repeated ones are joined, as HTTP defines it."""
+    headers: dict[str, str] = {}
     for name, value in request.headers.items():
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
-def _about(asked: McpRequest, refused: RpcRefused) -> RpcRefused:
-    refused.id, refused.modern = asked.id, asked.modern
+def _about(message: McpRequest, refused: RpcRefused) -> RpcRefused:
+    refused.id, refused.modern = message.id, message.modern
     return refused
 
 
@@ -164,71 +164,71 @@ def _refusal(refused: RpcRefused) -> JsonAnswer:
     return JsonAnswer(error_body(refused), status_code=refused.status)
 
 
-def _told(asked: McpRequest, server: ToolServer) -> JsonObject:
-    """What needs no waiting."""
-    match asked.method, asked.modern:
+def _handle_request(message: McpRequest, server: ToolServer) -> JsonObject:
+    """The result of a request other than a call."""
+    match message.method, message.modern:
         case "tools/list", _:
-            return _page(asked, server)
+            return _page(message, server)
         case "server/discover", True:
             versions: JsonObject = {"supportedVersions": [*MODERN_VERSIONS]}
             return {**versions, **_self(server), "ttlMs": server.ttl_ms, "cacheScope": "private"}
         case "initialize", False:
-            wanted = asked.params.get("protocolVersion")
+            wanted = message.params.get("protocolVersion")
             version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
             return {"protocolVersion": version, "serverInfo": SERVER, **_self(server)}
         case "ping", False:
             return {}
         case _:
-            raise RpcRefused(METHOD_NOT_FOUND, f"there is no method {asked.method[:64]} here")
+            raise RpcRefused(METHOD_NOT_FOUND, f"there is no method {message.method[:64]} here")
 
 
 def _self(server: ToolServer) -> JsonObject:
     return {"capabilities": _TOOLS, "instructions": server.instructions}
 
 
-def _page(asked: McpRequest, server: ToolServer) -> JsonObject:
-    """A page of tools; a cursor is the name of the last one of the page before."""
-    cursor = asked.params.get("cursor")
+def _page(message: McpRequest, server: ToolServer) -> JsonObject:
+    """A page of tools. The cursor is the name of the last tool on the page before."""
+    cursor = message.params.get("cursor")
     if cursor is not None and not isinstance(cursor, str):
-        raise RpcRefused(INVALID_PARAMS, "a cursor is a text")
+        raise RpcRefused(INVALID_PARAMS, "the cursor is not a string")
     tools = [(name, tool) for name, tool in server.tools().items() if cursor is None or name > cursor]
     page: JsonObject = {"tools": [tool for _, tool in tools[:TOOLS_OF_PAGE]]}
     if len(tools) > TOOLS_OF_PAGE:
         page["nextCursor"] = tools[TOOLS_OF_PAGE - 1][0]
-    return {**page, "ttlMs": server.ttl_ms, "cacheScope": "private"} if asked.modern else page
+    return {**page, "ttlMs": server.ttl_ms, "cacheScope": "private"} if message.modern else page
 
 
-async def _outcome(
-    server: ToolServer, asked: McpRequest, name: str, arguments: JsonObject, progress: Progress
+async def _run_call(
+    server: ToolServer, message: McpRequest, name: str, arguments: JsonObject, progress: Progress
 ) -> JsonObject:
-    """The message that answers a call, whatever comes of it."""
+    """Call the tool; returns the response message, also for errors."""
     try:
-        return result_body(asked, await server.call(name, arguments, asked.meta, progress))
+        return result_body(message, await server.call(name, arguments, message.meta, progress))
     except HostError as error:
-        return result_body(asked, refused_call(refusal_of(error), error.hint))
+        return result_body(message, refused_call(refusal_of(error), error.hint))
     except RpcRefused as refused:
-        return error_body(_about(asked, refused))
-    except Exception:  # noqa: BLE001 -- the boundary: the client gets a typed answer, the log the rest
+        return error_body(_about(message, refused))
+    except Exception:  # noqa: BLE001 -- the boundary: the client gets a typed error, the log the rest
         _log.exception("a call over MCP failed", tool=name[:64])
-        return error_body(_about(asked, RpcRefused(INTERNAL_ERROR, "the host made a mistake; its log says more")))
+        return error_body(_about(message, RpcRefused(INTERNAL_ERROR, "the host failed because of a bug; see its log")))
 
 
-class _CallAnswer:
-    """An ASGI response: JSON where the call ends soon and says nothing before, else a stream."""
+class _CallResponse:
+    """An ASGI response: JSON if the call ends soon and reports no progress, otherwise a stream."""
 
     status_code = 200
 
     def __init__(
         self,
         begin: Callable[[Progress], asyncio.Task[JsonObject]],
-        asked: McpRequest,
+        message: McpRequest,
         *,
-        patience_s: float,
+        stream_after_s: float,
         streamed: bool,
     ) -> None:
         self._begin = begin
-        self._asked = asked
-        self._patience_s = patience_s
+        self._message = message
+        self._stream_after_s = stream_after_s
         self._streamed = streamed
         self._task: asyncio.Task[JsonObject] | None = None
         self._notes: deque[bytes] = deque(maxlen=NOTES)
@@ -236,7 +236,7 @@ class _CallAnswer:
         self._begun = False
 
     def end(self) -> None:
-        """Whoever asked may not ask any more."""
+        """Cancel the call: its caller has lost access."""
         if self._task is not None:
             self._task.cancel()
 
@@ -245,57 +245,57 @@ class _CallAnswer:
         task.add_done_callback(lambda _: self._wake.set())
         gone = asyncio.ensure_future(hung_up(receive))
         gone.add_done_callback(lambda _: self._wake.set())
-        stays = False
+        continues = False
         try:
             while not task.done() and not gone.done():
                 await self._wait()
                 if self._streamed and not task.done() and not gone.done():
-                    await self._tell(send)
-            stays = not task.done() and not self._asked.modern
+                    await self._send_progress(send)
+            continues = not task.done() and not self._message.modern
             if task.done() and not gone.done():
                 await self._answer(task, scope, receive, send)
         finally:
             gone.cancel()
-            if not stays:  # in the older era hanging up is no cancelling: what was begun goes on to its end
+            if not continues:  # before 2026-07-28 a disconnect does not cancel the call
                 task.cancel()
 
     async def _wait(self) -> None:
-        """Until something happened, or nothing for a while."""
+        """Wait for progress, the result or the time-out."""
         try:
-            async with asyncio.timeout(KEEP_ALIVE_S if self._begun else self._patience_s):
+            async with asyncio.timeout(KEEP_ALIVE_S if self._begun else self._stream_after_s):
                 await self._wake.wait()
         except TimeoutError:
             pass
         self._wake.clear()
 
-    async def _tell(self, send: Send) -> None:
-        """What there is to tell before the answer."""
+    async def _send_progress(self, send: Send) -> None:
+        """Send the queued notifications, or a comment."""
         if not self._begun:
             self._begun = True
             await send(_HEAD)
-        await send({"type": "http.response.body", "body": self._told() or _ALIVE, "more_body": True})
+        await send({"type": "http.response.body", "body": self._take_notes() or _ALIVE, "more_body": True})
 
     async def _answer(self, task: asyncio.Task[JsonObject], scope: Scope, receive: Receive, send: Send) -> None:
         if task.cancelled():
-            body = error_body(_about(self._asked, RpcRefused(INTERNAL_ERROR, "the call was cancelled")))
+            body = error_body(_about(self._message, RpcRefused(INTERNAL_ERROR, "the call was cancelled")))
         else:
             body = task.result()
         if self._streamed and self._notes and not self._begun:
             self._begun = True
             await send(_HEAD)
         if self._begun:
-            await send({"type": "http.response.body", "body": self._told() + _frame(body), "more_body": False})
+            await send({"type": "http.response.body", "body": self._take_notes() + _frame(body), "more_body": False})
         else:
             await JsonAnswer(body)(scope, receive, send)
 
-    def _told(self) -> bytes:
-        told = b"".join(self._notes)
+    def _take_notes(self) -> bytes:
+        notes = b"".join(self._notes)
         self._notes.clear()
-        return told
+        return notes
 
     def _note(self, done: float, total: float | None, message: str | None) -> None:
-        """Of many that wait, the oldest is not told: a later one says more."""
-        token = self._asked.progress_token
+        """Queue a progress notification; when the queue is full, the oldest is dropped."""
+        token = self._message.progress_token
         if token is None or not self._streamed:
             return
         message = None if message is None else message[:NOTE_CHARACTERS]

@@ -1,5 +1,5 @@
-"""The MCP gateway: `/mcp/run` serves what one run can do to a harness, by a token of that run alone; `/mcp` serves
-whole agents to clients with a key. What is decided about either is decided elsewhere."""
+"""The MCP gateway. `/mcp/run` serves the tools of one run to a harness with a token of that run; `/mcp` serves agents
+to clients with an API key."""
 
 from collections.abc import Callable
 from typing import Final
@@ -53,40 +53,38 @@ _NO_MESSAGE: Final[JsonObject] = {
 }
 _ANSWERS: Final = {
     200: Answer(
-        summary="The answer, as JSON; of a call that takes its time, as server-sent events with its progress.",
+        summary="The response as JSON, or as server-sent events with progress for a slow call.",
         schema=_MESSAGE,
         example={"jsonrpc": "2.0", "id": 1, "result": {}},
         stream_example='event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n\n',
     ),
-    202: Answer(summary="A notification was taken."),
-    400: Answer(
-        summary="What was sent is no message of a version that is spoken here.", schema=_REFUSED, example=_NO_MESSAGE
-    ),
+    202: Answer(summary="The notification was accepted."),
+    400: Answer(summary="The body is not a message of a supported version.", schema=_REFUSED, example=_NO_MESSAGE),
     404: Answer(
-        summary="From 2026-07-28 on: there is no such method. Or no such workspace.",
+        summary="From 2026-07-28 on: unknown method. Or unknown workspace.",
         schema=_REFUSED,
         example=_NO_METHOD,
     ),
 }
 _VERSION: Final = HeaderField(
-    name="MCP-Protocol-Version", summary="The version of MCP that the message is of.", example="2025-11-25"
+    name="MCP-Protocol-Version", summary="The MCP version of the message.", example="2025-11-25"
 )
 
 
 class McpGateway:
-    """Both endpoints, and the tokens of the first."""
+    """The two MCP endpoints, and the tokens for runs."""
 
     def __init__(
         self,
-        talking: MessageParts,
+        parts: MessageParts,
         control: RunControl,
         *,
         hide: Callable[[str], str],
         rates: Rates | None = None,
         strangers: Rates | None = None,
     ) -> None:
-        """`hide` takes secrets out of a text."""
-        self._talking = talking
+        """`hide` removes secrets from a text."""
+        self._parts = parts
         self._control = control
         self._hide = hide
         self._rates = rates or Unlimited()
@@ -102,9 +100,9 @@ class McpGateway:
                 handler=McpGateway.serve_run,
                 name="serveRunOverMcp",
                 tag="mcp gateway",
-                summary="What one run can do, as an MCP server over streamable HTTP.",
-                description="Opened by the token of `issueRunMcpToken` alone, for as long as its run goes on. Every "
-                "call passes the grant, the approvals and the log, as a call of the runner itself does.",
+                summary="The tools of one run, as an MCP server over streamable HTTP.",
+                description="Needs the token of `issueRunMcpToken`, which is valid while the run is active. Every call "
+                "passes the grant, the approvals and the log, like a call of the runner itself.",
                 open=True,
                 headers=(_VERSION,),
                 body=_MESSAGE_IN,
@@ -118,9 +116,9 @@ class McpGateway:
                 handler=McpGateway.serve_agents,
                 name="serveAgentsOverMcp",
                 tag="mcp gateway",
-                summary="The agents that the caller may talk to, as an MCP server over streamable HTTP.",
-                description="Each agent is a tool that takes `text`. A call starts a run and is answered by its last "
-                "messages; an `Idempotency-Key` names the message, and the same again gets the first run.",
+                summary="The agents that the caller may use, as an MCP server over streamable HTTP.",
+                description="Each agent is a tool that takes `text`. A call starts a run and returns its last "
+                "messages. A repeat with the same `Idempotency-Key` gets the first run.",
                 right="runs.create",
                 headers=(_VERSION,),
                 body=_MESSAGE_IN,
@@ -135,9 +133,9 @@ class McpGateway:
                 handler=McpGateway.issue,
                 name="issueRunMcpToken",
                 tag="mcp gateway",
-                summary="A token with which a harness reaches what a run can do, over MCP.",
-                description="Good at `/mcp/run` and nowhere else, until the run has ended. It is shown once, and that "
-                "it was issued is on disk before. Hand it over in a file or in the environment.",
+                summary="Issue a token for the tools of a run over MCP.",
+                description="Valid only at `/mcp/run`, until the run has ended. It is shown once, after its record is "
+                "durable. Pass it on in a file or in the environment.",
                 right="runs.execute",
                 run_token=True,
                 answers={
@@ -152,30 +150,30 @@ class McpGateway:
         ]
 
     async def issue(self, request: Request) -> Response:
-        row = await self._talking.rows.of(request)
+        row = await self._parts.rows.of(request)
         run = self._control.live(row.run_id)
-        token = await self._talking.core.gateway_tokens.issue(run, caller_of(request).name)
+        token = await self._parts.core.gateway_tokens.issue(run, caller_of(request).name)
         body: JsonObject = {"run_id": row.run_id, "token": token, "audience": AUDIENCE, "path": RUN_PATH}
         return JsonAnswer(body, status_code=201)
 
     async def serve_run(self, request: Request) -> ASGIApp:
         run = self._run(request)
         name = f"run:{run.facts.run_id}"
-        refused = self._rates.take(f"{run.facts.workspace}/{name}")
-        if refused is not None:
-            raise refused
-        core = self._talking.core
+        error = self._rates.take(f"{run.facts.workspace}/{name}")
+        if error is not None:
+            raise error
+        core = self._parts.core
         return await self._of_runs.answer(request, name, RunTools(run, core.tool_calls, core.answered, self._hide))
 
     async def serve_agents(self, request: Request) -> ASGIApp:
         caller = caller_of(request)
-        tools = AgentTools(caller, self._talking, key_of(request), traceparent_of(request))
+        tools = AgentTools(caller, self._parts, key_of(request), traceparent_of(request))
         return await self._of_agents.answer(request, f"{caller.workspace}/{caller.name}", tools)
 
     def _run(self, request: Request) -> LiveRun:
         """The run of the token. Raises `Unauthenticated`, or `RateExceeded` after many attempts."""
         token = bearer_of(request)
-        run = None if token is None else self._talking.core.gateway_tokens.run_of(token)
+        run = None if token is None else self._parts.core.gateway_tokens.run_of(token)
         if run is None:
             client = request.client
             raise self._strangers.take("" if client is None else client.host) or Unauthenticated(

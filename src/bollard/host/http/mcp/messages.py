@@ -1,5 +1,5 @@
-"""Messages of MCP over streamable HTTP, in both eras: with a handshake (to 2025-11-25), and each request whole (from
-2026-07-28). Pure: what a body and its headers mean, and what answers look like. The SDK is not in this process."""
+"""Parses and builds MCP messages for streamable HTTP: versions with a handshake (to 2025-11-25) and versions with
+self-contained requests (from 2026-07-28). Pure. The MCP SDK is not loaded in this process."""
 
 import base64
 import binascii
@@ -34,14 +34,14 @@ _METHOD_HEADER: Final = "mcp-method"
 _NAME_HEADER: Final = "mcp-name"
 _BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")
 _STATUS: Final[Mapping[int, int]] = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 200}
-"""Of the newer era; what is not here is 400."""
+"""HTTP status by error code from 2026-07-28 on; other codes are 400."""
 _ENVELOPE: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, UNSUPPORTED_VERSION, HEADER_MISMATCH})
-"""Of the older era: what is no message at all. The rest are answers."""
+"""Codes that are HTTP 400 before 2026-07-28; other errors are HTTP 200."""
 SERVER: Final[JsonObject] = {"name": "bollard", "version": __version__}
 
 
 class RpcRefused(Exception):
-    """What a client is told by JSON-RPC: a code, a sentence, data."""
+    """A JSON-RPC error: code, message and data."""
 
     def __init__(self, code: int, message: str, data: JsonValue = None) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class RpcRefused(Exception):
 
     @property
     def status(self) -> int:
-        """Of the HTTP answer."""
+        """The status of the HTTP response."""
         if self.modern:
             return _STATUS.get(self.code, 400)
         return 400 if self.code in _ENVELOPE else 200
@@ -73,58 +73,58 @@ class McpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def progress_token(self) -> int | str | None:
-        """What notes of progress are to be marked with, where the client wants any."""
+        """The token for progress notifications, if the client wants them."""
         token = self.meta.get("progressToken")
         return token if isinstance(token, str) or (isinstance(token, int) and not isinstance(token, bool)) else None
 
 
 class McpNotification(msgspec.Struct, frozen=True, kw_only=True):
-    """A notification: nobody waits for an answer."""
+    """A notification, which has no response."""
 
     method: str
     params: JsonObject
 
 
 def read_message(body: bytes, headers: Mapping[str, str]) -> McpRequest | McpNotification:
-    """What was sent, if it is one message of a version that is spoken here. Raises `RpcRefused`."""
-    said = _object(body)
+    """Parse a message of a supported version. Raises `RpcRefused`."""
+    message = _object(body)
     try:
-        return _read(said, headers)
+        return _read(message, headers)
     except RpcRefused as refused:
-        identity = said.get("id")
+        identity = message.get("id")
         refused.id = identity if _is_id(identity) else None
         raise
 
 
-def _read(said: JsonObject, headers: Mapping[str, str]) -> McpRequest | McpNotification:
-    version, identity = headers.get(_VERSION_HEADER), said.get("id")
-    method, params = _head(said)
-    if "id" not in said:
+def _read(message: JsonObject, headers: Mapping[str, str]) -> McpRequest | McpNotification:
+    version, identity = headers.get(_VERSION_HEADER), message.get("id")
+    method, params = _head(message)
+    if "id" not in message:
         if version is not None and version not in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS):
             raise _unsupported(version)
         return McpNotification(method=method, params=params)
     if not _is_id(identity):
         raise RpcRefused(INVALID_REQUEST, "the id of a request is a text or a whole number")
     modern = (version is not None and version not in HANDSHAKE_VERSIONS) or _VERSION_KEY in _meta_of(params)
-    asked = McpRequest(id=identity, method=method, params=params, modern=modern)
-    problem = _modern_problem(asked, headers) if modern else None
+    request = McpRequest(id=identity, method=method, params=params, modern=modern)
+    problem = _modern_problem(request, headers) if modern else None
     if problem is not None:
         problem.modern = True
         raise problem
-    return asked
+    return request
 
 
 def _is_id(value: JsonValue) -> TypeGuard[int | str]:
     return isinstance(value, int | str) and not isinstance(value, bool)
 
 
-def result_body(asked: McpRequest, result: JsonObject) -> JsonObject:
-    """An answer, with what the era of its request wants in it."""
-    if asked.modern:
+def result_body(request: McpRequest, result: JsonObject) -> JsonObject:
+    """A response in the form of the version of its request."""
+    if request.modern:
         meta = result.get("_meta")
         known: JsonObject = meta if isinstance(meta, dict) else {}
         result = {**result, "resultType": "complete", "_meta": {**known, _SERVER_KEY: SERVER}}
-    return {"jsonrpc": "2.0", "id": asked.id, "result": result}
+    return {"jsonrpc": "2.0", "id": request.id, "result": result}
 
 
 def error_body(refused: RpcRefused) -> JsonObject:
@@ -143,17 +143,17 @@ def progress_note(token: int | str, done: float, total: float | None, message: s
 
 def _object(body: bytes) -> JsonObject:
     try:
-        said = decode(body)
+        message = decode(body)
     except FrameError as error:
         raise RpcRefused(PARSE_ERROR, f"the body is not JSON: {error.detail}") from error
-    if not isinstance(said, dict):
+    if not isinstance(message, dict):
         raise RpcRefused(INVALID_REQUEST, "send one JSON-RPC message, as an object; batches are not read")
-    return said
+    return message
 
 
-def _head(said: JsonObject) -> tuple[str, JsonObject]:
-    method, params = said.get("method"), said.get("params", {})
-    if said.get("jsonrpc") != "2.0" or not isinstance(method, str):
+def _head(message: JsonObject) -> tuple[str, JsonObject]:
+    method, params = message.get("method"), message.get("params", {})
+    if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
         raise RpcRefused(INVALID_REQUEST, 'a message has "jsonrpc": "2.0" and a method; this server asks nothing')
     if not isinstance(params, dict):
         raise RpcRefused(INVALID_REQUEST, "params is an object")
@@ -175,25 +175,25 @@ def _unsupported(version: str) -> RpcRefused:
     return refused
 
 
-def _modern_problem(asked: McpRequest, headers: Mapping[str, str]) -> RpcRefused | None:
-    """What is wrong with a request of the newer era. It carries its version and what the client can do, and its headers
-    say the same: what is between client and server may go by them."""
-    meta = _meta_of(asked.params)
+def _modern_problem(request: McpRequest, headers: Mapping[str, str]) -> RpcRefused | None:
+    """Check a request from 2026-07-28 on. It has its version and the capabilities of the client, and its headers must
+    match, because proxies may use them."""
+    meta = _meta_of(request.params)
     missing = [key for key in (_VERSION_KEY, _CAPABILITIES_KEY) if key not in meta]
     if missing:
         return RpcRefused(INVALID_PARAMS, f"params._meta has no {' and no '.join(missing)}")
-    version, name = meta[_VERSION_KEY], asked.params.get("name")
+    version, name = meta[_VERSION_KEY], request.params.get("name")
     if not isinstance(version, str) or headers.get(_VERSION_HEADER) != version:
         return RpcRefused(HEADER_MISMATCH, f"the header {_VERSION_HEADER} and the version in params._meta differ")
-    if headers.get(_METHOD_HEADER) != asked.method:
+    if headers.get(_METHOD_HEADER) != request.method:
         return RpcRefused(HEADER_MISMATCH, f"the header {_METHOD_HEADER} and the method differ")
-    if asked.method == "tools/call" and name is not None and _named(headers.get(_NAME_HEADER)) != name:
+    if request.method == "tools/call" and name is not None and _named(headers.get(_NAME_HEADER)) != name:
         return RpcRefused(HEADER_MISMATCH, f"the header {_NAME_HEADER} and the name in params differ")
     return None if version in MODERN_VERSIONS else _unsupported(version)
 
 
 def _named(header: str | None) -> str | None:
-    """The value of a header that may be encoded, because not every name can be sent as it is."""
+    """Decode the value of a header: not every name is valid in a header."""
     found = None if header is None else _BASE64.fullmatch(header)
     if found is None:
         return header
@@ -203,9 +203,9 @@ def _named(header: str | None) -> str | None:
         return None
 
 
-def arguments_of(asked: McpRequest) -> tuple[str, JsonObject]:
+def arguments_of(request: McpRequest) -> tuple[str, JsonObject]:
     """The tool and the arguments of `tools/call`. Raises `RpcRefused`."""
-    name, arguments = asked.params.get("name"), asked.params.get("arguments")
+    name, arguments = request.params.get("name"), request.params.get("arguments")
     if not isinstance(name, str) or not name:
         raise RpcRefused(INVALID_PARAMS, "params has no name of a tool")
     if arguments is not None and not isinstance(arguments, dict):
@@ -213,7 +213,7 @@ def arguments_of(asked: McpRequest) -> tuple[str, JsonObject]:
     return name, arguments or {}
 
 
-# Content of our protocol (§4) and errors of ours as MCP has them. Pure.
+# --- content and errors of our protocol (§4) as MCP ---
 
 
 _DATA_URL: Final = re.compile(r"data:([a-zA-Z0-9.+-]+/[a-zA-Z0-9.+-]+)?(?:;[^,;]*)*;base64,(.*)", re.DOTALL)
@@ -227,8 +227,8 @@ def text_block(text: str) -> JsonObject:
 
 
 def tool_answer(content: Sequence[JsonObject], structured: JsonValue = None, *, is_error: bool = False) -> JsonObject:
-    """A `CallToolResult`. What is structured is an object, as every version has it; text says it too, for those who
-    read nothing else."""
+    """A `CallToolResult`. Structured content is always an object, and repeated as text for clients that read only
+    text."""
     answer: JsonObject = {"content": [*content], "isError": is_error}
     if isinstance(structured, dict):
         answer["structuredContent"] = structured
@@ -238,14 +238,14 @@ def tool_answer(content: Sequence[JsonObject], structured: JsonValue = None, *, 
 
 
 def refused_call(error: AgentAPIError, hint: str = "") -> JsonObject:
-    """A call that was not done, so that a model can read why."""
-    told: JsonObject = {"code": error.code, "retryable": error.retryable, "details": error.details}
-    said = f"{error.code}: {error.message}" + (f" ({hint})" if hint else "")
-    return {**tool_answer([text_block(said)], is_error=True), "_meta": {_ERROR_KEY: told}}
+    """The result of a refused call, readable for a model."""
+    fields: JsonObject = {"code": error.code, "retryable": error.retryable, "details": error.details}
+    text = f"{error.code}: {error.message}" + (f" ({hint})" if hint else "")
+    return {**tool_answer([text_block(text)], is_error=True), "_meta": {_ERROR_KEY: fields}}
 
 
 def blocks_of(elements: Sequence[JsonObject], artifacts: Sequence[JsonObject] = ()) -> list[JsonObject]:
-    """Elements of content, and what is kept beside them."""
+    """Content elements and artifacts as MCP content blocks."""
     return [_block(element) for element in elements] + [_reference(artifact) for artifact in artifacts]
 
 
@@ -276,13 +276,13 @@ def _block(element: JsonObject) -> JsonObject:
 
 
 def _reference(artifact: JsonObject) -> JsonObject:
-    """An artifact by its id, as text: it is read with a tool of the same server."""
+    """A reference to an artifact as text; a tool of the same server reads it."""
     return text_block(encode({"artifact": artifact}).decode())
 
 
 def without_headers(schema: JsonObject) -> JsonObject:
-    """A schema without the marks that some arguments are sent as HTTP headers too: those were meant for whoever had the
-    tool first, and would let each argument be said twice."""
+    """A schema without the annotations for HTTP headers of its original server, which would allow two values for one
+    argument."""
     return {
         name: _cleaned(value) for name, value in schema.items() if name != _HEADER_KEY or not isinstance(value, str)
     }
@@ -294,22 +294,21 @@ def _cleaned(value: JsonValue) -> JsonValue:
     return without_headers(value) if isinstance(value, dict) else value
 
 
-# Limits of the MCP gateway, each with its unit.
+# --- limits ---
 
 
 TOOLS_OF_PAGE: Final = 100
-"""Tools of one page of `tools/list`."""
+"""Page size of `tools/list`."""
 TOOL_LIST_TTL_MS: Final = 5_000
-"""How long a client may take a list of agents as it was. That of a run does not change while the run goes on, except
-by what is taken away from it."""
+"""How long a client may cache a list of tools. The list of a run changes only by revocation."""
 JSON_ANSWER_S: Final = 10.0
-"""A call that says nothing for so long is answered as a stream where the client takes one, so that nobody between the
-two takes it for dead."""
+"""A call that is silent for this long continues as a stream, if the client accepts one, so that proxies keep the
+connection open."""
 NOTES: Final = 256
-"""Notes of progress that wait for a slow reader; then the oldest goes."""
+"""Progress notifications that are queued for a slow client; then the oldest is dropped."""
 NOTE_CHARACTERS: Final = 4096
-"""The text of one note of progress."""
+"""The longest text of a progress notification."""
 ANSWER_MESSAGES: Final = 8
-"""The last messages of an agent, which are its answer."""
+"""The number of last messages of an agent in a result."""
 CALLS_OF_CALLER: Final = 64
-"""Calls that one caller of `/mcp` may have under way."""
+"""Calls in progress of one caller of `/mcp`."""

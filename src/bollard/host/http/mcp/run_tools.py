@@ -1,5 +1,5 @@
-"""What a run can do, as tools of MCP: its graph, and the actions of the run API that a harness needs. Every call passes
-the gate of the run API, and every tool the executor, as if the runner itself had asked."""
+"""The tools of a run over MCP: its capability graph, and the actions of the run API that a harness needs. Every call
+passes the gate of the run API and the executor, like a call of the runner itself."""
 
 import base64
 import secrets
@@ -30,26 +30,26 @@ from bollard.protocol import ACTIONS, AgentAPIError, Bytes64, JsonObject, JsonVa
 from bollard.wire import encode
 
 CALL_ID_KEY: Final = "bollard/call_id"
-"""In `_meta` of a call: the caller's own id of it. The same again gets the recorded outcome."""
+"""In `_meta` of a call: the id that the caller chose. A repeat gets the recorded result."""
 _PREFIX: Final = "bollard_"
 _WRITE: Final = "artifacts.write"
-"""No action of its own: an upload in one step."""
-_WORDS: Final[Mapping[str, str]] = {
-    "history.page": "Read what was said in this conversation, a page at a time, the newest page first. "
+"""Not an action of the run API: an upload in one step."""
+_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "history.page": "Read the messages of this conversation page by page, the newest page first. "
     "`before` is the `next_cursor` of the page before.",
-    "history.search": "Find what was said in this conversation.",
+    "history.search": "Search the messages of this conversation.",
     "knowledge.list": "List the knowledge bases of this agent.",
-    "knowledge.retrieve": "Look something up in a knowledge base of this agent.",
-    "steering.pull": "Take the messages that people sent to this run since it began.",
-    "artifacts.metadata": "What is known of an artifact: its name, its type, its size.",
-    "artifacts.read": "Read an artifact, as base64, a piece at a time.",
-    _WRITE: "Keep a file as an artifact of this conversation: give `text`, or `content_base64`.",
-    "state.get": "Read a value that is kept between runs.",
-    "state.set": "Keep a value between runs. `if_version` sets it only where nobody else did meanwhile.",
-    "state.delete": "Remove a value that is kept between runs.",
-    "state.list": "List the names of the values that are kept between runs.",
+    "knowledge.retrieve": "Search a knowledge base of this agent.",
+    "steering.pull": "Get the messages that people sent to this run since it began.",
+    "artifacts.metadata": "Show the name, type and size of an artifact.",
+    "artifacts.read": "Read an artifact in pieces, as base64.",
+    _WRITE: "Save a file as an artifact of this conversation: pass `text` or `content_base64`.",
+    "state.get": "Read a value of the state that persists between runs.",
+    "state.set": "Save a value between runs. With `if_version`, only if the value has not changed since that version.",
+    "state.delete": "Delete a value of the state that persists between runs.",
+    "state.list": "List the keys of the state that persists between runs.",
 }
-"""The actions that a harness is shown, and what a model is told of each."""
+"""The actions for a harness, with their descriptions for a model."""
 _NEEDS: Final = {_WRITE: "artifacts.begin"}
 _READS: Final = frozenset({"page", "search", "list", "retrieve", "metadata", "read", "get"})
 
@@ -60,17 +60,17 @@ class _Write(Strict):
     name: str
     mime_type: str = "text/plain"
     artifact_type: str = "file"
-    text: str | None = Field(default=None, description="The content, where it is text.")
-    content_base64: Bytes64 | None = Field(default=None, description="The content, where it is not.")
+    text: str | None = Field(default=None, description="The content, if it is text.")
+    content_base64: Bytes64 | None = Field(default=None, description="The content, if it is not text.")
 
 
 class RunTools:
-    """One run, as one client sees it. Implements `ToolServer`."""
+    """The tools of one run, for one client. Implements `ToolServer`."""
 
     ttl_ms = TOOL_LIST_TTL_MS
 
     def __init__(self, run: LiveRun, calls: ToolCalls, answered: frozenset[str], hide: Callable[[str], str]) -> None:
-        """`answered` are the actions that this host answers; `hide` takes secrets out of a text."""
+        """`answered` are the actions that this host supports; `hide` removes secrets from a text."""
         self._run = run
         self._calls = calls
         self._answered = answered
@@ -79,8 +79,8 @@ class RunTools:
     @property
     def instructions(self) -> str:
         return (
-            "Tools of one run of a Bollard host. What needs a person's yes waits for it. Names that begin with "
-            f"{_PREFIX} reach the conversation and what the host keeps for this agent."
+            "Tools of one run of a Bollard host. A call that needs an approval waits for it. Tools whose names begin "
+            f"with {_PREFIX} give access to the conversation and the stored data of this agent."
         )
 
     def knows(self, name: str) -> bool:
@@ -88,13 +88,13 @@ class RunTools:
 
     def tools(self) -> Mapping[str, JsonObject]:
         graph = self._run.session.graph
-        found = {
+        tools = {
             str(planned["name"]): _tool(graph, planned)
             for planned in graph.for_planner()
             if self._allowed("tools.call", (str(planned["name"]),))
         }
-        found |= {name: _action_tool(name, action) for name, action in self._actions().items()}
-        return dict(sorted(found.items()))
+        tools |= {name: _action_tool(name, action) for name, action in self._actions().items()}
+        return dict(sorted(tools.items()))
 
     async def call(self, name: str, arguments: JsonObject, meta: JsonObject, progress: Progress) -> JsonObject:
         if self._run.session.graph.node(name) is None:
@@ -103,10 +103,10 @@ class RunTools:
         call_id = wanted if isinstance(wanted, str) else f"mcp_{secrets.token_hex(12)}"
         params: JsonObject = {"name": name, "parameters": arguments, "call_id": call_id}
 
-        def told(done: float, total: float | None, message: str | None) -> None:
+        def report(done: float, total: float | None, message: str | None) -> None:
             progress(done, total, None if message is None else self._hide(message))
 
-        with self._calls.heard(self._run, call_id, told):
+        with self._calls.heard(self._run, call_id, report):
             answer = await ask(self._run, "tools.call", params)
         return refused_call(answer) if isinstance(answer, AgentAPIError) else _result(cast("JsonObject", answer))
 
@@ -117,14 +117,14 @@ class RunTools:
         return tool_answer([text_block(encode(answer).decode())], answer)
 
     async def _write(self, arguments: JsonObject) -> JsonValue | AgentAPIError:
-        """Begin, append, finish: each through the gate."""
+        """Upload an artifact: begin, append and finish, each through the gate."""
         try:
             wanted = _Write.from_wire(arguments)
         except ValidationError as error:
             field, problem = first_problem(error)
             return AgentAPIError(code="invalid_argument", message=f"{field}: {problem}", details={"field": field})
         if (wanted.text is None) == (wanted.content_base64 is None):
-            return AgentAPIError(code="invalid_argument", message="give text or content_base64, and one of them")
+            return AgentAPIError(code="invalid_argument", message="pass either text or content_base64")
         content = base64.b64decode(wanted.content_base64 or "") if wanted.text is None else wanted.text.encode()
         head: JsonObject = {
             "name": wanted.name,
@@ -141,27 +141,27 @@ class RunTools:
             return appended
         return await ask(self._run, "artifacts.finish", {**upload, "sha256": sha256(content).hexdigest()})
 
-    # --- what there is ---
+    # --- available actions ---
 
     def _actions(self) -> dict[str, str]:
-        """Actions by the names of their tools: those that the host answers, and that the run may use for something."""
+        """Actions by tool name: those that the host supports and the grant allows for at least one resource."""
         graph = self._run.session.graph
-        found: dict[str, str] = {}
-        for action in _WORDS:
+        actions: dict[str, str] = {}
+        for action in _DESCRIPTIONS:
             needed = _NEEDS.get(action, action)
-            if needed in self._answered and self._allowed(needed, self._things(needed)):
-                found[_free_name(graph, action)] = action
-        return found
+            if needed in self._answered and self._allowed(needed, self._resources(needed)):
+                actions[_free_name(graph, action)] = action
+        return actions
 
     def _action(self, name: str) -> str:
-        """What was there a moment ago may have been revoked. Raises `NotFound`."""
+        """The action of a tool. Raises `NotFound` if it was revoked."""
         action = self._actions().get(name)
         if action is None:
             raise NotFound("this run has no such tool", reason="run_tool", hint="list its tools again")
         return action
 
-    def _things(self, action: str) -> Iterable[str | None]:
-        """What an action could be about in this run; nothing in particular, for most."""
+    def _resources(self, action: str) -> Iterable[str | None]:
+        """The resources of this run that an action can use; `None` for actions without a resource."""
         rule, grant = RULES[action], self._run.grant
         if rule.family == "state":
             return grant.state_keys
@@ -169,13 +169,13 @@ class RunTools:
             return grant.access.rights.resources.get(rule.family, {})
         return (None,)
 
-    def _allowed(self, action: str, things: Iterable[str | None]) -> bool:
+    def _allowed(self, action: str, resources: Iterable[str | None]) -> bool:
         run = self._run
-        return any(not isinstance(check(run.grant, run.revoked, action, thing), Denied) for thing in things)
+        return any(not isinstance(check(run.grant, run.revoked, action, resource), Denied) for resource in resources)
 
 
 def _free_name(graph: CapabilityGraph, action: str) -> str:
-    """The name of an action: a tool of the same name keeps its own, and both can be called."""
+    """The tool name of an action, which never hides a tool of the graph."""
     name = _PREFIX + action.replace(".", "_")
     while graph.node(name) is not None:
         name = f"{_PREFIX}{name}"
@@ -196,7 +196,7 @@ def _tool(graph: CapabilityGraph, planned: JsonObject) -> JsonObject:
 
 
 def _annotations(capability: Capability) -> JsonObject:
-    """Hints only, as MCP has them: what may be done is decided here."""
+    """Hints for the client; the host enforces the rules."""
     return {
         "readOnlyHint": capability.effects == "none",
         "idempotentHint": capability.effects != "at_most_once",
@@ -209,7 +209,7 @@ def _action_tool(name: str, action: str) -> JsonObject:
     reads = action.rpartition(".")[2] in _READS
     return {
         "name": name,
-        "description": _WORDS[action],
+        "description": _DESCRIPTIONS[action],
         "inputSchema": _schema_of(action),
         "annotations": {"readOnlyHint": reads, "openWorldHint": False},
     }
@@ -225,8 +225,8 @@ def _schema_of(action: str) -> JsonObject:
 
 
 def _result(answer: JsonObject) -> JsonObject:
-    """A `ToolResult` of ours."""
-    content, kept = (cast("list[JsonObject]", answer.get(name) or []) for name in ("content", "artifact_refs"))
-    blocks = blocks_of(content, kept)
+    """A `ToolResult` of the run API as a `CallToolResult`."""
+    content, artifacts = (cast("list[JsonObject]", answer.get(name) or []) for name in ("content", "artifact_refs"))
+    blocks = blocks_of(content, artifacts)
     result = tool_answer(blocks, answer.get("structured"), is_error=answer.get("is_error") is True)
     return {**result, "_meta": {CALL_ID_KEY: answer.get("call_id")}}

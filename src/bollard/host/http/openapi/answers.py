@@ -1,4 +1,4 @@
-"""What an operation answers, as OpenAPI has it: its own answers, and its errors by status. Pure."""
+"""The responses of an operation in OpenAPI: its own, and its errors by status. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -28,11 +28,11 @@ _HEADERS: Final[Mapping[str, tuple[str, JsonObject, JsonValue]]] = {
     "Upgrade": ("What is spoken here.", {"const": "websocket"}, "websocket"),
     "Idempotency-Replayed": ("The answer was given before, and nothing was done now.", {"const": "true"}, "true"),
 }
-"""Headers of answers that many operations have."""
+"""Response headers that many operations share."""
 _OF_CODE: Final = {"unauthenticated": "WWW-Authenticate", "upgrade_required": "Upgrade"}
 
 SchemaOf = Callable[[type[Shape] | JsonObject], JsonObject]
-"""A shape, or a schema, as it stands in the document."""
+"""Turns a shape or a schema into a schema of the document."""
 
 
 def shared_headers() -> JsonObject:
@@ -47,13 +47,13 @@ def _refer(*names: str) -> JsonObject:
 
 
 class ErrorAnswers:
-    """The answers that are errors. Operations that share one share its component."""
+    """Error responses. Operations with the same errors share a component."""
 
     def __init__(self) -> None:
         self.components: JsonObject = {}
 
     def of(self, operation: Operation) -> JsonObject:
-        """By status. A status that the operation answers itself is not there."""
+        """Error responses by status, without the statuses of the operation's own responses."""
         found: JsonObject = {}
         for status, codes in errors_by_status(operation).items():
             if status not in operation.answers:
@@ -69,7 +69,7 @@ def _error(codes: list[str]) -> JsonObject:
         "type": "object",
         "properties": {"error": {"type": "object", "properties": {"code": {"type": "string", "enum": [*codes]}}}},
     }
-    said: JsonObject = {
+    response: JsonObject = {
         "description": "\n".join(f"- `{code}`: {each.summary}" for code, each in words.items()),
         "content": {
             "application/json": {
@@ -85,12 +85,12 @@ def _error(codes: list[str]) -> JsonObject:
     if "rate_limited" in words:
         names += ["RateLimit-Policy", "RateLimit"]
     if names:
-        said["headers"] = _refer(*names)
-    return said
+        response["headers"] = _refer(*names)
+    return response
 
 
 def answers_of(operation: Operation, schema_of: SchemaOf) -> JsonObject:
-    """The answers that are no errors, by status."""
+    """Successful responses by status."""
     found: JsonObject = {}
     for status, answer in operation.answers.items():
         found[str(status)] = _answer(operation, status, answer, schema_of)
@@ -100,20 +100,20 @@ def answers_of(operation: Operation, schema_of: SchemaOf) -> JsonObject:
 
 
 def _answer(operation: Operation, status: int, answer: Answer, schema_of: SchemaOf) -> JsonObject:
-    said: JsonObject = {"description": answer.summary}
+    response: JsonObject = {"description": answer.summary}
     headers: JsonObject = {name: {"description": meaning, "schema": TEXT} for name, meaning in answer.headers.items()}
     if operation.editable and operation.method != "DELETE" and status < 300:
         headers |= _refer("ETag")
     if operation.method == "POST" and not operation.open and operation.repeat != "own":
         headers |= _refer("Idempotency-Replayed")
     if headers:
-        said["headers"] = headers
+        response["headers"] = headers
     content = _content(answer, schema_of)
     if content:
-        said["content"] = content
+        response["content"] = content
     if answer.links:
-        said["links"] = {link.operation: _link(link) for link in answer.links}
-    return said
+        response["links"] = {link.operation: _link(link) for link in answer.links}
+    return response
 
 
 def _content(answer: Answer, schema_of: SchemaOf) -> JsonObject:

@@ -1,4 +1,4 @@
-"""`/openapi.json`: the API, described for programs."""
+"""`/openapi.json`: the OpenAPI document of the API."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ TAGS: Final[Mapping[str, str]] = {
     "bindings": "Which agent gets which events.",
     "agents": "What can be run, and what plugins offer to make agents of.",
     "capabilities": "What there is that agents can do, what each of them may, and why.",
-    "conversations": "What was said.",
+    "conversations": "Conversations and their messages.",
     "approvals": "What agents ask people to allow, and the answers.",
     "artifacts": "What runs made.",
     "state": "What runs keep for later runs.",
@@ -44,14 +44,14 @@ TAGS: Final[Mapping[str, str]] = {
     "session": "Who you are.",
     "users": "The people of a workspace.",
     "keys": "Keys of programs.",
-    "secrets": "What is kept for agents and tools, and shown to nobody.",
+    "secrets": "Secrets for agents and tools. Their values are never shown.",
     "skills": "What agents can be taught.",
     "files": "Files that agents can be given.",
     "knowledge": "What agents can look up: bases of documents.",
     "workspaces": "What isolates every row.",
     "host": "Health, numbers, draining, and this document.",
 }
-"""Every tag in the order of the reference, and what it is about."""
+"""All tags with their descriptions, in the order of the reference."""
 _ABOUT: Final = (
     "The API of a Bollard host. Bodies are JSON in UTF-8 and strict: an unknown or wrong field is refused by name. "
     "Times are seconds of the epoch. Every list comes in pages. Every refusal has one shape, and programs decide by "
@@ -90,7 +90,7 @@ _SCHEMES: Final[JsonObject] = {
 
 
 def openapi_document(operations: Sequence[Operation], version: str) -> JsonObject:
-    """The whole document."""
+    """Build the document."""
     shapes = SchemaRegistry(operations)
     errors = ErrorAnswers()
     paths: JsonObject = {}
@@ -120,7 +120,7 @@ def openapi_document(operations: Sequence[Operation], version: str) -> JsonObjec
 
 
 def _operation(operation: Operation, shapes: SchemaRegistry, errors: ErrorAnswers) -> JsonObject:
-    said: JsonObject = {
+    described: JsonObject = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
@@ -128,27 +128,27 @@ def _operation(operation: Operation, shapes: SchemaRegistry, errors: ErrorAnswer
         "security": _security(operation),
     }
     if operation.right is not None:
-        said["x-bollard-right"] = operation.right
+        described["x-bollard-right"] = operation.right
     if parameters := parameters_of(operation):
-        said["parameters"] = parameters
+        described["parameters"] = parameters
     if operation.body is not None:
-        said["requestBody"] = _body(operation, shapes)
+        described["requestBody"] = _body(operation, shapes)
     answers = {**answers_of(operation, shapes.of), **errors.of(operation)}
-    said["responses"] = dict(sorted(answers.items()))
-    return said
+    described["responses"] = dict(sorted(answers.items()))
+    return described
 
 
 def _description(operation: Operation) -> str:
-    said = [operation.description or operation.summary]
+    sentences = [operation.description or operation.summary]
     if operation.right is not None:
-        said.append(f"Needs the right `{operation.right}`.")
+        sentences.append(f"Needs the right `{operation.right}`.")
     elif not operation.open:
-        said.append("Needs a token, and no right.")
+        sentences.append("Needs a token, but no right.")
     if operation.run_token:
-        said.append("The token of the run opens it too.")
+        sentences.append("Also accepts the token of the run.")
     if operation.ticket:
-        said.append("A ticket may stand instead of the token.")
-    return " ".join(said)
+        sentences.append("Also accepts a ticket instead of a token.")
+    return " ".join(sentences)
 
 
 def _security(operation: Operation) -> list[JsonValue]:
@@ -167,10 +167,10 @@ def _body(operation: Operation, shapes: SchemaRegistry) -> JsonObject:
     content: JsonObject = {}
     for media in operation.body_media:
         other = operation.other_bodies.get(media)
-        said: JsonObject = {"schema": schema if other is None else shapes.of(other.schema)}
+        media_object: JsonObject = {"schema": schema if other is None else shapes.of(other.schema)}
         example = operation.body_example if other is None else other.example
-        content[media] = said if example is None else {**said, "example": example}
-    return {"required": needed, "content": content}  # no body at all is read as an empty object
+        content[media] = media_object if example is None else {**media_object, "example": example}
+    return {"required": needed, "content": content}  # a missing body counts as an empty object
 
 
 def described(operations: Sequence[Operation]) -> JsonObject:
@@ -179,7 +179,7 @@ def described(operations: Sequence[Operation]) -> JsonObject:
 
 
 class Description:
-    """The document as bytes, made when it is first asked for."""
+    """Serves the document, which is built with the first request."""
 
     def __init__(self, operations: Callable[[], Sequence[Operation]]) -> None:
         self._operations = operations

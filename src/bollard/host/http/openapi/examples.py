@@ -1,4 +1,4 @@
-"""Examples of what the API answers, for its description. Values only: a test holds each against its schema."""
+"""Example responses for the OpenAPI document. A test checks each against its schema."""
 
 from typing import Final
 
@@ -202,5 +202,5 @@ ARTIFACT_EXAMPLE: Final[JsonObject] = {
 
 
 def page_example(item: JsonObject) -> JsonObject:
-    """A page that holds this one."""
+    """A page with this item."""
     return {"items": [item], "has_more": False}

@@ -1,4 +1,4 @@
-"""What a request brings beside its body, as OpenAPI has it: parts of the path, the query, headers. Pure."""
+"""Parameters of an operation in OpenAPI: path, query and headers. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from bollard.protocol import JsonObject, JsonValue, Shape
 
 _PART: Final = re.compile(r"\{(\w+)\}")
 _CHOSEN: Final[JsonObject] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]*$", "maxLength": 64}
-"""An id that people of this host choose."""
+"""An id that people choose."""
 _GIVEN: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": 256}
-"""An id that the host or somebody else gave."""
+"""An id that the host or another system generates."""
 _SECRET_NAME: Final[JsonObject] = {"type": "string", "pattern": NAME_PATTERN}
 _DOCUMENT: Final[JsonObject] = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}
 PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
@@ -44,7 +44,7 @@ PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
     "document_id": ("A document of a knowledge base.", _DOCUMENT, "leave.md"),
     "workspace_id": ("A workspace.", _CHOSEN, "north"),
 }
-"""Every part of a path that a request chooses: what it is, its shape, an example."""
+"""Every placeholder of a path: its description, schema and example."""
 _WORKSPACE: Final = HeaderField(
     name="Bollard-Workspace",
     summary="The workspace that is meant, where the token may choose: the admin token. Otherwise `default`.",
@@ -79,17 +79,17 @@ _SHARED: Final[Mapping[str, HeaderField]] = {
 
 
 def parts_of(path: str) -> list[str]:
-    """The names of what a request chooses in a path."""
+    """The names of the placeholders in a path."""
     return _PART.findall(path)
 
 
 def shared_parameters() -> JsonObject:
-    """The headers that many operations have, by the name of their component."""
+    """Shared header parameters by component name."""
     return {name: _header(header) for name, header in _SHARED.items()}
 
 
 def parameters_of(operation: Operation) -> list[JsonValue]:
-    """Everything that a request of this operation may bring beside its body and its token."""
+    """All parameters of an operation, without its token."""
     found: list[JsonValue] = [_part(name) for name in parts_of(operation.path)]
     found.extend(_field(each) for each in operation.query)
     found.extend(JsonObject({"$ref": f"#/components/parameters/{name}"}) for name in _shared_by(operation))
@@ -125,7 +125,7 @@ def _field(query: QueryField) -> JsonObject:
     example = query.example
     if example is None:
         example = query.choices[0] if query.choices else query.default
-    said: JsonObject = {
+    parameter: JsonObject = {
         "name": query.name,
         "in": "query",
         "required": False,
@@ -133,8 +133,8 @@ def _field(query: QueryField) -> JsonObject:
         "schema": query.schema(),
     }
     if query.kind == "flag" and example is None:
-        return {**said, "example": True}
-    return said if example is None else {**said, "example": example}
+        return {**parameter, "example": True}
+    return parameter if example is None else {**parameter, "example": example}
 
 
 def _header(header: HeaderField) -> JsonObject:
@@ -155,7 +155,7 @@ _REF: Final = "#/components/schemas/{model}"
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without the titles that only repeat a field's name, and without the mark of what is private to a module."""
+    """The schema without titles that repeat a field name, and without the underscore of private names."""
 
     def normalize_name(self, name: str) -> str:
         return super().normalize_name(name).lstrip("_")
@@ -166,7 +166,7 @@ class _Untitled(GenerateJsonSchema):
 
 
 class SchemaRegistry:
-    """Those of these operations."""
+    """Collect the schemas of these operations."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         used = sorted(
@@ -180,7 +180,7 @@ class SchemaRegistry:
         self.components = cast("JsonObject", found.get("$defs", {}))
 
     def of(self, shape: type[Shape] | JsonObject) -> JsonObject:
-        """A shape as a reference; a schema as it is, where its parts that have a title are references."""
+        """A reference to a shape, or the schema itself with references to its titled parts."""
         return self._refs[shape] if isinstance(shape, type) else cast("JsonObject", self._named(shape))
 
     def _named(self, value: JsonValue) -> JsonValue:
@@ -197,8 +197,8 @@ class SchemaRegistry:
         return {"$ref": _REF.format(model=title)}
 
     def needed(self, shape: type[Shape] | JsonObject, path: str) -> bool:
-        """Whether there must be a body of this shape: none at all is read as an empty object. What the path says
-        already need not be in it."""
+        """Whether a body of this shape is required. A missing body counts as an empty object, and fields from the path
+        are optional."""
         if not isinstance(shape, type):
             return bool(shape.get("required")) or shape.get("type") != "object"
         whole = cast("dict[str, list[str]]", self.components[str(self._refs[shape]["$ref"]).rpartition("/")[2]])
@@ -208,5 +208,5 @@ class SchemaRegistry:
 
 
 def _shapes_of(operation: Operation) -> list[type[Shape]]:
-    said = [operation.body, *(part for each in operation.answers.values() for part in (each.schema, each.items))]
-    return [each for each in said if isinstance(each, type)]
+    schemas = [operation.body, *(part for each in operation.answers.values() for part in (each.schema, each.items))]
+    return [each for each in schemas if isinstance(each, type)]

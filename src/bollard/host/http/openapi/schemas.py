@@ -1,4 +1,4 @@
-"""Shapes of answers that no class stands for, as JSON Schema. Values only; what is true of them is in the reference."""
+"""JSON Schemas of responses without a class of their own. The reference describes them."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ LABEL: Final[JsonObject] = {"type": "object", "additionalProperties": {"type": "
 
 
 def fields(optional: JsonObject | None = None, /, **required: JsonValue) -> JsonObject:
-    """An object with these fields, and those that may be there."""
+    """An object with these required and optional fields."""
     return {
         "type": "object",
         "properties": {**required, **(optional or {})},
@@ -23,12 +23,12 @@ def fields(optional: JsonObject | None = None, /, **required: JsonValue) -> Json
 
 
 def named(name: str, schema: JsonObject) -> JsonObject:
-    """The same under a name, which programs made from the description will have for it."""
+    """The schema with a name for generated clients."""
     return {"title": name, **schema}
 
 
 def maybe(schema: JsonObject) -> JsonObject:
-    """The same, or null."""
+    """The schema, or null."""
     kind = schema.get("type")
     if isinstance(kind, str) and "enum" not in schema:
         return {**schema, "type": [kind, "null"]}
@@ -69,4 +69,4 @@ ACCEPTED: Final = named(
         first=FLAG,
     ),
 )
-"""What the sender of an event is told."""
+"""The response to an event."""
