@@ -1,7 +1,8 @@
-"""Addresses that a person names, such as a provider's or a server's: which of them are reached. Pure.
+"""Checks the URLs of providers and MCP servers. Pure.
 
-What a person with the right to it saves is reached as it stands, also in the own network (docs/decisions/0060). What is
-refused is what nobody means: no http, plain http to others, addresses of one link.
+A URL that an authorized person saves is used as it is, also in the own network (ADR 0060). Refused are other schemes
+than http and https, plain http to other networks, and link-local addresses. A URL that an MCP server names, such as its
+authorization server, must not lead into the own network unless the server itself is there.
 """
 
 import ipaddress
@@ -20,18 +21,18 @@ _LOOPBACK: Final = ipaddress.IPv6Address("::1")
 
 
 class AddressKind(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose address it is, in the words that are told of it."""
+    """The kind of a URL, with the words for its errors."""
 
     of: str
     example: str
     has_query: bool
-    """Whether a query may be in it."""
+    """Whether the URL may have a query."""
     instead: str
-    """Where to put what must not be in an address."""
+    """The hint for a URL with credentials."""
 
 
 def url_problem(url: str, kind: AddressKind) -> tuple[str, str] | None:
-    """What is wrong with an address, and what to do; nothing where it may be reached."""
+    """The problem of a URL and the hint; `None` if it is allowed."""
     example = f"use something like {kind.example}"
     try:
         parts = urlsplit(url)
@@ -40,17 +41,17 @@ def url_problem(url: str, kind: AddressKind) -> tuple[str, str] | None:
         return f"is no address: {error}", example
     if parts.scheme not in {"http", "https"} or not host or any(character <= " " for character in url):
         return "is no http or https address", example
-    named = parts.username is not None or parts.password is not None or bool(parts.fragment)
+    has_extras = parts.username is not None or parts.password is not None or bool(parts.fragment)
     if kind.has_query:
-        if named:
+        if has_extras:
             return "has a name, a password or a fragment in it", kind.instead
-    elif named or parts.query:
+    elif has_extras or parts.query:
         return "has a name, a password, a query or a fragment in it", kind.instead
-    return _place_problem(parts, host, kind)
+    return _network_problem(parts, host, kind)
 
 
-def _place_problem(parts: SplitResult, host: str, kind: AddressKind) -> tuple[str, str] | None:
-    numbers = _numbers_of(host)
+def _network_problem(parts: SplitResult, host: str, kind: AddressKind) -> tuple[str, str] | None:
+    numbers = _addresses_of(host)
     if not numbers:
         if parts.scheme == "http" and host != "localhost":
             return "is plain http to a name", "use https, or the address itself if it is in your own network"
@@ -63,14 +64,14 @@ def _place_problem(parts: SplitResult, host: str, kind: AddressKind) -> tuple[st
 
 
 def carried_address(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 address is a form of: mapped, compatible, 6to4, Teredo or NAT64."""
+    """The IPv4 address inside an IPv6 address: mapped, compatible, 6to4, Teredo or NAT64."""
     if any(address in form for form in (_MAPPED, _NAT64, _COMPATIBLE)) and address != _LOOPBACK:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.teredo[1] if address.teredo is not None else address.sixtofour
 
 
-def _numbers_of(host: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, ...]:
-    """The address that a host is written as, and the one that it carries; a mapped one is IPv4. Empty for a name."""
+def _addresses_of(host: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, ...]:
+    """The address of a host and the IPv4 address inside it, only the latter if it is mapped. Empty for a name."""
     try:
         number = ipaddress.ip_address(host)
     except ValueError:
@@ -82,18 +83,11 @@ def _numbers_of(host: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by what is written: its name for itself, or a loopback address."""
+    """Whether a host is `localhost` or a loopback address. Does not resolve names."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-# Which addresses are reached for an MCP server: those that people save, and those that a server names. Pure.
-#
-# What a person with the right to it saves is reached as it stands (docs/decisions/0060). What a server names, such as
-# its authorization server, is a stranger's word: the same holds for it, and it leads into the own network only where
-# the server itself is there.
 
 
 _SERVER: Final = AddressKind(
@@ -102,12 +96,12 @@ _SERVER: Final = AddressKind(
 
 
 def address_problem(url: str) -> tuple[str, str] | None:
-    """What is wrong with an address, and what to do; nothing where it may be reached."""
+    """The problem of the URL of an MCP server and the hint; `None` if it is allowed."""
     return url_problem(url, _SERVER)
 
 
 def named_address_problem(url: str, server: str) -> str | None:
-    """What is wrong with an address that a server at the address `server` names."""
+    """The problem of a URL that the MCP server at `server` names."""
     if (problem := address_problem(url)) is not None:
         return problem[0]
     if _is_own(url) and not _is_own(server):
@@ -116,9 +110,9 @@ def named_address_problem(url: str, server: str) -> str | None:
 
 
 def _is_own(url: str) -> bool:
-    """Whether it says itself that it is of this machine or this network."""
+    """Whether a URL is in the own network, without resolving names."""
     host = urlsplit(url).hostname or ""
-    numbers = _numbers_of(host)
+    numbers = _addresses_of(host)
     if not numbers:
         return host == "localhost" or host.endswith(".localhost")
     return not all(number.is_global for number in numbers)

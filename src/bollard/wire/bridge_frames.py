@@ -1,7 +1,7 @@
-"""The messages between the host and its MCP bridge: JSON objects, told apart by `tag`.
+"""The messages between the host and its MCP bridge: JSON objects with a `tag`.
 
-JSON, because MessagePack has no integer above 64 bits, and an MCP server may send one. Both ends are of this
-installation and of one version, so this is no protocol that anybody else speaks.
+JSON, because MCP servers may send integers above 64 bits, which MessagePack cannot encode. Both ends always have the
+same version, so this is not a public protocol.
 """
 
 from typing import Any, Final, Literal
@@ -46,19 +46,19 @@ __all__ = [
 ]
 
 MCP_MESSAGE_BYTES: Final = 4 * MIB
-"""One message of an MCP server: an answer with its images. A larger one ends the connection."""
+"""The largest message of an MCP server, such as a result with images. A larger one ends the connection."""
 BRIDGE_FRAME_BYTES: Final = MCP_MESSAGE_BYTES + 64 * KIB
-"""One frame between the host and its bridge: an answer, and what is said around it."""
+"""The largest frame between host and bridge: a message and its envelope."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """What a login at an authorization server left behind. `client`, `issuer` and `resource` are shapes of OAuth, as
-    far as they are needed to have the access token renewed."""
+    """The result of a login at an authorization server. `client`, `issuer` and `resource` are the OAuth values that
+    renewing the access token needs."""
 
     access_token: str
     refresh_token: str | None = None
     expires_at: float | None = None
-    """Seconds since 1970; nothing where nobody said."""
+    """Seconds since 1970; `None` if unknown."""
     scope: str | None = None
     client: dict[str, Any]
     """Without its secret."""
@@ -67,14 +67,14 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     resource: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return "Login(…)"  # nothing of it belongs into a traceback
+        return "Login(…)"  # keeps tokens out of tracebacks
 
 
 class OpenStdio(msgspec.Struct, frozen=True, kw_only=True, tag="open_stdio", tag_field="tag"):
     """Start a server as a process and connect to it."""
 
     link: int
-    """Which connection: a number is used once."""
+    """The connection number; never reused."""
     command: str
     args: list[str]
     env: dict[str, str]
@@ -95,10 +95,10 @@ class OpenHttp(msgspec.Struct, frozen=True, kw_only=True, tag="open_http", tag_f
 
 
 class BeginLogin(msgspec.Struct, frozen=True, kw_only=True, tag="begin_login", tag_field="tag"):
-    """Find out where a person logs in for a server. `LoginAsked` answers, or `LoginEnded`."""
+    """Find the login page of a server. The response is `LoginAsked` or `LoginEnded`."""
 
     login: int
-    """Which login: a number is used once."""
+    """The login number; never reused."""
     url: str
     headers: dict[str, str]
     redirect_uri: str
@@ -106,14 +106,14 @@ class BeginLogin(msgspec.Struct, frozen=True, kw_only=True, tag="begin_login", t
     client_id: str | None = None
     client_secret: str | None = None
     client: dict[str, Any] | None = None
-    """One that was registered before; it is used where it has this `redirect_uri`."""
+    """A client that was registered before; it is used if it has this `redirect_uri`."""
     registered_secret: str | None = None
     limit_s: float
-    """Time until nobody comes back any more."""
+    """Time until the login expires."""
 
 
 class FinishLogin(msgspec.Struct, frozen=True, kw_only=True, tag="finish_login", tag_field="tag"):
-    """The person came back with this. `LoginEnded` answers."""
+    """The person returned with these values. The response is `LoginEnded`."""
 
     login: int
     code: str
@@ -122,13 +122,13 @@ class FinishLogin(msgspec.Struct, frozen=True, kw_only=True, tag="finish_login",
 
 
 class DropLogin(msgspec.Struct, frozen=True, kw_only=True, tag="drop_login", tag_field="tag"):
-    """Nobody waits for this login any more."""
+    """Abandon a login."""
 
     login: int
 
 
 class Refresh(msgspec.Struct, frozen=True, kw_only=True, tag="refresh", tag_field="tag"):
-    """Ask a server for its tools again."""
+    """List the tools of a server again."""
 
     link: int
 
@@ -151,19 +151,19 @@ class MakeCall(msgspec.Struct, frozen=True, kw_only=True, tag="call", tag_field=
 
 
 class CancelCall(msgspec.Struct, frozen=True, kw_only=True, tag="cancel", tag_field="tag"):
-    """Nobody waits for this call any more; the server is told."""
+    """Cancel a call; the server is notified."""
 
     call: int
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping", tag_field="tag"):
-    """Is the bridge's loop alive?"""
+    """Checks that the loop of the bridge is alive."""
 
     number: int
 
 
 class ToolSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One tool as a server lists it, or why it cannot be used."""
+    """One tool of a server, or the reason why it is unusable."""
 
     name: str
     description: str = ""
@@ -177,7 +177,7 @@ class ToolSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True, tag="connected", tag_field="tag"):
-    """A server answers."""
+    """A server is connected."""
 
     link: int
     protocol: str
@@ -186,22 +186,22 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, tag="connected", tag_
 
 
 class Tools(msgspec.Struct, frozen=True, kw_only=True, tag="tools", tag_field="tag"):
-    """What a server offers now, in full."""
+    """All tools of a server."""
 
     link: int
     tools: list[ToolSeen]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="tag"):
-    """A process group of a server is there, or (with nothing) is gone. The host ends it when the bridge cannot."""
+    """The process group of a server has started, or has ended (`None`). The host kills it if the bridge cannot."""
 
     link: int
     group: int | None
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed", tag_field="tag"):
-    """A connection is lost, or never came to be. No call is made on it from here on; each call that was under way gets
-    its answer. `Ended` follows."""
+    """A connection is lost or was never established. It takes no more calls; each call in progress gets its response.
+    `Ended` follows."""
 
     link: int
     problem: str
@@ -210,13 +210,13 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed", tag_field=
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="tag"):
-    """Nothing is left of a connection that was closed, its process included: another one may begin."""
+    """A closed connection and its process are gone: another one may begin."""
 
     link: int
 
 
 class LoginAsked(msgspec.Struct, frozen=True, kw_only=True, tag="login_asked", tag_field="tag"):
-    """Where a person logs in, and what comes back with the person."""
+    """The URL where a person logs in, and the state that returns with the person."""
 
     login: int
     url: str
@@ -224,7 +224,7 @@ class LoginAsked(msgspec.Struct, frozen=True, kw_only=True, tag="login_asked", t
 
 
 class LoginEnded(msgspec.Struct, frozen=True, kw_only=True, tag="login_ended", tag_field="tag"):
-    """What came of a login; without `made` the problem says why not."""
+    """The result of a login: `made`, or the problem."""
 
     login: int
     made: Login | None = None
@@ -233,7 +233,7 @@ class LoginEnded(msgspec.Struct, frozen=True, kw_only=True, tag="login_ended", t
 
 
 class LoginChanged(msgspec.Struct, frozen=True, kw_only=True, tag="login_changed", tag_field="tag"):
-    """The token of a connection was renewed; what was there before may be worth nothing by now."""
+    """The token of a connection was renewed; the old one may be invalid."""
 
     link: int
     login: Login
@@ -247,7 +247,7 @@ class Logged(msgspec.Struct, frozen=True, kw_only=True, tag="logged", tag_field=
 
 
 class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag="progress", tag_field="tag"):
-    """How far a call is."""
+    """The progress of a call."""
 
     call: int
     done: float
@@ -256,7 +256,7 @@ class Progressed(msgspec.Struct, frozen=True, kw_only=True, tag="progress", tag_
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned", tag_field="tag"):
-    """What a tool answered; content elements are those of the protocol (§4)."""
+    """The result of a tool; content elements are those of the protocol (§4)."""
 
     call: int
     content: list[dict[str, Any]]
@@ -265,7 +265,7 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True, tag="returned", tag_fi
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True, tag="undone", tag_field="tag"):
-    """A call without an answer. `sent` says whether the server may have begun with it."""
+    """A call without a result. `sent` tells whether the server may have started it."""
 
     call: int
     problem: str
@@ -273,7 +273,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, tag="undone", tag_field=
 
 
 class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong", tag_field="tag"):
-    """It is."""
+    """The response to `Ping`."""
 
     number: int
 

@@ -71,12 +71,12 @@ def read_envelope(value: JsonValue) -> Envelope:
 
 
 def _read_id(value: JsonObject) -> CallId:
-    given = value.get("id")
-    if isinstance(given, bool) or not isinstance(given, int | str):
+    call_id = value.get("id")
+    if isinstance(call_id, bool) or not isinstance(call_id, int | str):
         raise FrameError("envelope", "an id is an integer or a string")
-    if isinstance(given, str) and len(given) > CALL_ID_CHARACTERS:
+    if isinstance(call_id, str) and len(call_id) > CALL_ID_CHARACTERS:
         raise FrameError("envelope", f"an id has at most {CALL_ID_CHARACTERS} characters")
-    return given
+    return call_id
 
 
 def _read_method(value: JsonObject) -> Request | Notification:
@@ -95,8 +95,8 @@ def _read_error(value: JsonObject) -> ErrorResponse:
     code, message = error.get("code"), error.get("message")
     if isinstance(code, bool) or not isinstance(code, int) or not isinstance(message, str):
         raise FrameError("envelope", "an error has an integer code and a message")
-    given = None if value.get("id") is None else _read_id(value)
-    return ErrorResponse(given, code, message, error.get("data"))
+    call_id = None if value.get("id") is None else _read_id(value)
+    return ErrorResponse(call_id, code, message, error.get("data"))
 
 
 def encode_request(call_id: CallId, method: str, params: JsonObject) -> bytes:

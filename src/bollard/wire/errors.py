@@ -109,11 +109,11 @@ class HandshakeRefused(IncompatiblePeer):
         self.status = status
 
     @staticmethod
-    def read(status: int, body: bytes, asked: str) -> "HandshakeRefused":
+    def read(status: int, body: bytes, subject: str) -> "HandshakeRefused":
         """Build the error from the host's HTTP response, with its message and hint if it has them."""
         try:
             error = json.loads(body)["error"]
             problem, hint = str(error["message"]), str(error["hint"])
         except (ValueError, KeyError, TypeError):  # a proxy, or another server
             problem, hint = f"HTTP {status}", "check the address and that a Bollard host answers there"
-        return HandshakeRefused(status, f"{asked} was refused: {problem}", hint)
+        return HandshakeRefused(status, f"{subject} was refused: {problem}", hint)

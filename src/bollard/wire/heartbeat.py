@@ -23,19 +23,19 @@ async def watch_heartbeat(
     it returns a reason, the watch ends with it. `answered` is called after each answer.
     """
     while True:
-        asked = asyncio.ensure_future(ping())
+        pending = asyncio.ensure_future(ping())
         try:
             wait_s = silent_s
-            while not (await asyncio.wait({asked}, timeout=wait_s))[0]:
+            while not (await asyncio.wait({pending}, timeout=wait_s))[0]:
                 if (reason := silent()) is not None:
                     return reason
                 wait_s = check_s
-            await asked
+            await pending
         except CallTimeout as error:
             return f"the worker's loop is blocked: {error}"
         except WireError as error:
             return str(error)
         finally:
-            asked.cancel()
+            pending.cancel()
         answered()
         await pause(every_s)

@@ -169,15 +169,15 @@ class HostEnd:
         self._send_start(run, params)
 
     def _send_start(self, run: HostRun, params: JsonObject) -> None:
-        def told(answer: JsonValue | WireError) -> None:
+        def on_answer(answer: JsonValue | WireError) -> None:
             self._end_run(run, answer)
 
         run.sending()
         try:
-            run.sent(self._peer.ask("run/start", params, told), self._peer.transport.sent_bytes)
+            run.sent(self._peer.ask("run/start", params, on_answer), self._peer.transport.sent_bytes)
         except WireError as error:
             # Deferred like a response, because the caller does not have its run yet.
-            asyncio.get_running_loop().call_soon(told, error)
+            asyncio.get_running_loop().call_soon(on_answer, error)
         if len(self._runs) == 1:
             self._peer.transport.flush()  # no other run can share this write, so nothing is gained by waiting
 
@@ -294,22 +294,24 @@ class HostEnd:
             self._strike_params(call.params, "unknown_method", f"{call.method[:64]!r} is not a method of a host")
             return
         try:
-            asked = ApiStream.from_wire(call.params) if call.method == "api/stream" else ApiCall.from_wire(call.params)
+            request = (
+                ApiStream.from_wire(call.params) if call.method == "api/stream" else ApiCall.from_wire(call.params)
+            )
         except ValidationError as error:
             field, problem = first_problem(error)
             detail = AgentAPIError(code="invalid_argument", message=f"{field}: {problem}", details={"field": field})
             call.fail(INVALID_PARAMS, detail.message, detail.to_wire())
             self._strike_params(call.params, "envelope", f"{call.method}: {field}: {problem}")
             return
-        run = self._runs.get(asked.run_id)
+        run = self._runs.get(request.run_id)
         if run is None:
             send_api_error(call, AgentAPIError(code="not_found", message="there is no such run"))
-            self._strike(asked.run_id, "run_id", "a call names no active run of this connection")
+            self._strike(request.run_id, "run_id", "a call names no active run of this connection")
             return
-        self._take_call(run, call, asked)
+        self._take_call(run, call, request)
 
-    def _take_call(self, run: HostRun, call: IncomingCall, asked: ApiCall | ApiStream) -> None:
-        stream_id = asked.stream_id if isinstance(asked, ApiStream) else None
+    def _take_call(self, run: HostRun, call: IncomingCall, request: ApiCall | ApiStream) -> None:
+        stream_id = request.stream_id if isinstance(request, ApiStream) else None
         if stream_id is not None and stream_id in self._streams:
             message = "the stream_id is that of an open stream"
             send_api_error(
@@ -326,9 +328,9 @@ class HostEnd:
         run_call = RunCall(
             self._peer,
             call,
-            run_id=asked.run_id,
-            action=asked.action,
-            params=asked.params,
+            run_id=request.run_id,
+            action=request.action,
+            params=request.params,
             stream_id=stream_id,
             settled=settled,
             reads=self._reads,

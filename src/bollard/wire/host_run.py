@@ -194,8 +194,8 @@ class HostRun:
             return "certain"  # it was never sent
         if read_bytes is not None:
             return "certain" if self._start_end_offset > read_bytes else None
-        heard = self._sequence.last > 0 or self._called or self._start_id <= answered_through
-        return None if heard else "likely"
+        was_read = self._sequence.last > 0 or self._called or self._start_id <= answered_through
+        return None if was_read else "likely"
 
     def take_delta(self, delta: Delta, size: int) -> bool:
         """Accept a text delta. Returns False if it exceeds the window."""

@@ -1,6 +1,6 @@
 """The messages between the host and its knowledge process, in MessagePack.
 
-Both ends are of this installation and of one version, so this is no protocol that anybody else speaks.
+Both ends always have the same version, so this is not a public protocol.
 """
 
 from typing import Any, Final, Literal
@@ -46,37 +46,37 @@ __all__ = [
 ]
 
 DOCUMENT_BYTES: Final = 32 * MIB
-"""One document."""
+"""The largest document."""
 FRAME_BYTES: Final = DOCUMENT_BYTES + 256 * KIB
-"""One frame: a document, and what is said around it."""
+"""The largest frame: a document and its envelope."""
 QUESTION_BYTES: Final = 64 * KIB
-"""One question with its filters."""
+"""The largest question with its filters."""
 UNFINISHED: Final = "knowledge.unfinished"
-"""A file in the data directory while there is work: the next host sees by it that the process is needed."""
+"""A file in the data directory while there is unfinished work, so that the next host starts the process."""
 TOP_K: Final = 50
-"""Chunks that one question may ask for."""
+"""The most chunks of one question."""
 
 Status = Literal["waiting", "indexing", "ready", "failed"]
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Told apart by the name of its class."""
+    """A message, tagged with the name of its class."""
 
 
 class Begin(_Frame, frozen=True, kw_only=True, tag=True):
-    """What to write to."""
+    """Open the store."""
 
     database: str
-    """Empty is SQLite in the data directory."""
+    """Empty for SQLite in the data directory."""
     data: str
 
 
 class Close(_Frame, frozen=True, kw_only=True, tag=True):
-    """End what is under way at the next batch, and leave."""
+    """Stop after the current batch and exit."""
 
 
 class OpenBase(_Frame, frozen=True, kw_only=True, tag=True):
-    """Make a base, or take over what changed of it."""
+    """Create or update a base."""
 
     call: int
     workspace: str
@@ -87,7 +87,7 @@ class OpenBase(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class DropBase(_Frame, frozen=True, kw_only=True, tag=True):
-    """Forget a base with its documents. One that is not there is forgotten already."""
+    """Delete a base with its documents; succeeds if it does not exist."""
 
     call: int
     workspace: str
@@ -95,7 +95,7 @@ class DropBase(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class PutDocument(_Frame, frozen=True, kw_only=True, tag=True):
-    """Keep a document, and index it soon."""
+    """Store a document; it is indexed soon."""
 
     call: int
     workspace: str
@@ -109,7 +109,7 @@ class PutDocument(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class AskDocuments(_Frame, frozen=True, kw_only=True, tag=True):
-    """A page of documents."""
+    """List a page of documents."""
 
     call: int
     workspace: str
@@ -119,7 +119,7 @@ class AskDocuments(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class AskDocument(_Frame, frozen=True, kw_only=True, tag=True):
-    """One document as it stands."""
+    """Show one document."""
 
     call: int
     workspace: str
@@ -128,7 +128,7 @@ class AskDocument(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class AskContent(_Frame, frozen=True, kw_only=True, tag=True):
-    """The bytes of one document."""
+    """Read the bytes of one document."""
 
     call: int
     workspace: str
@@ -137,7 +137,7 @@ class AskContent(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class DropDocument(_Frame, frozen=True, kw_only=True, tag=True):
-    """Forget a document."""
+    """Delete a document."""
 
     call: int
     workspace: str
@@ -146,7 +146,7 @@ class DropDocument(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class Retrieve(_Frame, frozen=True, kw_only=True, tag=True):
-    """Ask a base."""
+    """Search a base."""
 
     call: int
     workspace: str
@@ -157,33 +157,33 @@ class Retrieve(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class Opened(_Frame, frozen=True, kw_only=True, tag=True):
-    """The tables are there."""
+    """The store is open."""
 
     vectors: Literal["process", "database"]
-    """Who finds the nearest of them: `database` where PostgreSQL has pgvector."""
+    """Where vectors are compared: `database` if PostgreSQL has pgvector."""
 
 
 class Refused(_Frame, frozen=True, kw_only=True, tag=True):
-    """It cannot serve. Nothing follows."""
+    """The process cannot start. No message follows."""
 
     message: str
     hint: str
 
 
 class Busy(_Frame, frozen=True, kw_only=True, tag=True):
-    """Whether something is being indexed or cleared away."""
+    """Whether there is work in progress, such as indexing or deleting."""
 
     busy: bool
 
 
 class Done(_Frame, frozen=True, kw_only=True, tag=True):
-    """A call without an answer of its own is carried out."""
+    """A call without a result has succeeded."""
 
     call: int
 
 
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A document as it stands."""
+    """The state of a document."""
 
     document_id: str
     name: str
@@ -222,7 +222,7 @@ class Body(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a document that answers a question."""
+    """A piece of a document that matches a question."""
 
     number: int
     text: str
@@ -238,14 +238,14 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(_Frame, frozen=True, kw_only=True, tag=True):
-    """Best first."""
+    """The results, best first."""
 
     call: int
     chunks: list[Chunk]
 
 
 class Failed(_Frame, frozen=True, kw_only=True, tag=True):
-    """A call that was not carried out. `code` is that of an error of the host."""
+    """A call that failed. `code` is an error code of the host."""
 
     call: int
     code: str

@@ -27,7 +27,7 @@ from bollard.wire.outbox import HeldResponses
 from bollard.wire.strict_json import decode
 from bollard.wire.transport import Transport
 
-_ABANDONED: Final = "nobody waits for this call any more"
+_ABANDONED: Final = "the call was abandoned"
 
 
 class IncomingCall:

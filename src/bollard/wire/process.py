@@ -27,20 +27,19 @@ __all__ = ["ENVIRONMENT_ALLOWED", "ChildProcess", "LineCallback", "WorkerProcess
 ENVIRONMENT_ALLOWED: Final = frozenset(
     {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ", "USER"}
 )
-"""What every worker may see of the host's environment. A plugin's manifest names what else it needs."""
+"""The host's variables that every worker gets. The manifest of a plugin names more."""
 
 
 def worker_environment(inherited: Mapping[str, str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """The environment of a worker: the allow-list and what its manifest declares; never a `BOLLARD_*` of the host."""
-    wanted = ENVIRONMENT_ALLOWED | {name for name in declared if not name.upper().startswith("BOLLARD_")}
-    return {name: value for name, value in inherited.items() if name in wanted}
+    """The environment of a worker: the allow-list and the variables of its manifest, but never `BOLLARD_*`."""
+    names = ENVIRONMENT_ALLOWED | {name for name in declared if not name.upper().startswith("BOLLARD_")}
+    return {name: value for name, value in inherited.items() if name in names}
 
 
 class ChildProcess:
-    """A started process, its output, and its end, each on its own: a grandchild may hold the pipes for longer.
+    """A process with its output and its exit, which are independent: a grandchild may keep the pipes open.
 
-    Not asyncio's: a loop that is ended while asyncio starts a process waits for that process for ever, and a host that
-    cannot start would not end.
+    Not asyncio's subprocess: a loop that ends while asyncio starts a process waits for that process forever.
     """
 
     def __init__(
@@ -53,12 +52,13 @@ class ChildProcess:
         cwd: Path | None = None,
         own_session: bool = True,
     ) -> None:
-        """Start it with nothing inherited but the descriptor of its channel. Its stdout and stderr arrive as lines;
-        without `output` they are the host's. Without a session of its own it is killed alone. Raises `OSError`."""
+        """Start the process. It inherits only the descriptor of its connection. `output` gets its stdout and stderr as
+        lines; without it they go to the host's. Without `own_session`, `kill` ends only the process. Raises
+        `OSError`."""
         self._own_session = own_session
         self._loop = asyncio.get_running_loop()
         pipe = None if output is None else subprocess.PIPE
-        self._process = subprocess.Popen(  # noqa: S603 -- our own module, or what a plugin's installer decided
+        self._process = subprocess.Popen(  # noqa: S603 -- our own module, or the command of an installed plugin
             argv,
             bufsize=0,
             stdin=subprocess.DEVNULL,
@@ -85,8 +85,8 @@ class ChildProcess:
         return self._process.pid
 
     def kill(self) -> None:
-        """What it spawned goes with it, also after it left by itself. Once: then nobody is left in the group, and its
-        number may become somebody else's."""
+        """Kill the process group, also after the process itself has exited. Only once: afterwards the group is empty,
+        and the system may reuse its number."""
         if not self._own_session:
             self._process.kill()
             return
@@ -97,20 +97,20 @@ class ChildProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        """Read what is left of its output. A grandchild that left the group may hold the pipes open: what was written
-        is read, the rest is not awaited."""
+        """Read the rest of the output, for a limited time: a grandchild outside of the group may keep the pipes
+        open."""
         if self._pipes:
             await asyncio.wait([pipe.closed for pipe in self._pipes], timeout=TERMINATE_GRACE_S)
         self.close_pipes()
 
     def close_pipes(self) -> None:
-        """Read no more."""
+        """Stop reading the output."""
         for pipe in self._pipes:
             pipe.close()
 
     def _await_end(self) -> None:
         code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to tell
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._ended, code)
 
     def _ended(self, code: int) -> None:
@@ -119,10 +119,10 @@ class ChildProcess:
 
 
 class WorkerProcess:
-    """A started worker: its transport, and the way to end it and everything it spawned.
+    """A worker process with its transport. Stopping it ends everything that it spawned.
 
-    It holds the worker's end of the socket pair too, until the process has ended. What the worker has not read by then
-    is still in that socket, so the transport knows which frames the worker never read (decision 0082).
+    It also keeps the worker's end of the socket pair open until the process has exited. Unread bytes stay in that
+    socket, so the transport knows which frames the worker never read (ADR 0082).
     """
 
     def __init__(self, child: ChildProcess, transport: StreamTransport, theirs: socket.socket) -> None:
@@ -140,8 +140,8 @@ class WorkerProcess:
         return self._child.exited.result() if self._child.exited.done() else None
 
     def fault(self) -> str | None:
-        """Why the process cannot answer, as far as the kernel shows: a signal such as SIGSTOP has stopped it (a
-        debugger's stop does not count), or it has closed its channel."""
+        """Why the process cannot respond, if the kernel shows it: a signal such as SIGSTOP stopped it (a debugger does
+        not count), or it closed its connection."""
         proc = f"/proc/{self.pid}"
         try:
             if Path(f"{proc}/stat").read_bytes().rpartition(b")")[2].split()[:1] == [b"T"]:
@@ -150,11 +150,11 @@ class WorkerProcess:
             if all(os.readlink(f"{proc}/fd/{number}") != channel for number in os.listdir(f"{proc}/fd")):
                 return "the worker has closed its channel"
         except OSError:
-            pass  # it has ended, a file was closed meanwhile, or /proc cannot be read
+            pass  # the process has exited, a file was closed meanwhile, or /proc is unreadable
         return None
 
     def _release_channel(self) -> None:
-        """The process has ended: count what it left unread. Closing its socket ends the channel, after everything that
+        """The process has exited: count the unread bytes. Closing its socket ends the connection after everything that
         the worker wrote has arrived."""
         if self._theirs.fileno() < 0:
             return
@@ -163,18 +163,18 @@ class WorkerProcess:
         self._theirs.close()
 
     async def wait(self) -> int:
-        """The exit code, once the process has ended; what it spawned may live on and hold its output open."""
+        """Wait for the exit code. Processes that it spawned may still run and keep its output open."""
         return await asyncio.shield(self._child.exited)
 
     async def stop(self, grace_s: float = TERMINATE_GRACE_S) -> int:
-        """Close the channel, give the worker a moment to leave by itself, then end its whole process group."""
+        """Close the connection, wait `grace_s` for the worker to exit, then kill its process group."""
         self.transport.close("the host stops the worker")
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.wait(), grace_s)
         return await self.kill()
 
     async def kill(self) -> int:
-        """End the whole process group now. What it spawned in it goes with it, also after the worker itself left."""
+        """Kill the process group now, also after the worker itself has exited."""
         self._child.kill()
         code = await self.wait()
         self.transport.close("the worker ended")
@@ -189,7 +189,7 @@ async def spawn_worker(
     output: LineCallback,
     cwd: Path | None = None,
 ) -> WorkerProcess:
-    """Start a worker with nothing inherited but its channel; its stdout and stderr arrive as lines."""
+    """Start a worker that inherits only its connection; `output` gets its stdout and stderr as lines."""
     ours, theirs = socket.socketpair()
     try:
         child = ChildProcess(
