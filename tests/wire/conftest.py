@@ -1,4 +1,4 @@
-"""Both ends of a channel over every transport, and the plain in-memory parties that tests put on them."""
+"""Both ends of a worker connection over every transport, with in-memory listeners."""
 
 import asyncio
 import contextlib

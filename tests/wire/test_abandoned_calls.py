@@ -1,4 +1,4 @@
-"""A call that is given up while its answer is on the way: whoever answered learns that nobody got it."""
+"""A call that is abandoned while its response is on the way: the host learns that it was not read."""
 
 import asyncio
 import contextlib

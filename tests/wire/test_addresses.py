@@ -1,4 +1,4 @@
-"""Addresses that a person names: which of them are reached, and what is told of the others."""
+"""URLs of providers: which are allowed, and the problems of the others."""
 
 from ipaddress import IPv4Address, IPv6Address
 

@@ -1,4 +1,4 @@
-"""Which addresses are reached for an MCP server, and which of those that a server names."""
+"""URLs of MCP servers, and URLs that a server names."""
 
 from tests.tables import for_each
 

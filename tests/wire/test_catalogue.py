@@ -1,4 +1,4 @@
-"""Lists of runners and tools: one bad entry is a named problem and hides no other."""
+"""Lists of runners and tools: a bad entry becomes a named problem and does not hide the others."""
 
 from typing import Any
 

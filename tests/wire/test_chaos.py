@@ -1,4 +1,4 @@
-"""A worker behind a shim that drops, repeats, re-orders and cuts its frames: what the host makes of them."""
+"""A worker whose frames are dropped, repeated, reordered and cut."""
 
 import asyncio
 import random

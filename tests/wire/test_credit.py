@@ -1,4 +1,4 @@
-"""The window against a naive book: count and bytes, cumulative credit, credit that makes no sense."""
+"""The credit window against a naive model: count, bytes, cumulative and invalid credit."""
 
 import pytest
 from hypothesis import settings

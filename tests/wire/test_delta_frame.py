@@ -1,4 +1,4 @@
-"""The quick way of a plain delta accepts its one spelling, and whatever else gets the verdict of the general way."""
+"""The fast path for text deltas accepts exactly one encoding; other frames get the verdict of the general path."""
 
 import json
 from typing import Any

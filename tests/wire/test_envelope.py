@@ -1,4 +1,4 @@
-"""What a decoded frame is: a call, a note, an answer, a failure, or a fault."""
+"""Decoded frames: requests, notifications, responses, errors and faults."""
 
 import contextlib
 from typing import Any

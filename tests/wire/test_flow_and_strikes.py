@@ -1,4 +1,4 @@
-"""Windows, numbering and strikes on a channel: what a worker may send, and what it costs to send more."""
+"""Windows, numbering and strikes on a connection: the limits of a worker, and what exceeding them costs."""
 
 import asyncio
 from typing import Any

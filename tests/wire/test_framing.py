@@ -1,4 +1,4 @@
-"""Lines in a byte stream: the same frames however the stream is cut, and never more memory than one frame."""
+"""Lines in a byte stream: the same frames for any chunking, and memory of at most one frame."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""What the package offers, and what importing it does not bring along."""
+"""The public names of the package, and the modules that importing it does not load."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Chunks of a streamed call on the worker's side: a host that breaks their order or their window ends the stream."""
+"""Chunks of a streamed call on the worker's side: a violation of order or window ends the stream."""
 
 import pytest
 

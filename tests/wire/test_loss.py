@@ -1,4 +1,4 @@
-"""A channel that is lost at every moment of a whole exchange: nobody hangs, nothing escapes, every run ends once."""
+"""A connection that is lost at every moment of an exchange: no call hangs, and every run ends once."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What whoever starts a worker reads of its manifest: the variables it asks for, or none."""
+"""The part of a manifest that is read before a worker starts: its environment variables."""
 
 import os
 from pathlib import Path

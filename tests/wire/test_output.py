@@ -1,4 +1,4 @@
-"""What a worker prints: lines, a bound for how much of it is told, and a pipe that fills up instead of the host."""
+"""The output of a worker: lines, rate limits, and back-pressure on the pipe."""
 
 import asyncio
 import fcntl

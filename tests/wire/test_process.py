@@ -1,4 +1,4 @@
-"""Real worker processes: what they inherit, how their output arrives, and how they and what they spawned end."""
+"""Real worker processes: inheritance, output, and the end of everything that they spawned."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Much that is legal comes at once: it waits for the other side to read, and nobody is cut for it."""
+"""Bursts of valid messages wait for the peer to read; the connection stays open."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The pure judges: numbering of results, strikes, the rate of log records."""
+"""Pure rules: numbering of results, strikes, and the rate of log records."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Every limit of a frame at its edge, and the decoder against an independent reading of the same rules."""
+"""Every limit of a frame at its boundary, and the decoder against an independent implementation."""
 
 import json
 import math

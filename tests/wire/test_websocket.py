@@ -1,4 +1,4 @@
-"""The channel over WebSockets: against the library's own client, against servers that are none, and over TLS."""
+"""The worker connection over WebSockets: against the library's client, against other servers, and over TLS."""
 
 import asyncio
 import contextlib

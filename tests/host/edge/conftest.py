@@ -1,4 +1,5 @@
-"""The server with its edge on a free port, around an app that says what it saw; and a client that writes bytes."""
+"""The server with its edge on a free port, around an app that reports its requests; and a client that writes raw
+bytes."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a browser would do for a hostile page: other names for this host, other origins, framed answers."""
+"""Requests of hostile pages in a browser: foreign host names, foreign origins, framing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How many connections, how many of one address, how many requests of one identity."""
+"""Limits of connections, of connections per address, and of requests per identity."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Clients that are slow on purpose: each part of a request has its time, and so has whoever reads an answer."""
+"""Time-outs: slow requests and slow readers."""
 
 import socket
 import threading

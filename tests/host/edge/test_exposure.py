@@ -1,4 +1,4 @@
-"""Beyond loopback: refused with the sentence that helps, and TLS where it is set."""
+"""Listening beyond loopback: refused with a hint, and TLS if it is configured."""
 
 import datetime
 import ipaddress

@@ -1,4 +1,4 @@
-"""Whatever comes, in whatever pieces: it is answered or hung up on, and the next client is served."""
+"""Random bytes in random pieces: each connection gets a response or is closed, and the next client is served."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Requests on a raw socket: what is read, and what two readers could read differently is refused."""
+"""Requests on a raw socket: ambiguous ones are refused."""
 
 import asyncio
 import contextlib

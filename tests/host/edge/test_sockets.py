@@ -1,4 +1,4 @@
-"""WebSockets behind the same table: one at a time, of limited size, counted, and cut when nobody reads."""
+"""WebSockets on the server: message size, connection limits, and readers that stall."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""Artifacts that are attached to a message: they reach the run that gets it, and none that is out of reach does."""
+"""Attachments of messages: the run gets them, and artifacts out of reach are refused."""
 
 from itertools import count
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever comes as a CloudEvent becomes a draft or a typed refusal, and nothing else."""
+"""Any CloudEvent becomes a draft or a typed error."""
 
 import json
 from collections.abc import Callable

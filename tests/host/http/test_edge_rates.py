@@ -1,4 +1,4 @@
-"""How often and how much at once, through the whole host: refused with when to come back, and nobody else pays."""
+"""Rate and concurrency limits of a whole host: errors with `Retry-After`, and other callers are not affected."""
 
 import time
 from collections.abc import Callable

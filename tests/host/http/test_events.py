@@ -1,5 +1,5 @@
-"""Events from outside: in the host's own form and as CloudEvents, on disk before they are answered, with their run or
-the reason why they have none."""
+"""Events in the native form and as CloudEvents: durable before the response, with their run or the reason why they have
+none."""
 
 import contextlib
 import json

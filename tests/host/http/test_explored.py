@@ -1,4 +1,4 @@
-"""What exploring the API by its description has found, so that none of it comes back."""
+"""Regressions that exploration of the API found."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The guard and the way to an operation, without a socket: who gets through, and what everybody else is told."""
+"""The guard and the router, without a socket: admission and errors."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""An event that comes again is told its first outcome, also while the disk is full."""
+"""A repeated event gets its first outcome, also while the disk is full."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The MCP gateway against the official client: a program of its own, over a real socket, in both eras of MCP."""
+"""The MCP gateway with the official client, over a real socket, in both groups of MCP versions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A tool of a real MCP server, called by a real runner of a whole host; and what its records say."""
+"""A tool of a real MCP server, called by a real runner of a whole host, and its records."""
 
 import json
 import sys

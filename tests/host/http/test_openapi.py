@@ -1,4 +1,4 @@
-"""The description of the API: whole, valid, the same as the file, and true: every example is sent to a host."""
+"""The OpenAPI document: complete, valid, the same as the file, and every example works against a host."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""The list of operations: whole, unambiguous, and the same as what a host answers."""
+"""The list of operations: complete, unambiguous, and the same as what a host serves."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Large bodies that come in at the same time, who has how many places, and those that come while the disk is full."""
+"""Large bodies: concurrency, limits per channel, and a full disk."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""Queries: only what an operation lists, each once, each with a value that can be meant."""
+"""Query parameters: only those of the operation, each once, each with a valid value."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What the API refuses: with a code, a sentence and a hint, before anything happened."""
+"""Errors of the API: a code, a message and a hint, and no effect."""
 
 import re
 from typing import Any

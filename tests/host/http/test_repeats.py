@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a POST that comes again is answered as it was, and is not done again."""
+"""`Idempotency-Key`: a repeated POST gets the first response and is not executed again."""
 
 import threading
 from itertools import count

@@ -1,4 +1,4 @@
-"""ETags of what people edit: `If-Match`, `If-None-Match`, and the same revision in the body."""
+"""ETags of resources: `If-Match`, `If-None-Match`, and the revision in the body."""
 
 from typing import Any
 

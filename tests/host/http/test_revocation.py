@@ -1,4 +1,4 @@
-"""What is open for a caller ends soon after the caller would not be let in any more."""
+"""Streams and sockets end soon after their caller lost access."""
 
 import contextlib
 import http.client

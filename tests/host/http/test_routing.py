@@ -1,4 +1,4 @@
-"""From a path to what answers it."""
+"""The routing of paths to operations."""
 
 import pytest
 from tests.tables import for_each

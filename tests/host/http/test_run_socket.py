@@ -1,4 +1,4 @@
-"""A run as a WebSocket: the records of its stream as frames, and what its reader may say."""
+"""A run as a WebSocket: its records as frames, and the frames of the client."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""Kept answers, one moment at a time: while the first request is answered, after it failed, after it was cut off."""
+"""Saved responses for `Idempotency-Key`: while the first request is in progress, after it failed, after it was
+interrupted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A secret that is a word of the protocol: runs go on, and their records stay what they are."""
+"""A secret that is a word of the protocol does not break runs or their records."""
 
 from typing import Any
 

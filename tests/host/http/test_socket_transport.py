@@ -1,4 +1,4 @@
-"""The channel over an accepted WebSocket: frames in order, a slow reader slows, one that never reads is let go."""
+"""The worker connection over an accepted WebSocket: frame order, back-pressure, and readers that stall."""
 
 import asyncio
 from typing import Any

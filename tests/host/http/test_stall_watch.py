@@ -1,4 +1,4 @@
-"""Requests that wait for storage: who is told, who is not, and what becomes of the operation's own answer."""
+"""Requests that wait for storage: which clients get the error, and what happens to the response of the operation."""
 
 import asyncio
 import json

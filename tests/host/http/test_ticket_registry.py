@@ -1,4 +1,4 @@
-"""Tickets: once, for one path, for seconds, and not without end."""
+"""Tickets: single use, one path, a short lifetime, and a bounded number."""
 
 import pytest
 from tests.tables import for_each

@@ -1,4 +1,4 @@
-"""Stream tickets: a URL that opens one stream, once. A token in a URL opens nothing."""
+"""Stream tickets: a URL that opens one stream, once. A token in a URL is refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The admin token: made once, kept as a digest, never shown again."""
+"""The admin token: created once, stored as a digest, never shown again."""
 
 import stat
 from pathlib import Path

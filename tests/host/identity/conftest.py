@@ -1,4 +1,4 @@
-"""An identity book over a real journal, whose passwords are cheap to hash."""
+"""An identity directory over a real journal, with cheap password hashes."""
 
 from collections.abc import Callable
 from typing import Any

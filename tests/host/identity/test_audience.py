@@ -1,4 +1,4 @@
-"""Who may see, steer and approve: the rule of an agent, for who is bound by it."""
+"""Audience rules: which callers may see, steer and approve runs of an agent."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The table of roles, and who a caller is."""
+"""The table of roles and rights, and the actor of a caller."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Users, their passwords and their sessions: on disk, and what a token opens."""
+"""Users, their passwords and their sessions: storage and tokens."""
 
 import asyncio
 import threading
