@@ -149,8 +149,8 @@ def test_a_closed_gate_is_told_with_its_hint(ask, saved) -> None:
 
     told = ask("resolve", "--agent", "shy", "--actor", "user:bob", "--text").out.splitlines()
     assert told[0] == "The event names agent shy itself."
-    assert told[1].startswith("a gate is closed (unauthorized): agent shy talks only to those on its list")
-    assert told[2].startswith("hint: ask whoever keeps the agent")
+    assert told[1].startswith("a gate is closed (unauthorized): agent shy only answers listed actors")
+    assert told[2].startswith("hint: ask the administrator of the agent")
     assert told[3] == "without the gate shy would start a run at once"
     assert not any("starts a run" in line for line in told)
     assert ask("resolve", "--agent", "shy", "--actor", "user:ada").json["refused"] is None

@@ -222,7 +222,7 @@ def build_core(
             )
         )
     _serve(api, storage, identity, parts.library, models)
-    api.handlers["steering.pull"] = SteeringCalls(intake.giving).pull
+    api.handlers["steering.pull"] = SteeringCalls(intake.steering).pull
     api.handlers["agents.call"] = AgentCalls(tool_calls, child_calls).call
     api.handlers["tools.call"] = tool_calls.call
     api.handlers["platform.request"] = PlatformCalls(tool_calls).request

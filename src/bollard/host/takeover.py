@@ -132,7 +132,7 @@ class Takeover:
 
     async def run(self) -> None:
         """Runs that were running end at once; those that waited go on when their agent is there."""
-        returning = self._intake.returning
+        returning = self._intake.return_gate
         returning.begin()
         left = await insist(lambda: asyncio.to_thread(lambda: list(self._recovery.unfinished())))
         lost = [row for row in left if row.status != "queued"]
@@ -178,7 +178,7 @@ class Takeover:
                 await self._dispatch(waiting)
             elif await self._backlog.returns(waiting.run_id):
                 await self._queue_again(waiting)
-        self._intake.returning.done(workspace, agent_id)
+        self._intake.return_gate.done(workspace, agent_id)
 
     async def _wait_for(self, workspace: str, agent_id: str, rows: list[RunRow]) -> None:
         """Until the agent is there, or nobody can say that it will be."""

@@ -59,7 +59,7 @@ async def test_runs_that_wait_in_their_conversation_do_not_count_against_their_a
     assert await room.stage.dispatcher.cancel(waiting.pop().run_id, "cancelled")
 
     beside = [await room.run_of(await room.say(there, conversation=there)) for there in ("hall", "porch")]
-    with pytest.raises(BudgetExceeded, match="has 3 runs under way and may have 3 at once"):
+    with pytest.raises(BudgetExceeded, match="has 3 active runs; its limit is 3"):
         await room.say("one too many", conversation="yard")
     behind = await room.say("behind the others")
 

@@ -37,7 +37,12 @@ async def test_a_busy_conversation_fills_its_own_share_and_nobody_elses(store: S
     for _ in range(2):
         await room.say("more")
     refusal = await _refused(room)
-    assert refusal.details == {"share": "conversation", "limit": 2, "retry_after_s": 5.0}
+    assert refusal.details == {
+        "reason": "conversation_share_full",
+        "share": "conversation",
+        "limit": 2,
+        "retry_after_s": 5.0,
+    }
     assert "conversation" in refusal.message
     assert refusal.hint
     elsewhere = await room.say("hello", conversation="elsewhere")

@@ -1,7 +1,6 @@
-"""The front gates: who may talk to an agent, how often, and how many runs it may have. Answers are data, not errors.
+"""The front gates: who may talk to an agent, how often, and how many runs it may have. A refusal is data, not an error.
 
-Content rules and the order of a conversation are judged elsewhere. Rates are on monotonic time; only the budget of a
-day looks at the wall clock, because a day is what it is about.
+Rates use monotonic time. Only the daily budget uses the wall clock.
 """
 
 import math
@@ -17,11 +16,11 @@ from bollard.host.agents.rates import Rates
 
 DAY_MS: Final = 24 * 3600 * 1000
 DAYS_KEPT: Final = 2
-"""Days whose runs are remembered for an agent: a clock that is set back over midnight finds the old count."""
+"""Days whose run counts are kept for an agent, so that a clock set back over midnight finds the old count."""
 
 
 class EventActor(Protocol):
-    """An event, as far as it says who speaks."""
+    """The actor of an event."""
 
     @property
     def actor_type(self) -> str | None: ...
@@ -30,17 +29,19 @@ class EventActor(Protocol):
 
 
 class GatesPassed(msgspec.Struct, frozen=True):
-    """All gates are open; if the agent limits rates, a token was taken."""
+    """All gates are open. If the agent limits rates, a token was consumed."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A gate is closed. The caller makes the error."""
 
     code: Literal["unauthorized", "rate_limited", "budget_exceeded"]
+    reason: str
     sentence: str
     hint: str
+    details: dict[str, str | int]
     retry_after_s: float | None = None
-    """When it is worth another try; `None` when time alone does not help, or nobody can say."""
+    """When a retry may succeed. `None` if time alone does not help, or the time is unknown."""
 
 
 def utc_day(now_ms: int) -> int:
@@ -49,32 +50,32 @@ def utc_day(now_ms: int) -> int:
 
 
 class FrontGates:
-    """One per host: the policies come with each agent, the counts and the rates are kept here, each agent by itself."""
+    """Judges events by the policy of their agent. Holds the run counts and the rates of each agent."""
 
     def __init__(self, names: Names = own_names) -> None:
-        """`names` says what rules may call an actor."""
+        """`names` returns the names that rules may use for an actor."""
         self._names = names
         self._rates: dict[tuple[str, str], Rates[tuple[str, ...]]] = {}
         self._runs: dict[tuple[str, str], dict[int, int]] = {}
 
     def seed(self, agent_id: str, day: int, count: int, *, workspace: str) -> None:
-        """At start: the runs that an agent had on a UTC day, as the store knows them."""
+        """Set the stored run count of an agent on a UTC day. Called at startup."""
         days = self._runs.setdefault((workspace, agent_id), {})
         days[day] = count
         while len(days) > DAYS_KEPT:
             del days[max(days, key=lambda other: abs(other - day))]
 
     def count(self, agent_id: str, now_ms: int, *, workspace: str) -> None:
-        """A run of the agent is on disk."""
+        """Count a committed run of the agent."""
         day = utc_day(now_ms)
         self.seed(agent_id, day, self.runs_of_day(agent_id, day, workspace=workspace) + 1, workspace=workspace)
 
     def runs_of_day(self, agent_id: str, day: int, *, workspace: str) -> int:
-        """Runs that were counted for an agent on a UTC day."""
+        """The run count of an agent on a UTC day."""
         return self._runs.get((workspace, agent_id), {}).get(day, 0)
 
     def forget(self, agent_id: str, *, workspace: str) -> None:
-        """The agent was deleted."""
+        """Drop the counts of a deleted agent."""
         self._rates.pop((workspace, agent_id), None)
         self._runs.pop((workspace, agent_id), None)
 
@@ -90,12 +91,11 @@ class FrontGates:
         uncounted: int = 0,
         takes: bool = True,
     ) -> GatesPassed | Refused:
-        """Judge one event. The rate is last, because passing it takes a token; unless `takes` is false, for who only
-        asks.
+        """Judge one event. The rate comes last because it consumes a token, unless `takes` is false (a preview).
 
-        `live_runs_of_agent` are those that would run beside a new one, so without those it will wait for.
-        `uncounted` are runs of the agent that passed and are not on disk yet; the day's budget counts them too.
-        A message that steers makes no run: with `new_run` false the budgets are not asked.
+        `live_runs_of_agent` are the runs that would execute beside a new one. `uncounted` are runs that passed the
+        gates and are not committed yet; the daily budget includes them. A message that steers sets `new_run` to false
+        and skips the budgets.
         """
         refusal = self.look(agent, event, now_ms, live_runs_of_agent, new_run=new_run, uncounted=uncounted)
         if refusal is None:
@@ -112,7 +112,7 @@ class FrontGates:
         new_run: bool = True,
         uncounted: int = 0,
     ) -> Refused | None:
-        """What `judge` would say before it asks for the rate. Changes nothing."""
+        """The verdict of all gates but the rate. Changes nothing."""
         refusal = self._who(agent, event)
         if refusal is None and new_run:
             day = utc_day(now_ms)
@@ -122,7 +122,7 @@ class FrontGates:
         return refusal
 
     def may_steer(self, agent: Agent, event: EventActor) -> bool:
-        """Whether this sender's message may go into a run that is active. Who speaks in its conversation takes part."""
+        """Whether this sender may steer an active run of its conversation."""
         rule = agent.policy.audience.steer
         return rule.who != "listed" or self._listed(agent, rule.actors, event)
 
@@ -132,8 +132,10 @@ class FrontGates:
             return None
         return Refused(
             code="unauthorized",
-            sentence=f"agent {agent.agent_id} talks only to those on its list, and the sender is not on it",
-            hint="ask whoever keeps the agent to add the sender",
+            reason="sender_not_listed",
+            sentence=f"agent {agent.agent_id} only answers listed actors, and the sender is not listed",
+            hint="ask the administrator of the agent to list the sender",
+            details={"agent": agent.agent_id},
         )
 
     def _listed(self, agent: Agent, actors: tuple[str, ...], event: EventActor) -> bool:
@@ -147,15 +149,18 @@ class FrontGates:
         wait_s = rates.take(key, now_mono) if takes else rates.look(key, now_mono)
         if wait_s is None:
             return None
+        seconds = math.ceil(wait_s)
         return Refused(
             code="rate_limited",
-            sentence=f"agent {agent.agent_id} takes {rates.limit_per_minute} messages a minute from one sender",
-            hint=f"try again in {math.ceil(wait_s)} s",
+            reason="sender_rate",
+            sentence=f"agent {agent.agent_id} accepts {rates.limit_per_minute} messages a minute from one sender",
+            hint=f"retry in {seconds} s",
+            details={"agent": agent.agent_id, "limit": rates.limit_per_minute, "seconds": seconds},
             retry_after_s=wait_s,
         )
 
     def _rates_of(self, agent: Agent) -> Rates[tuple[str, ...]] | None:
-        """The agent's rates; new ones, all rested, when a person changed the policy."""
+        """The rates of the agent. A changed policy starts with full buckets."""
         gate = agent.policy.gate
         per_minute = gate.messages_per_minute
         if per_minute is None:
@@ -174,23 +179,27 @@ def _budget(
     if budget.runs_per_day is not None and of_day >= budget.runs_per_day:
         return Refused(
             code="budget_exceeded",
-            sentence=f"agent {agent_id} has had its {budget.runs_per_day} runs of this day (UTC)",
-            hint="try again after midnight UTC, or raise runs_per_day of the agent",
+            reason="runs_per_day",
+            sentence=f"agent {agent_id} has used its {budget.runs_per_day} runs of this day (UTC)",
+            hint="retry after midnight UTC, or raise runs_per_day of the agent",
+            details={"agent": agent_id, "limit": budget.runs_per_day},
             retry_after_s=until_midnight_s,
         )
     if budget.runs_at_once is not None and live_runs >= budget.runs_at_once:
         return Refused(
             code="budget_exceeded",
-            sentence=f"agent {agent_id} has {live_runs} runs under way and may have {budget.runs_at_once} at once",
-            hint="try again when one has ended, or raise runs_at_once of the agent",
+            reason="runs_at_once",
+            sentence=f"agent {agent_id} has {live_runs} active runs; its limit is {budget.runs_at_once}",
+            hint="retry when one has ended, or raise runs_at_once of the agent",
+            details={"agent": agent_id, "runs": live_runs, "limit": budget.runs_at_once},
         )
     return None
 
 
 def _rate_key(event: EventActor) -> tuple[str, ...]:
-    """Who a bucket belongs to: the actor, or everybody who does not say who they are together.
+    """The key of a bucket: the actor, or one bucket for all senders without an id.
 
-    An id is the sender's to choose, so a long one is kept as its digest: memory is bounded by the number of keys.
+    The sender chooses the id, so a long one is replaced by its digest to bound memory.
     """
     actor_type, actor_id = event.actor_type or "", event.actor_id or ""
     if len(actor_type) + len(actor_id) <= ID_CHARACTERS:

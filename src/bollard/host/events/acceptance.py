@@ -1,4 +1,4 @@
-"""What the sender of an event is told, and what it would be told."""
+"""The outcome of an event for its sender: accepted, known already, or rejected."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ from bollard.protocol import JsonObject, JsonValue
 
 
 class EventRejection(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an event led to no run, for good. It is on disk with its event: whoever sends it again is told the same."""
+    """Why an event never gets a run. It is stored with the event, and a repeated event gets the same rejection."""
 
     code: str
     message: str
@@ -47,71 +47,67 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
     event_id: str
     run_id: str | None
-    """The run that it has, or that it was given to."""
+    """The run of the event, or the active run that it steers."""
     first: bool
     steered: bool = False
-    """Whether it went into a run that was active already."""
+    """Whether it steers a run that was active already."""
     place: tuple[int, int] | None = None
-    """Where in that run it stands, as epoch and number."""
+    """Epoch and sequence number of the message in that run."""
     subscription: Subscription | None = None
-    """A reader that misses nothing, where one was asked for and the run is new."""
+    """A reader that sees every record, if the caller requested one and the run is new."""
     reason: EventRejection | None = None
-    """Why there is no run and will be none."""
+    """Why the event never gets a run."""
 
 
-def first_outcome(row: EventRow, reason: EventRejection | None = None) -> Accepted:
-    """The same event again gets the answer it got first."""
-    steered = row.dispatch == "steering"
-    return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=steered, reason=reason)
-
-
-def not_taken(store: Store, row: EventRow) -> EventRejection | None:
-    """Why an event has no run and will have none; nothing where it has one, or may get one. Blocks."""
+def read_rejection(store: Store, row: EventRow) -> EventRejection | None:
+    """Why an event never gets a run. `None` if it has one or may still get one. Blocks."""
     if row.dispatch != "dropped" or row.run_id is not None:
         return None
     record = next(iter(store.records(row.record_id - 1, 1)), None)
     reason = None if record is None else data_of(record).get("reason")
     if not isinstance(reason, dict):
-        return _later(None if record is None else data_of(record).get("agent_id"))
+        return _unrecorded_rejection(None if record is None else data_of(record).get("agent_id"))
     return EventRejection(**{name: str(reason.get(name, "")) for name in ("code", "message", "hint")})
 
 
-def _later(agent_id: JsonValue) -> EventRejection:
-    """Of an event that waited for a run of this agent and got none, or whose record retention dropped."""
+def _unrecorded_rejection(agent_id: JsonValue) -> EventRejection:
+    """For an event that was dropped while it waited for this agent, or whose record retention has deleted."""
     if not isinstance(agent_id, str):
-        return EventRejection(code="not_taken", message="nobody took this event; why is not kept any more")
-    message = f"it waited for a run of agent {agent_id!r} and got none"
+        return EventRejection(code="not_taken", message="the event got no run, and its record was deleted by retention")
+    message = f"the event waited for a run of agent {agent_id!r} and was dropped"
     return EventRejection(code="not_taken", message=message, hint="`bollard audit show --type event.dropped` says why")
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What would become of an event. The rest is absent where no agent was found."""
+    """How an event would be routed. Without an agent only `resolution` is set."""
 
     resolution: Resolution
     decision: Admission | None = None
     refused: HostError | None = None
-    """Why it would not be taken whatever is decided about it; asking costs no turn of a rate."""
+    """Why the event would be refused now. A preview does not count toward rates."""
     grant: Grant | None = None
 
 
-def error_of(refused: Refused) -> HostError:
-    """A closed gate as the sender is told."""
+def gate_error(refused: Refused) -> HostError:
+    """The error for the sender of an event that a gate refused."""
     kinds: dict[str, type[HostError]] = {
         "unauthorized": Forbidden,
         "rate_limited": Overloaded,
         "budget_exceeded": BudgetExceeded,
     }
-    error = kinds[refused.code](refused.sentence, hint=refused.hint)
+    error = kinds[refused.code](refused.sentence, reason=refused.reason, hint=refused.hint, **refused.details)
     if refused.retry_after_s is not None:
         error.details["retry_after_s"] = round(refused.retry_after_s, 3)
     return error
 
 
-# Events that are on disk: what their senders are told when they send them again, and those that nobody takes.
+def disk_full() -> StorageFull:
+    hint = "free space in the data directory"
+    return StorageFull("the disk is full, so nothing new is taken", reason="disk_full", hint=hint)
 
 
 class EventDeduplication:
-    """One per host."""
+    """Finds events that are on disk already, and stores those that never get a run."""
 
     def __init__(self, journal: Journal, store: Store, clock: Clock, maker: RunMaker) -> None:
         self._journal = journal
@@ -120,12 +116,12 @@ class EventDeduplication:
         self._maker = maker
 
     async def find(self, event: NewEvent, workspace: str) -> Accepted | None:
-        """An event that was accepted before gets its first outcome, also from a host that takes nothing new."""
+        """The first outcome of an event that was accepted before. Works on a draining host too."""
         outcome = await self._journal.commit(Entry(dedupe=(workspace, event.source, event.source_id)))
-        return await self.told(outcome.first) if isinstance(outcome, Duplicate) else None
+        return await self.first_outcome(outcome.first) if isinstance(outcome, Duplicate) else None
 
     async def attached(self, workspace: str, source: str, source_id: str) -> dict[str, JsonObject]:
-        """What is attached to an event that was accepted before, by the ids of the artifacts."""
+        """The attachments of an event that was accepted before, by artifact id."""
         outcome = await self._journal.commit(Entry(dedupe=(workspace, source, source_id)))
         if not isinstance(outcome, Duplicate):
             return {}
@@ -134,57 +130,53 @@ class EventDeduplication:
     def _attached(self, row: EventRow) -> dict[str, JsonObject]:
         record = next(iter(self._store.records(row.record_id - 1, 1)), None)
         if record is None or record.data is None:
-            return {}  # retention dropped what it said
+            return {}  # retention deleted its data
         _, event = NewEvent.from_record(record.data)
         return {str(each["artifact_id"]): each for each in event.attachments}
 
-    async def told(self, row: EventRow) -> Accepted:
-        """What the sender of this event was told first."""
-        if row.dispatch != "dropped":
-            return first_outcome(row)
-        return first_outcome(row, await asyncio.to_thread(not_taken, self._store, row))
+    async def first_outcome(self, row: EventRow) -> Accepted:
+        """The outcome that the sender of this event got first."""
+        reason = await asyncio.to_thread(read_rejection, self._store, row) if row.dispatch == "dropped" else None
+        steered = row.dispatch == "steering"
+        return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=steered, reason=reason)
 
     async def drop(self, event: NewEvent, workspace: str, reason: EventRejection) -> Accepted:
-        """Keep an event that leads to no run, with the reason. The same again is told the same."""
+        """Store an event that never gets a run, with the reason."""
         if self._journal.full:
             if (known := await self.find(event, workspace)) is not None:
                 return known
-            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+            raise disk_full()
         event_id = f"evt_{self._maker.new_id()}"
         data = event.record(event_id, None, dropped=reason.to_wire())
         record = NewRecord(workspace=workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
         entry = Entry(records=[record], dedupe=(workspace, event.source, event.source_id), size=len(data))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
-            return await self.told(outcome.first)
+            return await self.first_outcome(outcome.first)
         return Accepted(event_id=event_id, run_id=None, first=True, reason=reason)
 
     async def give_up(self, workspace: str, event_id: str, agent_id: str) -> None:
-        """A message that waited for a run gets none, because its agent is gone; unless somebody gave it one."""
+        """Drop a waiting message because its agent is gone. A no-op if it has got a run meanwhile."""
         data = encode_data({"event_id": event_id, "reason": "no_agent", "agent_id": agent_id})
         record = NewRecord(workspace=workspace, type="event.dropped", data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], adopt=(workspace, event_id), size=len(data)))
 
 
-# Whose an event is: the agent that it names, or the one that a binding gives it to; and what its sender is told where
-# nobody gets it, for now or for good.
-
-
 class NoRoute(msgspec.Struct, frozen=True):
-    """Nobody gets the event: why, for programs, and what its sender is told."""
+    """No agent gets the event. `code` is for programs; the sender gets `error`."""
 
     code: str
     error: NotFound
 
 
 class AgentResolver:
-    """One per host."""
+    """Finds the agent of an event: the one it names, or the one of the binding that matches it."""
 
-    def __init__(self, directory: AgentDirectory, known: EventDeduplication) -> None:
+    def __init__(self, directory: AgentDirectory, deduplication: EventDeduplication) -> None:
         self._agents = directory.agents
         self._bindings = directory.bindings
         self._starting = directory.starting
-        self._known = known
+        self._deduplication = deduplication
 
     async def find(self, event: NewEvent, workspace: str, agent_id: str | None) -> tuple[Agent, str] | NoRoute:
         """The agent, and the id of the binding."""
@@ -192,36 +184,37 @@ class AgentResolver:
             binding = self._bindings.table(workspace).find(event)
             if binding is None:
                 hint = "`bollard resolve` says why, binding by binding"
-                return NoRoute("no_binding", NotFound("no binding takes this event", hint=hint))
-            binding_id, wanted = binding.binding_id, binding.agent_id
+                return NoRoute("no_binding", NotFound("no binding takes this event", reason="no_binding", hint=hint))
+            binding_id, agent_id = binding.binding_id, binding.agent_id
         else:
-            binding_id, wanted = f"direct:{agent_id}", agent_id
-        agent = self._agents.get(wanted, workspace)
+            binding_id = f"direct:{agent_id}"
+        agent = self._agents.get(agent_id, workspace)
         if agent is None:
-            agent = await self._agents.wait_for(wanted, WORKER_START_S, workspace=workspace, hopeful=self._starting)
+            agent = await self._agents.wait_for(agent_id, WORKER_START_S, workspace=workspace, hopeful=self._starting)
         if agent is None:
-            name = wanted[:64]
-            error = NotFound(f"there is no agent {name!r}", hint="`bollard agents` lists them", agent=name)
+            name, hint = agent_id[:64], "`bollard agents` lists them"
+            error = NotFound(f"there is no agent {name!r}", reason="no_agent", hint=hint, agent=name)
             return NoRoute("no_agent", error)
         return agent, binding_id
 
-    async def turn_away(self, event: NewEvent, workspace: str, error: HostError, code: str, *, keep: bool) -> Accepted:
-        """An event that gets no run now. Whatever became of it before has not changed.
+    async def reject(self, event: NewEvent, workspace: str, error: HostError, code: str, *, keep: bool) -> Accepted:
+        """Reject an event that gets no run now. An event that was accepted before gets its first outcome.
 
-        With `keep` it will not get one later either, and is kept with the reason; otherwise raises `error`.
+        With `keep` the rejection is final, and the event is stored with the reason. Otherwise raises `error`.
         """
         if keep and code == "no_agent":
             name = str(error.details.get("agent"))
             if self.expected(workspace, name):
-                keep, hint = False, "start its plugin, and send the event again"
-                error = WorkerUnavailable(f"the runner of agent {name!r} is not there", hint=hint, agent=name)
+                keep, message = False, f"the runner of agent {name!r} is not running"
+                hint = "start its plugin and retry"
+                error = WorkerUnavailable(message, reason="runner_not_running", hint=hint, agent=name)
         if keep:
             reason = EventRejection(code=code, message=error.message, hint=error.hint)
-            return await self._known.drop(event, workspace, reason)
-        if (known := await self._known.find(event, workspace)) is not None:
+            return await self._deduplication.drop(event, workspace, reason)
+        if (known := await self._deduplication.find(event, workspace)) is not None:
             return known
         raise error
 
     def expected(self, workspace: str, agent_id: str) -> bool:
-        """Whether an agent that is not there may be there in a while."""
+        """Whether an agent that is absent now may appear later: plugins are starting, or the agent is saved."""
         return self._starting() or self._agents.saved_one(agent_id, workspace) is not None

@@ -1,4 +1,9 @@
-"""Child runs: another agent as a function, with a ledger of its own, that ends with its parent."""
+"""Agents as tools of each other (`agent:ID`, `agents.call`). A call is a child run with a ledger of its own.
+
+The grant of a child never exceeds that of its caller. The child starts with the flow bits of its caller, and the caller
+takes over the child's bits with its result. Each action of the child is judged in the child, so the call itself has low
+risk. A child run ends with its parent.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -37,10 +42,10 @@ class ChildCalls:
         self._agents = agents
         self._store = store
         self._children: dict[str, dict[str, str]] = {}
-        """By live run, the child of each of its calls."""
+        """The child run of each call, by live run."""
 
     async def call(self, run: LiveRun, params: AgentsCall, call_id: str) -> ChildRunResult:
-        """The child's outcome when it has ended. Whoever stops waiting stops the child."""
+        """Run the agent and return the outcome of the child. Cancelling the call cancels the child."""
         agent = self._agents.get(params.agent_id, run.facts.workspace)
         if agent is None:
             raise ApiRefused(NOT_FOUND["agents"].code, NOT_FOUND["agents"].sentence)
@@ -50,7 +55,7 @@ class ChildCalls:
             source_id=call_id,
             event_type="message.received",
             trigger="system",
-            bot=facts.bot,  # with it, people and rooms of the same name elsewhere stay others
+            bot=facts.bot,  # separates actors and conversations of the same name on other bots
             text=params.input.text,
             contents=tuple(element.to_wire() for element in params.input.contents),
             actor_type=facts.actor_type,
@@ -59,7 +64,7 @@ class ChildCalls:
             traceparent=None if run.trace is None else run.trace.traceparent,
             carries=run.flow,
         )
-        known = run.revoked
+        revoked_before = run.revoked
         creating = asyncio.ensure_future(self._intake.call(event, agent, run))
         try:
             accepted = await asyncio.shield(creating)
@@ -70,8 +75,8 @@ class ChildCalls:
         child_id = accepted.run_id or ""
         self._remember(run, call_id, child_id)
         child = self._dispatcher.live.get(child_id)
-        if child is not None and run.revoked is not known:
-            hand_down(child, run.revoked, "parent")  # taken away while the child was on its way to the disk
+        if child is not None and run.revoked is not revoked_before:
+            hand_down(child, run.revoked, "parent")  # revoked while the child was being committed
         try:
             if child is not None:
                 await asyncio.shield(child.done)
@@ -80,11 +85,11 @@ class ChildCalls:
             raise
         kill_point("child.after_end")
         outcome, flow = await asyncio.to_thread(self._outcome, child_id)
-        run.take_in(flow)  # what it says may hold whatever it has seen
+        run.take_in(flow)  # the answer may contain anything that the child has read
         return ChildRunResult.from_wire(outcome)
 
     async def result(self, run_id: str, call_id: str) -> ChildRunResult:
-        """What the child of a call that has ended said, however much that is."""
+        """The full result of the child of a call that has ended."""
         outcome, _ = await asyncio.to_thread(self._outcome, self._children[run_id][call_id])
         return ChildRunResult.from_wire(outcome)
 
@@ -96,14 +101,14 @@ class ChildCalls:
         self._children[run_id][call_id] = child_id
 
     def _stop_unwanted(self, creating: "asyncio.Future[Accepted]") -> None:
-        """A child that was on its way to the disk when its caller gave up: it is stopped as soon as it is there."""
+        """Stop a child whose caller gave up while the child was being committed."""
         if creating.cancelled() or creating.exception() is not None or creating.result().run_id is None:
             return
         if (child := self._dispatcher.live.get(creating.result().run_id or "")) is not None:
             child.cancel("cancelled")
 
     def _outcome(self, run_id: str) -> tuple[JsonObject, int]:
-        """How the child ended, and everything it said; and what it had touched, as bits of `Flow`."""
+        """The child's status and messages, and its bits of `Flow`. Blocks."""
         messages: list[JsonValue] = []
         after, ended, flow = 0, False, 0
         status, code = "failed", None
@@ -120,47 +125,36 @@ class ChildCalls:
         return {"run_id": run_id, "status": status, "code": code, "messages": messages}, flow
 
 
-# `agents.call`: another agent as a function. It is a capability like any other, so it goes to the executor, which has
-# a child run made (`child_calls`); what the child said is then read from its own log.
-
-
 class AgentCalls:
-    """One per host."""
+    """The run API action `agents.call`. The executor calls the agent; the full result comes from the child's log."""
 
     def __init__(self, calls: ToolCalls, children: ChildCalls) -> None:
         self._calls = calls
         self._children = children
 
     async def call(self, run: LiveRun, params: AgentsCall) -> ChildRunResult:
-        """How the child ended, well or not, and everything that it said."""
+        """The status of the child, also if it failed, and all of its messages."""
         call = Call(name=f"agent:{params.agent_id}", arguments=_arguments(params.input))
         if params.input.attachments:
-            problem = "input.attachments: artifacts of one run are not readable by another agent's"
+            problem = "input.attachments: a child run cannot read artifacts of its caller"
             raise ApiRefused("invalid_argument", problem, details={"field": "input.attachments"})
         outcome = await self._calls.carry_out(run, call)
         return await self._children.result(run.facts.run_id, outcome.call_id)
 
 
-def _arguments(given: AgentInput) -> JsonObject:
-    arguments: JsonObject = {"text": given.text or ""}
-    if given.contents:
-        arguments["contents"] = [element.to_wire() for element in given.contents]
+def _arguments(agent_input: AgentInput) -> JsonObject:
+    arguments: JsonObject = {"text": agent_input.text or ""}
+    if agent_input.contents:
+        arguments["contents"] = [element.to_wire() for element in agent_input.contents]
     return arguments
-
-
-# Agents of a workspace as tools of each other: `agent:ID`. A call is a child run with its own ledger.
-#
-# The child may do nothing that its caller may not, and whatever it does is decided for the child, which begins with
-# what its caller has touched: so the call itself is no risk. What the child has touched comes back with what it says.
 
 
 _PREFIX: Final = "agent:"
 _MESSAGES: Final = 8
-"""The last messages of a child, which are its answer."""
-_KNOWN: Final = 4096
-"""Agents whose definitions are not made again while nothing of them changed."""
+"""How many of the last messages of a child make up the result of the call."""
+_CACHED_DEFINITIONS: Final = 4096
 _ELEMENTS: Final = 64
-"""Content elements that an agent is told at once."""
+"""Content elements in one call."""
 _INPUT: Final[JsonObject] = {
     "type": "object",
     "properties": {
@@ -185,7 +179,7 @@ class AgentTools:
     """Implements `CapabilitySource` and `Adapter`."""
 
     def __init__(self, agents: AgentRegistry, calls: ChildCalls, find: Callable[[str], LiveRun | None]) -> None:
-        """`find` gives a run of this host that is going on."""
+        """`find` returns a live run of this host."""
         self._agents = agents
         self._calls = calls
         self._find = find
@@ -202,40 +196,51 @@ class AgentTools:
         return [agent_capability(agent) for agent in self._agents.of(workspace)]
 
     def absent(self, workspace: str) -> Mapping[str, str]:
-        """Saved agents whose runner is not there."""
-        there = {agent.agent_id for agent in self._agents.of(workspace)}
+        """Saved agents whose runner is not running."""
+        present = {agent.agent_id for agent in self._agents.of(workspace)}
         return {
-            f"{_PREFIX}{agent.agent_id}": f"the runner {agent.runner_id} of the agent {agent.agent_id} is not there"
+            f"{_PREFIX}{agent.agent_id}": f"the runner {agent.runner_id} of agent {agent.agent_id} is not running"
             for agent in self._agents.saved(workspace)
-            if agent.agent_id not in there
+            if agent.agent_id not in present
         }
 
     async def invoke(self, order: CallOrder) -> CallResult:
         run = self._find(order.context.run_id)
         if run is None:
-            raise ToolFailed("the run that calls has ended", hint="an agent is called by a run that waits for it")
+            hint = "only a live run can call an agent"
+            raise ToolFailed("the calling run has ended", reason="caller_ended", hint=hint)
         agent_id = order.capability.id.removeprefix(_PREFIX)
         try:
-            wanted = AgentsCall(agent_id=agent_id, input=AgentInput.from_wire(order.arguments))
+            params = AgentsCall(agent_id=agent_id, input=AgentInput.from_wire(order.arguments))
         except ValidationError as error:
             field, problem = first_problem(error)
-            raise InvalidRequest(f"{field}: {problem}", hint="see the protocol for elements of content") from error
+            raise InvalidRequest(
+                f"{field}: {problem}",
+                reason="agent_input",
+                hint="see content elements in the protocol reference",
+                field=field,
+                problem=problem,
+            ) from error
         try:
-            result = await self._calls.call(run, wanted, order.call_id)
+            result = await self._calls.call(run, params, order.call_id)
         except ApiRefused as refused:
             raise ToolFailed(
-                f"the agent {agent_id} was not called: {refused}", hint="see the grant of this run"
+                f"agent {agent_id} was not called: {refused}",
+                reason="agent_not_called",
+                hint="see the grant of this run",
+                agent=agent_id,
+                problem=str(refused),
             ) from refused
-        return _returned(agent_id, result)
+        return _call_result(agent_id, result)
 
 
 def agent_capability(agent: Agent) -> Capability:
-    said = (agent.description or {}).get("en_US") or f"Ask the agent {agent.label.get('en_US', agent.agent_id)}."
-    return _described(agent.agent_id, said, agent.deadline_s, agent.runner_id)
+    description = (agent.description or {}).get("en_US") or f"Ask the agent {agent.label.get('en_US', agent.agent_id)}."
+    return _capability(agent.agent_id, description, agent.deadline_s, agent.runner_id)
 
 
-@lru_cache(maxsize=_KNOWN)
-def _described(agent_id: str, description: str, deadline_s: float, runner_id: str) -> Capability:
+@lru_cache(maxsize=_CACHED_DEFINITIONS)
+def _capability(agent_id: str, description: str, deadline_s: float, runner_id: str) -> Capability:
     return Capability(
         id=f"{_PREFIX}{agent_id}",
         name=agent_id,
@@ -251,20 +256,20 @@ def _described(agent_id: str, description: str, deadline_s: float, runner_id: st
     )
 
 
-def _returned(agent_id: str, result: ChildRunResult) -> CallResult:
-    """What the child said last, in order; and how it ended, where that was not well."""
+def _call_result(agent_id: str, result: ChildRunResult) -> CallResult:
+    """The last messages of the child in order, and its status if it failed."""
     content = [element for message in result.messages[-_MESSAGES:] for element in _elements(message.to_wire())]
     failed = result.status != "completed"
     if failed:
         why = f" ({result.code})" if result.code else ""
         text: JsonObject = {"type": "text", "text": f"The run of {agent_id} ended as {result.status}{why}."}
         content.append(text)
-    told: JsonObject = {"run_id": result.run_id, "status": result.status}
-    return CallResult(content=tuple(content), structured=told, is_error=failed)
+    structured: JsonObject = {"run_id": result.run_id, "status": result.status}
+    return CallResult(content=tuple(content), structured=structured, is_error=failed)
 
 
 def _elements(message: JsonObject) -> list[JsonObject]:
-    said: JsonValue = message.get("content")
-    if isinstance(said, str):
-        return [{"type": "text", "text": said}] if said else []
-    return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
+    content: JsonValue = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []

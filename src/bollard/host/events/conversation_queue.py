@@ -1,4 +1,4 @@
-"""Where each run stands: in its conversation, and among the runs of its agent. In memory; no decisions."""
+"""The position of each run in its conversation, and the run counts of each agent. In memory; decides nothing."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ from bollard.host.runs.live_run import LiveRun
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an event goes: decided, and its place not taken yet."""
+    """The decision about one event, before its run enters the queue."""
 
     agent: Agent
     binding_id: str
@@ -23,47 +23,47 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     parent: LiveRun | None = None
     external: bool = False
     fresh: bool = False
-    """Whether its event cannot have come before, so that its runner may begin while the run goes to the disk."""
+    """Whether the event id was made here, so that the runner may start while the run is being committed."""
 
 
 class ConversationQueue:
-    """One per host."""
+    """The lanes of all conversations, and the counts that the gates need."""
 
     def __init__(self) -> None:
         self._lanes = Lanes()
         self._lane_of_run: dict[str, LaneKey] = {}
         self._runs_of_agent: Counter[tuple[str, str]] = Counter()
         self._waiting: Counter[tuple[str, str]] = Counter()
-        """Those of them that only wait for others of their conversation."""
+        """Runs that wait for other runs of their conversation."""
         self._uncounted: Counter[tuple[str, str]] = Counter()
         self._early: set[str] = set()
-        """Runs whose turn came before they were on disk."""
+        """Runs whose turn came before their commit."""
 
     def view(self, lane: LaneKey | None) -> LaneView | None:
-        """A conversation now; `None` for one that has no runs, and for none."""
+        """The runs of a conversation. `None` if it has none, or for no conversation."""
         return None if lane is None else self._lanes.view(lane)
 
     def beside(self, agent: Agent, lane: LaneKey | None) -> int:
-        """Runs of the agent that a new one would run beside, so without those of its conversation, and without those
-        that wait for others of theirs: each of these begins in the place of one that ends."""
+        """Runs of the agent that would execute beside a new one. Excludes the runs of its own conversation and runs
+        that wait for others of theirs, because each of those starts only when another one ends."""
         view = None if agent.policy.concurrency.mode == "parallel" else self.view(lane)
         waits_for = 0 if view is None else len(view.active)
         key = (agent.workspace, agent.agent_id)
         return self._runs_of_agent[key] - self._waiting[key] - waits_for
 
     def uncounted(self, agent: Agent) -> int:
-        """Runs of the agent that passed the gates and are not on disk yet."""
+        """Runs of the agent that passed the gates and are not committed yet."""
         return self._uncounted[agent.workspace, agent.agent_id]
 
-    def enter(self, way: Placement, run: QueuedRun) -> bool:
-        """Take the run's place; whether its turn is now."""
+    def enter(self, placement: Placement, run: QueuedRun) -> bool:
+        """Add a run. Returns whether its turn is now."""
         facts = run.facts
         key = (facts.workspace, facts.agent_id)
         self._runs_of_agent[key] += 1
         self._uncounted[key] += 1
-        if way.lane is None:
+        if placement.lane is None:
             return True
-        # A program outside cannot pull, so what it was given would only wait for its end.
+        # An external run cannot pull, so messages for it would wait until it ends.
         steerable = run.grant.steerable and not facts.external
         entry = LaneRun(
             run_id=facts.run_id,
@@ -72,28 +72,28 @@ class ConversationQueue:
             steerable=steerable,
             on_message=run.event.is_message,
         )
-        self._lane_of_run[facts.run_id] = way.lane
-        if isinstance(way.decision, Start):
-            parallel = way.agent.policy.concurrency.mode == "parallel"
-            self._lanes.enter_active(way.lane, entry, parallel=parallel)
+        self._lane_of_run[facts.run_id] = placement.lane
+        if isinstance(placement.decision, Start):
+            parallel = placement.agent.policy.concurrency.mode == "parallel"
+            self._lanes.enter_active(placement.lane, entry, parallel=parallel)
             return True
-        turn = self._lanes.enter_queue(way.lane, entry, given_back=facts.adopts) is not None
+        turn = self._lanes.enter_queue(placement.lane, entry, given_back=facts.adopts) is not None
         self._waiting[key] += not turn
         return turn
 
     def counted(self, facts: RunFacts) -> None:
-        """The fate of its first commit is known."""
+        """The first commit of the run succeeded or failed."""
         self._uncounted[facts.workspace, facts.agent_id] -= 1
 
     def came_early(self, run_id: str) -> bool:
-        """Whether its turn came while it was on its way to the disk."""
+        """Whether the turn of the run came before its commit."""
         if run_id not in self._early:
             return False
         self._early.discard(run_id)
         return True
 
     def leave(self, facts: RunFacts) -> str | None:
-        """The run is over, or never was; the run of its conversation whose turn is next."""
+        """Remove a run that has ended or was never committed. Returns the next run of its conversation."""
         key = (facts.workspace, facts.agent_id)
         self._runs_of_agent[key] -= 1
         if not self._runs_of_agent[key]:
@@ -110,16 +110,16 @@ class ConversationQueue:
         return following
 
     def lane_awaited(self, run_id: str) -> LaneKey | None:
-        """The conversation of a run, if others wait there for it to leave."""
+        """The conversation of a run, if other runs wait for it."""
         lane = self._lane_of_run.get(run_id)
         return lane if lane is not None and self._lanes.awaited(lane) else None
 
     def not_yet(self, run_id: str) -> None:
-        """Its turn has come and it is not on disk: it starts as soon as it is."""
+        """The turn of the run came before its commit. The run starts once it is committed."""
         self._early.add(run_id)
 
     def unread(self, run_id: str, count: int) -> None:
-        """So many messages wait for the runner of this run."""
+        """Set how many messages wait for the runner of this run."""
         if (lane := self._lane_of_run.get(run_id)) is not None:
             self._lanes.set_waiting_messages(lane, run_id, count)
 

@@ -1,7 +1,7 @@
-"""One event, one binding, one run, or a place in a run that is active: from the sender's request to the disk.
+"""The path of an event from the sender's request to the disk: one binding, and one run or a place in an active run.
 
-Everything that is decided here is decided between two awaits: routing, gates, the conversation's turn. Then it is
-written, and only what is on disk is begun. A sender who goes away meanwhile changes nothing.
+Gates and the turn of the conversation are decided without an await in between. Then the event is committed, and only
+committed runs start. A sender who disconnects meanwhile changes nothing.
 """
 
 from typing import Protocol
@@ -17,10 +17,10 @@ from bollard.host.agents.lanes import LaneKey, lane_of
 from bollard.host.agents.routing import AgentDirectory, resolve
 from bollard.host.background import Background
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, Forbidden, HostError, Overloaded
+from bollard.host.errors import Forbidden, HostError, Overloaded
 from bollard.host.events.acceptance import Accepted, AgentResolver, EventDeduplication, NoRoute, Preview
 from bollard.host.events.conversation_queue import ConversationQueue, Placement
-from bollard.host.events.placement import EventPlacement
+from bollard.host.events.placement import EventPlacement, conversation_busy
 from bollard.host.events.redispatch_queue import RedispatchQueue, ReturnGate
 from bollard.host.events.steering import Claims, MessageListener, SteeringDelivery, SteeringItem
 from bollard.host.log.entries import CommitResult, Committed, Duplicate
@@ -31,7 +31,7 @@ from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.creation import QueuedRun, RunMaker
 from bollard.host.runs.dispatcher import Dispatcher, Prepared
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.hub import Hub, Subscription, stream_record
+from bollard.host.runs.hub import Hub, stream_record
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.machine import RunState
 from bollard.host.store.store import Store
@@ -43,19 +43,19 @@ class ReplyFollower(Protocol):
     """The outbox, as the intake sees it."""
 
     def follow(self, facts: RunFacts) -> None:
-        """Follow a run that is on disk and has not said anything yet."""
+        """Follow a run that is on disk and has no output yet."""
         ...
 
 
 class IntakeListeners(msgspec.Struct, frozen=True):
-    """The parts of the host that hear of runs and messages."""
+    """The parts of the host that are notified of runs and messages."""
 
     replies: ReplyFollower | None = None
     questions: MessageListener | None = None
 
 
 class Intake:
-    """Turns events into runs, or gives them to the run that they belong to."""
+    """Turns events into runs, or steers the active run that they belong to."""
 
     def __init__(
         self,
@@ -81,35 +81,36 @@ class Intake:
         self._gates = gates
         self._replies = listeners.replies
         self._claims = Claims()
-        self.known = EventDeduplication(journal, store, clock, maker)
-        self._finding = AgentResolver(directory, self.known)
-        self._places = ConversationQueue()
-        self._deciding = EventPlacement(
+        self.deduplication = EventDeduplication(journal, store, clock, maker)
+        self._resolver = AgentResolver(directory, self.deduplication)
+        self._conversations = ConversationQueue()
+        self._placement = EventPlacement(
             journal=journal,
             clock=clock,
             dispatcher=dispatcher,
             gates=gates,
-            places=self._places,
+            conversations=self._conversations,
             maker=maker,
             limits=limits,
         )
-        self._returning = ReturnGate()
-        self._giving = SteeringDelivery(
+        self.return_gate = ReturnGate()
+        """Holds new messages while runs of an earlier incarnation return to the queue."""
+        self.steering = SteeringDelivery(
             journal=journal,
             clock=clock,
             maker=maker,
             dispatcher=dispatcher,
             claims=self._claims,
-            places=self._places,
+            conversations=self._conversations,
             redispatch=self._redispatch,
-            known_before=self.known.told,
+            first_outcome=self.deduplication.first_outcome,
             questions=listeners.questions,
         )
-        self.given_back = RedispatchQueue(
+        self.redispatch_queue = RedispatchQueue(
             agents=directory.agents,
             dispatch=self.redispatch,
-            drop=self.known.give_up,
-            expected=self._finding.expected,
+            drop=self.deduplication.give_up,
+            expected=self._resolver.expected,
             stopped=lambda: dispatcher.closing,
         )
         self._background = Background()
@@ -129,75 +130,89 @@ class Intake:
         keep: bool = False,
         fresh: bool = False,
     ) -> Accepted:
-        """Make an event durable with its run, or in the run it belongs to. Raises `HostError`; then nothing happened.
+        """Commit an event with its run, or into the run that it steers. If it raises a `HostError`, nothing happened.
 
-        With `watch` the caller gets a reader that was there before the first record, and need not read the log. With
-        `keep` an event that leads to no run, and would not later either, is kept with the reason instead of refused.
-        An event is `fresh` when its id was made here, so that nobody can have sent it before.
+        With `watch` the caller gets a reader that sees the run from its first record. With `keep` an event that can
+        never get a run is stored with the reason instead of refused. An event is `fresh` if its id was made here, so
+        that it cannot be a duplicate.
         """
-        route = await self._finding.find(event, workspace, agent_id)
+        route = await self._resolver.find(event, workspace, agent_id)
         if isinstance(route, NoRoute):
-            return await self._finding.turn_away(event, workspace, route.error, route.code, keep=keep)
+            return await self._resolver.reject(event, workspace, route.error, route.code, keep=keep)
         agent, binding_id = route
         lane = lane_of(workspace, agent.agent_id, event)
-        decision = await self._decided(agent, event, lane, external=external)
-        refusal = self._deciding.refusal(agent, event, decision)
+        decision = await self._decide(agent, event, lane, external=external)
+        refusal = self._placement.refusal(agent, event, decision)
         if refusal is not None or isinstance(decision, Reject):
-            refusal = refusal or Conflict("the conversation is busy", hint="try again when its run has ended")
-            # Everything else may be over in a while, so that the sender should try again.
-            for_good = keep and isinstance(refusal, Forbidden)
-            return await self._finding.turn_away(event, workspace, refusal, refusal.code, keep=for_good)
+            refusal = refusal or conversation_busy("the conversation is busy", agent.agent_id)
+            # Only a Forbidden is final. After every other refusal the sender should retry.
+            final = keep and isinstance(refusal, Forbidden)
+            return await self._resolver.reject(event, workspace, refusal, refusal.code, keep=final)
         if isinstance(decision, Steer) and lane is not None:
-            return await self._giving.give(event, agent, decision.run_id, lane)
-        chosen = Queue() if isinstance(decision, Steer) else decision
-        way = Placement(agent=agent, binding_id=binding_id, lane=lane, decision=chosen, external=external, fresh=fresh)
-        return await self._create(event, way, watch=watch)
+            return await self.steering.give(event, agent, decision.run_id, lane)
+        placement = Placement(
+            agent=agent,
+            binding_id=binding_id,
+            lane=lane,
+            decision=Queue() if isinstance(decision, Steer) else decision,
+            external=external,
+            fresh=fresh,
+        )
+        return await self._create(event, placement, watch=watch)
 
-    async def _decided(self, agent: Agent, event: NewEvent, lane: LaneKey | None, *, external: bool) -> Admission:
-        """What becomes of an event, once everything of its conversation that came before it has its place."""
+    async def _decide(self, agent: Agent, event: NewEvent, lane: LaneKey | None, *, external: bool) -> Admission:
+        """The decision about an event, after all earlier messages of its conversation are placed."""
         if lane is None:
-            return self._deciding.decide(agent, event, lane)
-        await self._returning.wait(agent.workspace, agent.agent_id)
+            return self._placement.decide(agent, event, lane)
+        await self.return_gate.wait(agent.workspace, agent.agent_id)
         while True:
-            await self.given_back.settled(lane)
-            decision = self._deciding.decide(agent, event, lane, external=external)
-            # A message that is on its way into a run may still need a run of its own: nobody gets one before it.
-            if isinstance(decision, Steer) or not self._giving.busy(lane):
+            await self.redispatch_queue.settled(lane)
+            decision = self._placement.decide(agent, event, lane, external=external)
+            # A steering message that is being written may still need a run of its own, and it came first.
+            if isinstance(decision, Steer) or not self.steering.busy(lane):
                 return decision
-            await self._giving.settled(lane)
+            await self.steering.settled(lane)
 
     async def raise_event(self, event: NewEvent, workspace: str, agent_id: str) -> Accepted:
-        """Accept an event of the host itself. An event that leads to no run is kept with the reason."""
+        """Accept an event of the host itself. An event that gets no run is stored with the reason."""
         return await self.accept(event, workspace, agent_id, keep=True)
 
     def preview(self, event: NewEvent, workspace: str, agent_id: str | None = None) -> Preview:
-        """What would become of this event now, and why. Nothing is written, nothing is counted."""
+        """How this event would be routed now, and why. Writes and counts nothing."""
         agents = {agent.agent_id: agent for agent in self._agents.of(workspace)}
-        found = resolve(event, self._bindings.all(workspace), agents, agent=agent_id)
-        return self._deciding.preview(event, found)
+        resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id)
+        return self._placement.preview(event, resolution)
 
-    # --- a run of its own ---
+    # --- new runs ---
 
     async def call(self, event: NewEvent, agent: Agent, parent: LiveRun) -> Accepted:
-        """A child run: it is in no conversation, waits for nobody, and has its parent's rights at most."""
-        if (refusal := self._deciding.gated(agent, event, lane=None, new_run=True)) is not None:
+        """Start a child run. It is in no conversation and never queues; its grant never exceeds its parent's."""
+        if (refusal := self._placement.gated(agent, event, lane=None, new_run=True)) is not None:
             raise refusal
         if self._dispatcher.closing or self._dispatcher.room.crowded:
-            raise Overloaded("the host takes no runs now", hint="try again in a moment")
-        way = Placement(
+            raise Overloaded("the host starts no more runs now", reason="no_room", hint="retry in a moment")
+        placement = Placement(
             agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent, fresh=True
         )
-        return await self._create(event, way, watch=False)
+        return await self._create(event, placement, watch=False)
 
-    async def _create(self, event: NewEvent, way: Placement, *, watch: bool, event_id: str | None = None) -> Accepted:
+    async def _create(
+        self, event: NewEvent, placement: Placement, *, watch: bool, event_id: str | None = None
+    ) -> Accepted:
+        parent, fresh = placement.parent, placement.fresh
         run = self._maker.make(
-            event, way.agent, way.binding_id, event_id=event_id, parent=way.parent, external=way.external
+            event,
+            placement.agent,
+            placement.binding_id,
+            event_id=event_id,
+            parent=parent,
+            external=placement.external,
         )
         facts = run.facts
-        turn = self._places.enter(way, run)
-        now = turn and (self._dispatcher.room.left or way.parent is not None)
+        turn = self._conversations.enter(placement, run)
+        now = turn and (self._dispatcher.room.left or parent is not None)
         run = replace(run, epoch=1) if now else run
-        entry = self._maker.first_entry(run, fresh=way.fresh)
+        entry = self._maker.first_entry(run, fresh=fresh)
         subscription = self._hub.subscribe(facts.run_id) if watch else None
         prepared: Prepared | None = None
         shares = self._dispatcher.backlog.shares
@@ -207,17 +222,17 @@ class Intake:
             shares.add(run)
 
         def decided(outcome: CommitResult | HostError) -> None:
-            # Here, and not behind the wait: a run that is on disk begins, also when its caller went away meanwhile.
+            # A callback, because a committed run starts even if its caller was cancelled meanwhile.
             if now:
                 self._dispatcher.room.coming -= 1
             else:
                 shares.remove(run)
-            self._places.counted(facts)
+            self._conversations.counted(facts)
             if isinstance(outcome, Committed):
                 self._maker.written(run)
                 self._created(run, entry.records, prepared, turn=turn)
-                if isinstance(way.decision, Interrupt):
-                    self._background.begin(self._stop(*way.decision.run_ids, superseded=True))
+                if isinstance(placement.decision, Interrupt):
+                    self._background.begin(self._stop(*placement.decision.run_ids, superseded=True))
             else:
                 if prepared is not None:
                     prepared.drop()
@@ -225,21 +240,21 @@ class Intake:
 
         outcome: CommitResult | None = None
         try:
-            fate = self._journal.submit(entry, decided)
-            if now and not fate.done():
-                prepared = self._dispatcher.prepare(run, early=way.fresh and way.parent is None)
-            outcome = await fate
+            commit = self._journal.submit(entry, decided)
+            if now and not commit.done():
+                prepared = self._dispatcher.prepare(run, early=fresh and parent is None)
+            outcome = await commit
         finally:
             if subscription is not None and not isinstance(outcome, Committed):
                 subscription.close()
         if isinstance(outcome, Duplicate):
-            return await self.known.told(outcome.first)
-        if not isinstance(outcome, Committed):  # somebody else was quicker to dispatch a message that waited
+            return await self.deduplication.first_outcome(outcome.first)
+        if not isinstance(outcome, Committed):  # the waiting message has got another run meanwhile
             return Accepted(event_id=facts.event_id, run_id=None, first=False)
-        return _new(facts, subscription)
+        return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)
 
     def _created(self, run: QueuedRun, records: list[NewRecord], prepared: Prepared | None, *, turn: bool) -> None:
-        """A new run is on disk: show it and start it, or let it wait."""
+        """Publish a committed run, then start or queue it."""
         kill_point("dispatcher.after_accept")
         facts = run.facts
         self._gates.count(facts.agent_id, self._clock.now_ms(), workspace=facts.workspace)
@@ -249,7 +264,7 @@ class Intake:
         if run.epoch:
             self._dispatcher.begin(prepared or self._dispatcher.prepare(run))
             self._adopt(facts)
-        elif turn or self._places.came_early(facts.run_id):
+        elif turn or self._conversations.came_early(facts.run_id):
             self._dispatcher.backlog.wait(run)
         else:
             self._dispatcher.backlog.hold(run)
@@ -261,14 +276,14 @@ class Intake:
             except HostError as error:
                 _log.warning("a run could not be stopped", run=run_id, problem=error.message)
 
-    # --- messages that were meant for a run that is active ---
+    # --- redispatch ---
 
     async def _redispatch(self, item: SteeringItem, agent: Agent) -> Accepted:
-        """A message that is on disk is not refused any more: what cannot be dispatched now is dispatched later."""
+        """Dispatch a message on disk as a new run. It is never refused; if that fails now, it is retried."""
         lane = lane_of(agent.workspace, agent.agent_id, item.event)
         try:
             if lane is not None:
-                await self.given_back.settled(lane)  # what its run had been given before comes first
+                await self.redispatch_queue.settled(lane)  # earlier messages of its run come first
             return await self.redispatch(item.event, item.event_id, agent)
         except HostError as error:
             _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)
@@ -276,44 +291,44 @@ class Intake:
             return Accepted(event_id=item.event_id, run_id=None, first=True)
 
     async def redispatch(self, event: NewEvent, event_id: str, agent: Agent, binding_id: str | None = None) -> Accepted:
-        """A message that waits on disk gets a run of its own, in its turn. Its gates were passed when it came."""
+        """Give a message on disk a run of its own, in its turn. It passed the gates when it came."""
         lane = lane_of(agent.workspace, agent.agent_id, event)
-        busy = self._places.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
-        way = Placement(
+        busy = self._conversations.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
+        placement = Placement(
             agent=agent,
             binding_id=binding_id or f"steering:{agent.agent_id}",
             lane=lane,
             decision=Queue() if busy else Start(),
         )
-        return await self._create(event, way, watch=False, event_id=event_id)
+        return await self._create(event, placement, watch=False, event_id=event_id)
 
     def wait_for_agent(self, event: NewEvent, event_id: str, agent_id: str, workspace: str) -> None:
-        """A message that waits on disk gets a run of its own as soon as that can be, before any that comes later."""
+        """Queue a message on disk for a run of its own, before any message that comes later."""
         lane = lane_of(workspace, agent_id, event)
         if lane is not None:
-            self.given_back.add(lane, event_id, event)
-        else:  # in no conversation are only events of lost runs: nobody has their agent any more
+            self.redispatch_queue.add(lane, event_id, event)
+        else:  # without a conversation it is the event of a lost run whose agent is gone
             self._background.begin(self._give_up(workspace, event_id, agent_id))
 
     async def _give_up(self, workspace: str, event_id: str, agent_id: str) -> None:
         try:
-            await self.known.give_up(workspace, event_id, agent_id)
+            await self.deduplication.give_up(workspace, event_id, agent_id)
         except HostError as error:
             _log.warning("an event could not be dropped", event_id=event_id, problem=error.message)
 
-    # --- runs that leave, and runs that come back ---
+    # --- runs that return after a restart, and runs that end ---
 
     def enter_again(self, run: QueuedRun) -> None:
-        """A run of an earlier incarnation that still waits."""
+        """Queue a run of an earlier incarnation that has not started."""
         self._journal.remember(run.facts)
-        way = Placement(
+        placement = Placement(
             agent=run.agent,
             binding_id=run.facts.binding_id,
             lane=lane_of(run.facts.workspace, run.facts.agent_id, run.event),
             decision=Start() if run.agent.policy.concurrency.mode == "parallel" else Queue(),
         )
-        turn = self._places.enter(way, run)
-        self._places.counted(run.facts)
+        turn = self._conversations.enter(placement, run)
+        self._conversations.counted(run.facts)
         if self._replies is not None:
             self._replies.follow(run.facts)
         if turn:
@@ -322,7 +337,7 @@ class Intake:
             self._dispatcher.backlog.hold(run)
 
     def _adopt(self, facts: RunFacts) -> None:
-        """A child run has begun: it ends with its parent, which may have gone meanwhile."""
+        """Link a child run to its parent, and stop it if the parent has ended meanwhile."""
         parent_id = facts.parent_run_id
         if parent_id is None:
             return
@@ -336,46 +351,32 @@ class Intake:
             self._background.begin(self._stop(run_id))
 
     def run_left(self, facts: RunFacts, state: RunState | None) -> None:
-        """A run is over: the next of its conversation starts, and what it did not answer is dispatched anew."""
+        """Start the next run of the conversation, and redispatch the messages that the run did not read."""
         items = self._claims.forget(facts.run_id)
         self.run_stopping(facts)
         self._children.pop(facts.run_id, None)
         if facts.parent_run_id in self._children:
             self._children[facts.parent_run_id].discard(facts.run_id)
-        again = [items[event_id] for event_id in (() if state is None else state.redispatched) if event_id in items]
-        for item in again:
+        unread = [items[event_id] for event_id in (() if state is None else state.redispatched) if event_id in items]
+        for item in unread:
             self.wait_for_agent(item.event, item.event_id, facts.agent_id, facts.workspace)
-        lane = self._places.lane_awaited(facts.run_id) if again else None
+        lane = self._conversations.lane_awaited(facts.run_id) if unread else None
         if lane is None:
             self._leave(facts)
         else:
-            self._background.begin(self._leave_behind(facts, lane))
+            self._background.begin(self._leave_later(facts, lane))
 
-    async def _leave_behind(self, facts: RunFacts, lane: LaneKey) -> None:
-        """Its place is kept until what it gave back has places too: those who wait came after some of that."""
-        await self.given_back.placed(lane)
+    async def _leave_later(self, facts: RunFacts, lane: LaneKey) -> None:
+        """Leave the lane after the unread messages are placed: they may be older than the runs that wait."""
+        await self.redispatch_queue.placed(lane)
         self._leave(facts)
 
     def _leave(self, facts: RunFacts) -> None:
-        following = self._places.leave(facts)
+        following = self._conversations.leave(facts)
         if following is not None and not self._dispatcher.backlog.turn_of(following):
-            self._places.not_yet(following)
-
-    @property
-    def returning(self) -> ReturnGate:
-        """Whose runs of an earlier incarnation have not taken their places yet."""
-        return self._returning
-
-    @property
-    def giving(self) -> SteeringDelivery:
-        """Messages on their way into runs, and runners that pull them."""
-        return self._giving
+            self._conversations.not_yet(following)
 
     async def close(self) -> None:
-        await self._giving.close()
-        await self.given_back.close()
+        await self.steering.close()
+        await self.redispatch_queue.close()
         await self._background.close()
-
-
-def _new(facts: RunFacts, subscription: Subscription | None) -> Accepted:
-    return Accepted(event_id=facts.event_id, run_id=facts.run_id, first=True, subscription=subscription)

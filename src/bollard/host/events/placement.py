@@ -1,4 +1,4 @@
-"""What becomes of an event now, and why it is not taken. Everything here is decided at once, on what is in memory."""
+"""The decision about an event: start, queue, steer or refuse. It uses what is in memory and never waits."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,8 +9,8 @@ from bollard.host.agents.gates import FrontGates, Refused
 from bollard.host.agents.lanes import LaneKey, lane_of
 from bollard.host.agents.routing import Resolution
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, Draining, HostError, Overloaded, StorageFull
-from bollard.host.events.acceptance import Preview, error_of
+from bollard.host.errors import Conflict, Draining, HostError, Overloaded
+from bollard.host.events.acceptance import Preview, disk_full, gate_error
 from bollard.host.events.conversation_queue import ConversationQueue, actor_of
 from bollard.host.events.steering import can_pull, fits_a_run
 from bollard.host.limits import QUEUE_RETRY_S
@@ -24,7 +24,7 @@ _PLURAL: Final[Mapping[ShareKind, str]] = {"conversation": "conversations", "cal
 
 
 class EventPlacement:
-    """One per host."""
+    """Decides where events go, and why they are refused."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class EventPlacement:
         clock: Clock,
         dispatcher: Dispatcher,
         gates: FrontGates,
-        places: ConversationQueue,
+        conversations: ConversationQueue,
         maker: RunMaker,
         limits: RunLimits,
     ) -> None:
@@ -41,45 +41,44 @@ class EventPlacement:
         self._clock = clock
         self._dispatcher = dispatcher
         self._gates = gates
-        self._places = places
+        self._conversations = conversations
         self._maker = maker
         self._limits = limits
 
     def decide(self, agent: Agent, event: NewEvent, lane: LaneKey | None, *, external: bool = False) -> Admission:
-        """Whether it starts, waits, or goes into a run that is active. `external`: a program outside wants to execute
-        it, so that it needs a run of its own."""
+        """Whether the event starts a run, queues one, or steers an active run. An `external` run is never steered
+        into another one."""
         decision = admit(
             agent.policy.concurrency,
             steering="steering" in agent.capabilities,
-            lane=self._places.view(lane),
+            lane=self._conversations.view(lane),
             actor=actor_of(event),
             message=event.is_message,
             unread=self._limits.unread,
         )
         if isinstance(decision, Steer) and (external or not self._can_take(agent, event, decision)):
-            return Queue()  # decided here, so that the gates know that it makes a run
+            return Queue()  # before the gates, which must know that this is a new run
         return decision
 
     def _can_take(self, agent: Agent, event: NewEvent, decision: Steer) -> bool:
-        """Whether the sender may steer, and the run could still read it. One that has not begun has lost nothing
-        yet."""
+        """Whether the sender may steer, and the run can still read the message."""
         run = self._dispatcher.live.get(decision.run_id)
         return self._gates.may_steer(agent, event) and (run is None or can_pull(run)) and fits_a_run(event)
 
     def refusal(self, agent: Agent, event: NewEvent, decision: Admission, *, takes: bool = True) -> HostError | None:
-        """Why this event is not taken now; `takes` is false for who only asks. Front gates are the same for a message
-        that steers (§9)."""
+        """Why this event is refused now. A preview sets `takes` to false and consumes no rate. The front gates also
+        apply to a message that steers (§9)."""
         if (closed := self._closed()) is not None:
             return closed
         if isinstance(decision, Reject):
-            return Conflict(decision.sentence, hint="try again when its run has ended", agent=agent.agent_id)
+            return conversation_busy(decision.sentence, agent.agent_id)
         if (crowded := self._crowded(agent, event, decision)) is not None:
             return crowded
         lane = lane_of(agent.workspace, agent.agent_id, event)
         return self.gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer), takes=takes)
 
     def _crowded(self, agent: Agent, event: NewEvent, decision: Admission) -> HostError | None:
-        """Why there is no place in the queue for an event that would have to wait."""
+        """Why the queue has no room for an event that would have to wait."""
         if isinstance(decision, Steer) or (isinstance(decision, Start) and self._dispatcher.room.left):
             return None
         shares = self._dispatcher.backlog.shares
@@ -89,6 +88,7 @@ class EventPlacement:
         limit = shares.limits.of(full)
         return Overloaded(
             f"this {full} has {limit} runs waiting, which is its share of the queue",
+            reason=f"{full}_share_full",
             hint=f"wait until some of them have ended, or cancel them; other {_PLURAL[full]} are not affected",
             share=full,
             limit=limit,
@@ -96,40 +96,42 @@ class EventPlacement:
         )
 
     def _closed(self) -> HostError | None:
-        """Why nothing at all is taken now."""
+        """Why the host accepts no events now."""
         if self._dispatcher.draining or self._dispatcher.closing:
-            return Draining("the host takes nothing new: it is being stopped", hint="try again in a moment")
-        if self._dispatcher.backlog.size >= (most := self._limits.queued_runs):
-            return Overloaded("the host takes no runs now", hint="try again in a moment", limit=most)
-        if self._journal.full:
-            return StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
-        return None
+            message = "the host accepts no new work: it is stopping or draining"
+            return Draining(message, reason="host_draining", hint="retry in a moment, or use another host")
+        if self._dispatcher.backlog.size >= (limit := self._limits.queued_runs):
+            return Overloaded(f"{limit} runs are queued", reason="queue_full", hint="retry in a moment", limit=limit)
+        return disk_full() if self._journal.full else None
 
     def gated(
         self, agent: Agent, event: NewEvent, *, lane: LaneKey | None, new_run: bool, takes: bool = True
     ) -> HostError | None:
-        """The front gates; `takes` is false for who only asks. A run that waits for others of its conversation is not
-        beside them."""
-        judged = self._gates.judge(
+        """The error of the front gates, if they refuse the event. A preview sets `takes` to false."""
+        verdict = self._gates.judge(
             agent,
             event,
             self._clock.monotonic(),
             self._clock.now_ms(),
-            self._places.beside(agent, lane),
+            self._conversations.beside(agent, lane),
             new_run=new_run,
-            uncounted=self._places.uncounted(agent),
+            uncounted=self._conversations.uncounted(agent),
             takes=takes,
         )
-        return error_of(judged) if isinstance(judged, Refused) else None
+        return gate_error(verdict) if isinstance(verdict, Refused) else None
 
-    def preview(self, event: NewEvent, found: Resolution) -> Preview:
-        """What would become of an event that was resolved like this. Nothing is written, nothing is counted."""
-        if found.agent is None:
-            return Preview(resolution=found)
-        agent = found.agent
+    def preview(self, event: NewEvent, resolution: Resolution) -> Preview:
+        """How an event with this resolution would be handled. Writes and counts nothing."""
+        if resolution.agent is None:
+            return Preview(resolution=resolution)
+        agent = resolution.agent
         lane = lane_of(agent.workspace, agent.agent_id, event)
         decision = self.decide(agent, event, lane)
-        rejected = isinstance(decision, Reject)  # which the decision says itself
+        rejected = isinstance(decision, Reject)  # the decision has the reason
         refused = self._closed() if rejected else self.refusal(agent, event, decision, takes=False)
         grant = self._maker.grant(event, agent, "run_preview")
-        return Preview(resolution=found, decision=decision, refused=refused, grant=grant)
+        return Preview(resolution=resolution, decision=decision, refused=refused, grant=grant)
+
+
+def conversation_busy(message: str, agent_id: str) -> Conflict:
+    return Conflict(message, reason="conversation_busy", hint="retry when its run has ended", agent=agent_id)

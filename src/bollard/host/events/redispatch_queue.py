@@ -1,8 +1,7 @@
-"""Messages on disk that need a run of their own and could not get one at once: a run gave them back, or the store was
-busy. Each conversation's are dispatched one after the other, in the order they came, and nobody overtakes them.
+"""Messages on disk that need a run of their own: their run ended before it read them, or the store was busy.
 
-Their agent may be gone by then. A saved one whose runner is not there is waited for as long as it takes; one that
-nobody has any more for `AGENT_GONE_S`. Then its messages are dropped, and the log says so.
+The messages of a conversation are dispatched in order, before any newer message. If their agent is gone, they wait: for
+a saved agent without limit, for any other `AGENT_GONE_S`. Then they are dropped with an `event.dropped` record.
 """
 
 import asyncio
@@ -23,21 +22,21 @@ from bollard.host.runs.event import NewEvent
 
 _log = structlog.get_logger("bollard.intake")
 _RETRY_S: Final = 1.0
-"""Time between two tries to dispatch a message that the store refused."""
+"""Time before a message that the store refused is dispatched again."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """What waits in one conversation, the oldest first."""
+    """The waiting messages of one conversation, oldest first."""
 
     items: deque[tuple[str, NewEvent]] = field(default_factory=deque[tuple[str, NewEvent]])
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     placed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when they have their runs, or are known to wait for an agent."""
+    """Set when all have a run, or wait for their agent."""
 
 
 class RedispatchQueue:
-    """One per host."""
+    """Dispatches waiting messages, one task per conversation."""
 
     def __init__(
         self,
@@ -48,8 +47,8 @@ class RedispatchQueue:
         expected: Callable[[str, str], bool],
         stopped: Callable[[], bool],
     ) -> None:
-        """`drop` is told workspace, event and agent; `expected` says of an agent that is not there whether it may be
-        there in a while; `stopped` whether nothing is begun any more."""
+        """`drop` receives workspace, event and agent. `expected` says whether an absent agent may return. `stopped`
+        says whether the host starts no more runs."""
         self._agents = agents
         self._dispatch = dispatch
         self._drop = drop
@@ -58,10 +57,10 @@ class RedispatchQueue:
         self._lanes: dict[LaneKey, _Lane] = {}
         self._background = Background()
         self.patience_s = AGENT_GONE_S
-        """Time for which an agent that nobody expects is waited for."""
+        """How long messages wait for an agent that is not expected to return."""
 
     def add(self, lane: LaneKey, event_id: str, event: NewEvent) -> None:
-        """This message gets its run as soon as it can, behind those of its conversation that wait already."""
+        """Queue a message behind the waiting ones of its conversation."""
         if (waiting := self._lanes.get(lane)) is not None:
             waiting.items.append((event_id, event))
             return
@@ -69,22 +68,22 @@ class RedispatchQueue:
         self._background.begin(self._work_off(lane))
 
     async def settled(self, lane: LaneKey) -> None:
-        """Until none of the conversation waits any more. Raises `Overloaded` when that takes too long."""
+        """Wait until the conversation has no waiting messages. Raises `Overloaded` after `WORKER_START_S`."""
         try:
             async with asyncio.timeout(WORKER_START_S):
                 while (waiting := self._lanes.get(lane)) is not None:
                     await waiting.settled.wait()
         except TimeoutError:
-            message = "earlier messages of this conversation have not got their runs yet"
-            raise Overloaded(message, hint="try again in a moment") from None
+            message = "earlier messages of this conversation are still being dispatched"
+            raise Overloaded(message, reason="earlier_messages_waiting", hint="retry in a moment") from None
 
     async def placed(self, lane: LaneKey) -> None:
-        """Until each of the conversation has its place there, or waits for an agent that is gone."""
+        """Wait until each message of the conversation has a run or waits for its agent."""
         if (waiting := self._lanes.get(lane)) is not None:
             await waiting.placed.wait()
 
     async def _work_off(self, lane: LaneKey) -> None:
-        """The first stays first until it has its run: it is on disk, and not given up because the store is busy."""
+        """Dispatch in order. A message that the store refused is retried before the next one."""
         waiting = self._lanes[lane]
         try:
             while waiting.items and not self._stopped():
@@ -106,15 +105,15 @@ class RedispatchQueue:
         if agent is None:
             _log.warning("a message waits for an agent that is gone", event_id=event_id, agent=lane.agent_id)
             self._lanes[lane].placed.set()
-            agent = await self._back(lane.agent_id, lane.workspace)
+            agent = await self._wait_for_agent(lane.agent_id, lane.workspace)
         if agent is not None:
             await self._dispatch(event, event_id, agent)
         else:
             _log.warning("a message is dropped: its agent is gone", event_id=event_id, agent=lane.agent_id)
             await self._drop(lane.workspace, event_id, lane.agent_id)
 
-    async def _back(self, agent_id: str, workspace: str) -> Agent | None:
-        """The agent once it is there again; `None` when it was gone for too long and nobody expects it."""
+    async def _wait_for_agent(self, agent_id: str, workspace: str) -> Agent | None:
+        """The agent once it returns. `None` if it is not expected and was gone for `patience_s`."""
         loop, gone_at = asyncio.get_running_loop(), None
         while (agent := self._agents.get(agent_id, workspace)) is None:
             left_s = None
@@ -134,36 +133,33 @@ class RedispatchQueue:
         await self._background.close()
 
 
-# What waited before a restart comes first: no new message of a conversation is decided on before its agent's runs and
-# messages of an earlier incarnation have taken their places again.
-
-
 class ReturnGate:
-    """Open, unless somebody says that something returns."""
+    """Holds new messages after a restart until the queued runs and messages of their agent are back in the queue, so
+    that older ones come first. Open until `begin` is called."""
 
     def __init__(self) -> None:
         self._unknown: asyncio.Event | None = None
         self._agents: dict[tuple[str, str], asyncio.Event] = {}
 
     def begin(self) -> None:
-        """It is not known yet whose runs return."""
+        """Hold every agent until `known` names those with queued work."""
         if self._unknown is None:
             self._unknown = asyncio.Event()
 
     def known(self, agents: Iterable[tuple[str, str]]) -> None:
-        """Only those of these workspaces and agents do."""
+        """Hold only these agents, each with its workspace."""
         self._agents = {agent: asyncio.Event() for agent in agents}
         if self._unknown is not None:
             self._unknown.set()
 
     def done(self, workspace: str, agent_id: str) -> None:
-        """Everything of this agent has its place."""
+        """The queued work of this agent is back in the queue."""
         returned = self._agents.pop((workspace, agent_id), None)
         if returned is not None:
             returned.set()
 
     async def wait(self, workspace: str, agent_id: str) -> None:
-        """Until nothing of this agent comes back any more. Raises `Overloaded` when that takes too long."""
+        """Wait for the queued work of this agent. Raises `Overloaded` after `WORKER_START_S`."""
         if (self._unknown is None or self._unknown.is_set()) and (workspace, agent_id) not in self._agents:
             return
         try:
@@ -173,5 +169,5 @@ class ReturnGate:
                 if (returned := self._agents.get((workspace, agent_id))) is not None:
                     await returned.wait()
         except TimeoutError:
-            message = "what waited before the restart has not taken its place yet"
-            raise Overloaded(message, hint="try again in a moment") from None
+            message = "the host is still restoring runs that were queued before its restart"
+            raise Overloaded(message, reason="restoring_queue", hint="retry in a moment") from None

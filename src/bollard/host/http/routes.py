@@ -132,7 +132,7 @@ class Api:
         outside = ExternalRuns(cursor_secret, clock, live)
         external = ExternalExecution(runs=outside, live=live, store=store, rows=rows, hidden=hidden)
         run_control = RunControl(store, live)
-        attachments = Attachments(ArtifactReach(store, clock), core.intake.known)
+        attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)
         control = Control(core=core, control=run_control, rows=rows, store=store, attachments=attachments)
         presence = Presence(audience.is_current)
         guard = Guard(

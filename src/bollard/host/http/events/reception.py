@@ -71,7 +71,7 @@ class EventReception:
                 raw, data = await self._store_payload(content, payload), content.summary
             except HostError:
                 # A repeat of an accepted event gets the first outcome, also when the disk is full.
-                if (known := await self._intake.known.find(bare, workspace)) is not None:
+                if (known := await self._intake.deduplication.find(bare, workspace)) is not None:
                     return known
                 raise
         event = draft.event(data, raw, trigger=trigger, surface=surface, reply=reply, caller=caller)
@@ -79,7 +79,7 @@ class EventReception:
             reason = EventRejection(
                 code="expired", message="the event had expired when it arrived", hint="send it sooner"
             )
-            return await self._intake.known.drop(event, workspace, reason)
+            return await self._intake.deduplication.drop(event, workspace, reason)
         accepted = await self._intake.accept(event, workspace, draft.agent, keep=True)
         if keyed and raw is None:
             await refuse_other(self._store, workspace, accepted, event, draft.agent)

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.errors import NotFound
-from bollard.host.events.acceptance import not_taken
+from bollard.host.events.acceptance import read_rejection
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import EVENT_EXAMPLE, page_example
@@ -120,7 +120,7 @@ class EventList:
         return frozenset(sees)
 
     def _event(self, row: EventRow) -> JsonObject:
-        shown, reason = _shown(row), not_taken(self._store, row)
+        shown, reason = _shown(row), read_rejection(self._store, row)
         record = next(iter(self._store.records(row.record_id - 1, 1)), None)
         if record is not None and record.data is not None:
             shown["content"] = {name: value for name, value in data_of(record).items() if name in _KNOWN}

@@ -210,7 +210,7 @@ class Control:
             attachments=await self._attachments.of(body.input, row, sent),
         )
         # One that is known gets its first outcome, also when the run that it was for has ended since.
-        accepted = None if chosen is None else await self._intake.known.find(event, row.workspace)
+        accepted = None if chosen is None else await self._intake.deduplication.find(event, row.workspace)
         if accepted is None:
             self._check_steerable(row)
             accepted = await self._intake.accept(event, row.workspace, row.agent_id)

@@ -7,7 +7,7 @@ import pytest
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.lanes import lane_of
-from bollard.host.events.acceptance import not_taken
+from bollard.host.events.acceptance import read_rejection
 from bollard.host.log.records import data_of
 from bollard.host.store.store import Store
 
@@ -40,12 +40,12 @@ async def test_what_was_given_back_while_its_agent_was_gone_is_dispatched_in_ord
 
 async def test_a_saved_agent_is_waited_for_as_long_as_its_runner_is_away(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
-    room.stage.intake.given_back.patience_s = 0.0
+    room.stage.intake.redispatch_queue.patience_s = 0.0
     room.stage.agents.save(room.stage.agents.get("parrot"))
     [accepted] = await given_back(room, "first")
     room.stage.agents.stir()
     lane = lane_of("default", "parrot", room.event("the same place"))
-    waiting = asyncio.create_task(room.stage.intake.given_back.settled(lane))
+    waiting = asyncio.create_task(room.stage.intake.redispatch_queue.settled(lane))
     await asyncio.sleep(0)
     assert not waiting.done()
     assert room.row(accepted).dispatch == "pending"
@@ -59,7 +59,7 @@ async def test_when_an_agent_is_gone_for_good_its_messages_are_dropped_and_the_l
     store: Store, rooms: Any
 ) -> None:
     room = await rooms(store)
-    room.stage.intake.given_back.patience_s = 0.0
+    room.stage.intake.redispatch_queue.patience_s = 0.0
     run = await room.begin()
     event = room.event("first")
     accepted = await room.accept(event)
@@ -68,9 +68,12 @@ async def test_when_an_agent_is_gone_for_good_its_messages_are_dropped_and_the_l
     await room.until(lambda: room.row(accepted).dispatch == "dropped")
     [dropped] = [row for row in store.records(0, 100) if row.type == "event.dropped"]
     assert data_of(dropped) == {"event_id": accepted.event_id, "reason": "no_agent", "agent_id": "parrot"}
-    reason = not_taken(store, room.row(accepted))
+    reason = read_rejection(store, room.row(accepted))
     assert reason is not None
-    assert (reason.code, reason.message) == ("not_taken", "it waited for a run of agent 'parrot' and got none")
+    assert (reason.code, reason.message) == (
+        "not_taken",
+        "the event waited for a run of agent 'parrot' and was dropped",
+    )
     room.agent()
     again = await room.accept(event)
     assert (again.event_id, again.run_id, again.first) == (accepted.event_id, None, False)

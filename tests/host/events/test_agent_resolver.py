@@ -112,7 +112,7 @@ class Street:
         if (agent := preview.resolution.agent) is not None:
             lane = lane_of("default", agent.agent_id, event)
             if lane is not None:
-                await self.stage.intake.given_back.settled(lane)
+                await self.stage.intake.redispatch_queue.settled(lane)
         await self.room.until(lambda: self.has_begun(event))
 
     def has_begun(self, event: Any) -> bool:
