@@ -87,7 +87,7 @@ class LostRuns:
     async def stop(self, row: RunRow, reason: str) -> None:
         """A run whose agent has not come back is stopped in the queue. Raises where the store does not take that."""
         self._journal.remember(facts_of(row))
-        self._tell_of(row, *await self._try_to_end(row, reason, "it was stopped in the queue"))
+        self._tell_of(row, *await self._try_to_end(row, reason, "the run was cancelled in the queue"))
 
     def _tell_of(self, row: RunRow, entry: Entry, outcome: CommitResult) -> None:
         if isinstance(outcome, Committed):

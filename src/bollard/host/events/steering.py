@@ -27,7 +27,7 @@ from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live_run import LiveRun
-from bollard.host.runs.start_request import as_given
+from bollard.host.runs.start_request import event_context
 from bollard.host.store.rows import EventRow
 from bollard.protocol import JsonObject, SteeringPull, SteeringPullResult, limits
 
@@ -49,7 +49,7 @@ class SteeringItem(msgspec.Struct, frozen=True, kw_only=True):
             "claimed_run_id": facts.run_id,
             "runner_id": facts.runner_id,
             "claimed_at": self.claimed_ms / 1000,
-            **as_given(self.event_id, self.event, facts.workspace),
+            **event_context(self.event_id, self.event, facts.workspace),
             "metadata": {},
         }
 

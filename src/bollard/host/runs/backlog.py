@@ -1,4 +1,4 @@
-"""Runs that are on disk and have not begun: whose turn it is, which are being claimed, and which are stopped there."""
+"""The backlog: runs on disk that have not started. It claims them when there is room, and cancels them in the queue."""
 
 import asyncio
 from collections import Counter
@@ -32,19 +32,13 @@ from bollard.host.telemetry.counts import RunCounts
 from bollard.protocol import JsonObject, status_of_failure
 from bollard.protocol.limits import STEERING_QUEUE
 
-# Shares of the queue: how many of the waiting runs may be of one conversation, one caller or one agent.
-#
-# The counts follow the queue, so they are the same after a restart as soon as the waiting runs are back in it. A run
-# that is on its way to the disk and will wait counts as well.
-
-
 ShareKind = Literal["conversation", "caller", "agent"]
 _KINDS: Final[tuple[ShareKind, ...]] = get_args(ShareKind)
 _Key = tuple[ShareKind, object]
 
 
 class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs that may wait, of one of each kind."""
+    """How many runs of one conversation, caller or agent may wait."""
 
     conversation: int = QUEUED_RUNS_OF_CONVERSATION
     caller: int = QUEUED_RUNS_OF_CALLER
@@ -59,7 +53,7 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     runs_at_once: int = RUNS_AT_ONCE
     run_output_mib: int = RUN_OUTPUT_MIB
-    """MiB that a run may record where its agent allows no less."""
+    """MiB that a run may record, unless its agent allows less."""
     queued_runs: int = QUEUED_RUNS
     queue: QueueLimits = QueueLimits()
     unread: int = STEERING_QUEUE
@@ -67,7 +61,7 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueShares:
-    """The counts of one queue. The queue itself enters and removes its runs."""
+    """Counts the waiting runs of each conversation, caller and agent, including those that are being committed."""
 
     def __init__(self, limits: QueueLimits | None = None) -> None:
         self.limits = limits or QueueLimits()
@@ -84,18 +78,18 @@ class QueueShares:
                 del self._counts[key]
 
     def full(self, workspace: str, agent_id: str, event: NewEvent) -> ShareKind | None:
-        """The share, smallest kind first, that has no room for another run of this event's kind."""
+        """The first share that has no room for a run of this event, smallest kind first."""
         for key in _keys(workspace, agent_id, event):
             if self._counts[key] >= self.limits.of(key[0]):
                 return key[0]
         return None
 
     def largest(self) -> dict[ShareKind, int]:
-        """The runs of the fullest share of each kind."""
-        found: dict[ShareKind, int] = dict.fromkeys(_KINDS, 0)
+        """The size of the fullest share of each kind."""
+        sizes: dict[ShareKind, int] = dict.fromkeys(_KINDS, 0)
         for (kind, _), count in self._counts.items():
-            found[kind] = max(found[kind], count)
-        return found
+            sizes[kind] = max(sizes[kind], count)
+        return sizes
 
 
 def _keys(workspace: str, agent_id: str, event: NewEvent) -> Iterator[_Key]:
@@ -108,18 +102,18 @@ def _keys(workspace: str, agent_id: str, event: NewEvent) -> Iterator[_Key]:
 
 _log = structlog.get_logger("bollard.runs")
 _RETRY_S: Final = 1.0
-"""Time between two tries to claim a queued run that the store refused."""
+"""Time before a claim that the store refused is retried."""
 
 
 class Room:
-    """How many runs may be under way at once, and how many are or are about to be. One that waits for a person takes
-    nobody's place, up to as many again: what nobody answers must not fill a host."""
+    """The limit on concurrent runs. Runs that wait for a person do not count, up to the same number again, so that
+    unanswered questions cannot block a host."""
 
     def __init__(self, runs_at_once: int, live: Mapping[str, LiveRun]) -> None:
         self._runs_at_once = runs_at_once
         self._live = live
         self.coming = 0
-        """Runs whose place is kept while their commit is under way."""
+        """Runs whose commit is under way."""
 
     @property
     def left(self) -> bool:
@@ -134,7 +128,7 @@ class Room:
 
     @property
     def crowded(self) -> bool:
-        """Whether even a run that another one waits for must be refused."""
+        """Whether even child runs must be refused."""
         return len(self._live) + self.coming >= 2 * self._runs_at_once
 
 
@@ -143,12 +137,12 @@ class _Claiming:
     """A queued run that is being claimed."""
 
     stop: str | None = None
-    """The reason why it must stop as soon as it is this host's."""
+    """Why the run must stop once it is claimed."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class _Away(msgspec.Struct, frozen=True):
-    """A run of an earlier incarnation whose agent has not come back yet."""
+    """A run of an earlier incarnation whose agent is not there yet."""
 
     workspace: str
     stop: Callable[[str], Coroutine[Any, Any, None]]
@@ -168,7 +162,7 @@ class BacklogOwner(Protocol):
 
 
 class Backlog:
-    """One per host."""
+    """The queue of one host."""
 
     def __init__(
         self,
@@ -189,11 +183,10 @@ class Backlog:
         self.shares = QueueShares(limits)
         self._queue: dict[str, QueuedRun] = {}
         self._held: dict[str, QueuedRun] = {}
-        """On disk, and not their turn in their conversation."""
+        """Runs that wait for other runs of their conversation."""
         self._claiming: dict[str, _Claiming] = {}
-        """On their way from the queue into this host's hands."""
         self._stopped: dict[str, bool] = {}
-        """Being stopped while they waited, and whether their turn came meanwhile."""
+        """Waiting runs that are being cancelled, and whether their turn has come."""
         self._stops: dict[str, asyncio.Task[None]] = {}
         self._away: dict[str, _Away] = {}
 
@@ -203,47 +196,47 @@ class Backlog:
 
     @property
     def since_ms(self) -> int | None:
-        """When the run was made that waits the longest."""
-        oldest = min((*self._queue, *self._held), default=None)  # ids are in the order they were made in
+        """The creation time of the oldest waiting run."""
+        oldest = min((*self._queue, *self._held), default=None)  # ids sort by creation time
         return None if oldest is None else made_ms(oldest)
 
     def of(self, workspace: str) -> list[str]:
-        """The runs of a workspace that wait."""
+        """The waiting runs of a workspace."""
         waiting = (*self._queue.items(), *self._held.items())
         away = [run_id for run_id, run in self._away.items() if run.workspace == workspace]
         return [*(run_id for run_id, run in waiting if run.facts.workspace == workspace), *away]
 
     def expect(self, run_id: str, workspace: str, stop: Callable[[str], Coroutine[Any, Any, None]]) -> None:
-        """A run that waits for its agent to come back; `stop` ends it for a reason."""
+        """Add a run that waits for its agent. `stop` ends it with a reason."""
         self._away[run_id] = _Away(workspace, stop)
 
     async def returns(self, run_id: str) -> bool:
-        """Its agent is there; false when it was stopped meanwhile. A stop that is under way goes first."""
+        """The agent of a run is there. Returns False if the run was cancelled; waits for a cancel that is under way."""
         while (stop := self._stops.get(run_id)) is not None:
             await asyncio.wait([stop])
         return self._away.pop(run_id, None) is not None
 
     def wait(self, queued: QueuedRun) -> None:
-        """A run whose turn it is: it starts as soon as there is room."""
+        """Queue a run whose turn it is. It starts when there is room."""
         self._enter(self._queue, queued)
         self._engine.submit(queued.facts.run_id)
 
     def hold(self, queued: QueuedRun) -> None:
-        """A run that must wait for others of its conversation."""
+        """Add a run that waits for other runs of its conversation."""
         self._enter(self._held, queued)
 
-    def _enter(self, place: dict[str, QueuedRun], queued: QueuedRun) -> None:
-        place[queued.facts.run_id] = queued
+    def _enter(self, runs: dict[str, QueuedRun], queued: QueuedRun) -> None:
+        runs[queued.facts.run_id] = queued
         self.shares.add(queued)
 
-    def _leave(self, place: dict[str, QueuedRun], run_id: str) -> QueuedRun | None:
-        queued = place.pop(run_id, None)
+    def _leave(self, runs: dict[str, QueuedRun], run_id: str) -> QueuedRun | None:
+        queued = runs.pop(run_id, None)
         if queued is not None:
             self.shares.remove(queued)
         return queued
 
     def turn_of(self, run_id: str) -> bool:
-        """Its conversation is free for it; false when it is not on disk yet."""
+        """The turn of the run has come in its conversation. Returns False if the run is not on disk yet."""
         if run_id in self._stopped:
             self._stopped[run_id] = True
             return True
@@ -254,7 +247,7 @@ class Backlog:
         return True
 
     def fill(self) -> None:
-        """Take what waits, while there is room."""
+        """Claim queued runs while there is room."""
         while self._queue and self._room.left and self._owner.takes_runs:
             self._room.coming += 1
             run_id, queued = next(iter(self._queue.items()))
@@ -270,7 +263,7 @@ class Backlog:
         except HostError as error:
             _log.warning("a queued run could not be claimed", run=run_id, problem=error.message)
             self._enter(self._queue, queued)
-            asyncio.get_running_loop().call_later(_RETRY_S, self.fill)  # nothing else may come that would
+            asyncio.get_running_loop().call_later(_RETRY_S, self.fill)  # no other event may trigger it
             claiming = self._claiming.pop(run_id)
             claiming.settled.set()
             if claiming.stop is not None:
@@ -289,7 +282,7 @@ class Backlog:
         claiming.settled.set()
 
     def _records(self, queued: QueuedRun, bodies: list[tuple[str, JsonObject]]) -> list[NewRecord]:
-        """Records of a run that nobody executes: the first has the number that `queued` names."""
+        """Records of a run that is not live, numbered from `queued.seq`."""
         return [
             NewRecord(
                 workspace=queued.facts.workspace,
@@ -303,10 +296,11 @@ class Backlog:
             for index, (kind, body) in enumerate(bodies)
         ]
 
-    # --- stopping ---
+    # --- cancelling ---
 
     async def cancel(self, run_id: str, reason: str, *, superseded: bool = False) -> bool:
-        """Stop a run that waits, or that is live here; false when it is neither."""
+        """Cancel a waiting or live run. Returns False if it is neither. If the store rejects the write, the run stays
+        queued and this raises."""
         if run_id in self._claiming:
             claiming = self._claiming[run_id]
             claiming.stop = claiming.stop or reason
@@ -324,7 +318,7 @@ class Backlog:
         return True
 
     def _stop_of(self, run_id: str, reason: str) -> Coroutine[Any, Any, None] | None:
-        """What ends a run that waits."""
+        """The coroutine that cancels a waiting run."""
         if (away := self._away.get(run_id)) is not None:
             return self._cancel_away(run_id, away, reason)
         held = self._leave(self._held, run_id)
@@ -335,30 +329,28 @@ class Backlog:
         return self._cancel_queued(queued, reason)
 
     async def stop(self, run_id: str, reason: str) -> None:
-        """A stop that nobody waits for: where the store does not take it, it is said."""
+        """Cancel a run in the background. A failure is logged."""
         try:
             await self.cancel(run_id, reason)
         except HostError as error:
             _log.warning("a queued run could not be stopped", run=run_id, problem=error.message)
 
     async def _cancel_away(self, run_id: str, away: _Away, reason: str) -> None:
-        """Where the store does not take that, it waits as before, and whoever stops it is told."""
         await away.stop(reason)
         del self._away[run_id]
 
     async def _cancel_queued(self, queued: QueuedRun, reason: str) -> None:
-        """A run that never started ends under an epoch of its own, so that nobody can start it any more."""
+        """End a queued run under a new epoch, so that no other host can start it."""
         mine, run_id = claimed(queued), queued.facts.run_id
         ended: JsonObject = {
             "status": status_of_failure(reason),
             "code": reason,
-            "error": "it was stopped in the queue",
+            "error": "the run was cancelled in the queue",
         }
         records = self._records(mine, [("run.cancelled", {"reason": reason}), ("run.ended", ended)])
         try:
             won = await self._engine.claim(run_id, mine.epoch, records)
         except HostError:
-            # It waits as before, and whoever stops it is told.
             if not self._stopped[run_id]:
                 self.hold(queued)
             else:

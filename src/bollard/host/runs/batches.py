@@ -1,4 +1,7 @@
-"""What arrived for a run since its last entry was given to the journal, in order. It becomes one entry."""
+"""Batches of one run: what arrives while a commit is under way becomes the next journal entry.
+
+Deltas and records without effect are published before their commit. Every other record is on disk first.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -18,41 +21,41 @@ from bollard.host.store.rows import DeltaRow
 from bollard.protocol import limits
 
 Landed = Callable[["ExpectationResult | None"], None]
-"""Told once the batch is on disk, with what became of the expectation it came with; `None` when it never will be."""
+"""Called once the batch is on disk, with the result of its expectation. Called with `None` if it never will be."""
 
 _MET = ExpectationResult(0)
 
 
-def into(fate: "asyncio.Future[ExpectationResult | None]") -> Landed:
-    """Settle a future with what one is told, unless nobody waits for it any more."""
-    return lambda found: None if fate.done() else fate.set_result(found)
+def into(future: "asyncio.Future[ExpectationResult | None]") -> Landed:
+    """A callback that sets the result of this future, unless it is done."""
+    return lambda result: None if future.done() else future.set_result(result)
 
 
 @dataclass(slots=True)
 class PendingBatch:
-    """Filled by one run, on the loop."""
+    """The next entry of one run."""
 
     records: list[NewRecord] = field(default_factory=list[NewRecord])
     rows: list[DeltaRow] = field(default_factory=list[DeltaRow])
     pieces: list[Piece] = field(default_factory=list[Piece])
-    """Delta rows of the run, those of this batch among them, that become one with its commit."""
+    """Delta rows of the run that this commit merges into one, including rows of this batch."""
     deltas: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
     delta_bytes: int = 0
-    """Of `deltas`, which will become one row."""
+    """Size of `deltas`, which will become one row."""
     texts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     blobs: list[bytes] = field(default_factory=list[bytes])
     expects: list[StateExpectation] = field(default_factory=list[StateExpectation])
     stream: list[StreamRecord] = field(default_factory=list[StreamRecord])
-    shown: int = 0
-    """How many of `stream` the readers have seen."""
+    published: int = 0
+    """How many records of `stream` are published."""
     waiters: list[tuple[Landed, int | None]] = field(default_factory=list[tuple[Landed, int | None]])
-    """Who is told, and of which expectation."""
+    """Callbacks, each with the index of its expectation."""
     pressing: bool = False
-    """Whether somebody waits for a record of it."""
+    """Whether a caller waits for a record of it."""
     size: int = 0
     source_seq: int = 0
     last: bool = False
-    """Whether it holds the end of the run."""
+    """Whether it contains the end of the run."""
 
     @property
     def empty(self) -> bool:
@@ -64,7 +67,7 @@ class PendingBatch:
         self.size += len(record.data)
 
     def close_deltas(self, run_id: str, epoch: int, created_ms: int) -> list[tuple[str, str]]:
-        """Deltas that came together become one row; returns their texts by message."""
+        """Turn the deltas into one row. Returns their texts by message."""
         deltas, self.deltas, self.delta_bytes = self.deltas, [], 0
         texts, self.texts = self.texts, []
         self.rows.append(
@@ -93,49 +96,43 @@ class PendingBatch:
             urgent=urgent,
         )
 
-    def settle(self, judged: tuple[ExpectationResult, ...]) -> None:
-        """It is on disk: what readers get is what was written, and whoever waits is told."""
-        for wanted, judgement in zip(self.expects, judged, strict=True):
-            record = self.records[wanted.record]
-            if judgement.unmet:
-                self._replace(record, *wanted.otherwise)
-            elif judgement.version:
-                self._replace(record, record.type, with_version(record.data, judgement.version))
+    def settle(self, results: tuple[ExpectationResult, ...]) -> None:
+        """The batch is on disk: adapt the stream to what was written, and call the waiters."""
+        for expectation, result in zip(self.expects, results, strict=True):
+            record = self.records[expectation.record]
+            if result.unmet:
+                self._replace(record, *expectation.otherwise)
+            elif result.version:
+                self._replace(record, record.type, with_version(record.data, result.version))
         for landed, index in self.waiters:
-            landed(_MET if index is None else judged[index])
+            landed(_MET if index is None else results[index])
 
     def _replace(self, record: NewRecord, kind: str, data: bytes) -> None:
-        place = next(index for index, shown in enumerate(self.stream) if shown.seq == record.seq)
-        self.stream[place] = stream_record(replace(record, type=kind, data=data))
+        index = next(index for index, published in enumerate(self.stream) if published.seq == record.seq)
+        self.stream[index] = stream_record(replace(record, type=kind, data=data))
 
     def forsake(self) -> None:
-        """It will never be on disk: the run has another owner."""
+        """The batch is never written, because the run has another owner."""
         for landed, _ in self.waiters:
             landed(None)
 
 
 def joined(texts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The increments of each message that came together, as one."""
-    found: dict[str, list[str]] = {}
+    """The texts of each message, joined."""
+    parts_of: dict[str, list[str]] = {}
     for message_id, text in texts:
-        found.setdefault(message_id, []).append(text)
-    return tuple((message_id, "".join(parts)) for message_id, parts in found.items())
-
-
-# Writes what arrives for one run: one entry at a time, shown to readers as soon as it may be.
-#
-# Deltas, and what else has no effect, are shown before their commit; everything else is on disk before anyone is told.
-# It knows the journal and the readers, and nothing of what a run is.
+        parts_of.setdefault(message_id, []).append(text)
+    return tuple((message_id, "".join(parts)) for message_id, parts in parts_of.items())
 
 
 _HOLD_S: Final = 0.02
-"""Time that what nobody waits for may wait for what the worker sends next: a short run takes two commits, not three."""
+"""How long a batch without waiters is held for more records, so that a short run takes two commits instead of three."""
 _URGENT_RECORDS: Final = limits.WINDOW_RESULTS // 4
-"""Deltas in one entry above which the worker will soon wait for its credit, so that the commit must not linger."""
+"""Records in one entry above which the commit is urgent, because the worker will soon run out of credit."""
 _LIVE_TYPES: Final = frozenset({"message.delta", "run.started", "tool.call.started", "tool.call.completed"})
-"""What readers may see before it is on disk: it has no effect and ends nothing."""
+"""Types that are published before their commit: they have no effect and end nothing."""
 _RETRY_S: Final = 1.0
-"""Time between two tries to write what the store refused."""
+"""Time before a write that the store refused is retried."""
 
 
 class BatchOwner(Protocol):
@@ -159,7 +156,7 @@ class BatchOwner(Protocol):
 
 
 class BatchWriter:
-    """One per live run."""
+    """Writes the batches of one live run, one entry at a time, and publishes them to readers."""
 
     def __init__(self, run_id: str, epoch: int, journal: Journal, hub: Hub, owner: BatchOwner) -> None:
         self._run_id = run_id
@@ -173,24 +170,24 @@ class BatchWriter:
         self._fold = DeltaFold()
         self._tries = 0
         self.batch = PendingBatch()
-        """What arrived since the last entry."""
+        """The records since the last entry."""
 
     def uncommitted(self) -> list[StreamRecord]:
-        """What readers have seen that is not on disk yet."""
-        shown: list[StreamRecord] = []
+        """The records that are published and not on disk yet."""
+        records: list[StreamRecord] = []
         for batch in (self._in_flight, self.batch):
             if batch is not None:
-                shown.extend(batch.stream[: batch.shown])
-        return shown
+                records.extend(batch.stream[: batch.published])
+        return records
 
     def flush(self) -> None:
-        """What arrived together is complete: write it unless a commit is under way, and show what may be shown."""
+        """Write the batch unless a commit is under way, and publish what may be published."""
         before, batch = self._in_flight, self.batch
-        self._write_soon()  # first: the disk takes longer than the readers
-        self._show_live(before, batch)
+        self._write_soon()  # first, because the disk is slower than the readers
+        self._publish_live(before, batch)
 
     async def written(self, *, over: bool) -> bool:
-        """Wait until everything so far is on disk. False when it never will be, or the run is over already."""
+        """Wait until everything so far is on disk. Returns False if it never will be, or the run is over."""
         batch = self.batch if not self.batch.empty else self._in_flight
         if batch is None:
             return not over
@@ -202,7 +199,7 @@ class BatchWriter:
         return await landed is not None
 
     def forsake(self) -> None:
-        """Nothing more is written: whoever waits is told."""
+        """Drop what is not written, and call the waiters."""
         self.close()
         for batch in (self._in_flight, self.batch):
             if batch is not None:
@@ -214,19 +211,19 @@ class BatchWriter:
             self._held.cancel()
             self._held = None
 
-    def _show_live(self, before: PendingBatch | None, batch: PendingBatch) -> None:
-        """Readers see deltas at once, unless something before them must be on disk first."""
-        if before is not None and before.shown < len(before.stream):
+    def _publish_live(self, before: PendingBatch | None, batch: PendingBatch) -> None:
+        """Publish live records, up to the first one that must be on disk before."""
+        if before is not None and before.published < len(before.stream):
             return
-        start = batch.shown
-        while batch.shown < len(batch.stream) and batch.stream[batch.shown].type in _LIVE_TYPES:
-            batch.shown += 1
-        if batch.shown > start:
-            self._hub.publish(self._run_id, batch.stream[start : batch.shown])
+        start = batch.published
+        while batch.published < len(batch.stream) and batch.stream[batch.published].type in _LIVE_TYPES:
+            batch.published += 1
+        if batch.published > start:
+            self._hub.publish(self._run_id, batch.stream[start : batch.published])
             kill_point("run.after_publish")
 
     def _write_soon(self) -> None:
-        """Write what somebody waits for; what nobody waits for is held for a moment, for what comes next."""
+        """Write an urgent batch now, and any other after `_HOLD_S`."""
         if self._in_flight is not None:
             if _presses(self.batch):
                 self._journal.hurry()
@@ -243,11 +240,11 @@ class BatchWriter:
             self._append()
 
     def _due(self, batch: PendingBatch) -> list[Piece]:
-        """ADR 0084: rows are folded as the run goes, so that little is left to do when it ends."""
-        found = [self._fold.add(extent_of(row)) for row in batch.rows]
+        """ADR 0084: delta rows are merged while the run executes, so that little is left when it ends."""
+        pieces = [self._fold.add(extent_of(row)) for row in batch.rows]
         if batch.last:
-            found.append(self._fold.close())
-        return [piece for piece in found if piece is not None]
+            pieces.append(self._fold.close())
+        return [piece for piece in pieces if piece is not None]
 
     def _append(self) -> None:
         batch = self._in_flight
@@ -255,11 +252,11 @@ class BatchWriter:
             return
         entry = batch.entry(self._run_id, self._epoch, urgent=_presses(batch))
         try:
-            self._journal.append(entry, self._told)
+            self._journal.append(entry, self._committed)
         except HostError as error:
-            self._told(error)
+            self._committed(error)
 
-    def _told(self, outcome: CommitResult | HostError) -> None:
+    def _committed(self, outcome: CommitResult | HostError) -> None:
         batch = self._in_flight
         if batch is None:
             return
@@ -272,17 +269,17 @@ class BatchWriter:
             self._owner.refused()
             return
         if not isinstance(outcome, Committed):
-            self._owner.fenced()  # another owner has the run: what this one knows is worth nothing
+            self._owner.fenced()  # another owner has the run
             return
         self._in_flight, self._tries = None, 0
         batch.settle(outcome.judged)
-        if batch.shown < len(batch.stream):
-            self._hub.publish(self._run_id, batch.stream[batch.shown :])
+        if batch.published < len(batch.stream):
+            self._hub.publish(self._run_id, batch.stream[batch.published :])
         self._owner.landed(batch)
         if not batch.last:
             self.flush()
 
 
 def _presses(batch: PendingBatch) -> bool:
-    """Whether somebody waits for this batch: a reader for a record, or soon the worker for its credit."""
+    """Whether a caller waits for this batch, or the worker will soon wait for credit."""
     return batch.pressing or len(batch.stream) >= _URGENT_RECORDS

@@ -1,4 +1,4 @@
-"""What an operator or a program may do with a run from outside: see its grant, narrow it, stop it."""
+"""Operations on a run from outside: explain its grant, revoke parts of it, suspend its clocks."""
 
 import asyncio
 from collections.abc import Generator, Mapping
@@ -18,21 +18,22 @@ from bollard.protocol import JsonObject
 
 
 class RunControl:
-    """Reaches runs that are live here; reads the others from the log."""
+    """Grants of runs: those of live runs from memory, all others from the log."""
 
     def __init__(self, store: Store, live: Mapping[str, LiveRun]) -> None:
         self._store = store
         self._live = live
 
     def live(self, run_id: str) -> LiveRun:
-        """The run, if it is executed here now; raises `Conflict`."""
+        """The live run. Raises `Conflict` if this host does not execute it."""
         run = self._live.get(run_id)
         if run is None or run.ending:
-            raise Conflict("the run is not active on this host", hint="only an active run can be changed")
+            hint = "only an active run can be changed"
+            raise Conflict("the run is not active on this host", reason="run_not_live", hint=hint)
         return run
 
     async def grant_of(self, run_id: str) -> tuple[Grant, Revocation]:
-        """What the run was granted, and what was taken from it since."""
+        """The grant of the run and everything that was revoked from it."""
         run = self._live.get(run_id)
         if run is not None:
             return run.grant, run.revoked
@@ -49,11 +50,12 @@ class RunControl:
                     data = {key: value for key, value in data_of(row).items() if key != "by"}
                     revoked = revoked.joined(Revocation.from_data(data))
         if grant is None:
-            raise NotFound("the run's grant is not kept any more", hint="retention dropped it")
+            message, hint = "the grant of the run was deleted by retention", "choose a newer run"
+            raise NotFound(message, reason="grant_expired", hint=hint)
         return grant, revoked
 
     async def explain(self, run_id: str, action: str | None, thing: str | None) -> list[Explanation]:
-        """Why the run may or may not do something; without an action, for all of them."""
+        """Why the run may or may not perform an action. Without an action: for all of them."""
         grant, revoked = await self.grant_of(run_id)
         if action is None:
             return list(explain_all(grant, revoked))
@@ -68,74 +70,71 @@ class RunControl:
         everything: bool = False,
         by: str,
     ) -> Revocation:
-        """Take something from a live run and from those that it called: refused to their next calls, and on disk when
-        this returns."""
+        """Revoke operations or resources of a live run and of its child runs. Their next calls are refused at once. The
+        revocation is on disk when this returns."""
         run = self.live(run_id)
         revoked = revoke(run.grant, run.revoked, operations=operations, resources=resources, everything=everything)
-        landed = _taken(run, revoked, by)
+        landed = _record_revocation(run, revoked, by)
         below = [hand_down(child, revoked, by) for child in self._called_by(run)]
         if landed is None or await landed is None:
-            raise Conflict("the run has ended meanwhile", hint="there is nothing to revoke")
+            raise Conflict("the run has ended", reason="run_ended_before_revocation", hint="there is nothing to revoke")
         if everything:
-            await run.written()  # that it is stopped for it, too
+            await run.written()  # the cancellation of the run as well
         for each in below:
             if each is not None:
-                await each  # a child that is over meanwhile needs nothing taken away
+                await each  # the result does not matter: a child that has ended needs no revocation
         return revoked
 
     def _called_by(self, run: LiveRun) -> list[LiveRun]:
-        """The live runs below a run, those above before those below."""
-        found = [run]
-        for above in found:
-            found += [each for each in self._live.values() if each.facts.parent_run_id == above.facts.run_id]
-        return found[1:]
+        """The live descendants of a run, parents before children."""
+        runs = [run]
+        for parent in runs:
+            runs += [each for each in self._live.values() if each.facts.parent_run_id == parent.facts.run_id]
+        return runs[1:]
 
 
 def hand_down(child: LiveRun, above: Revocation, by: str) -> "asyncio.Future[ExpectationResult | None] | None":
-    """Take from a child run what was taken from the run that called it: set once that is on disk."""
+    """Apply a revocation of the parent to a child run. The future is set once that is on disk."""
     revoked = handed_down(child.grant, child.revoked, above)
-    return None if revoked == child.revoked else _taken(child, revoked, by)
+    return None if revoked == child.revoked else _record_revocation(child, revoked, by)
 
 
-def _taken(run: LiveRun, revoked: Revocation, by: str) -> "asyncio.Future[ExpectationResult | None] | None":
-    """Set once it is on disk; nothing where the run takes no records any more."""
+def _record_revocation(run: LiveRun, revoked: Revocation, by: str) -> "asyncio.Future[ExpectationResult | None] | None":
+    """The future is set once the revocation is on disk. `None` if the run takes no more records."""
     landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
     return landed if run.revoke(revoked, by, into(landed)) else None
 
 
-# Runs that wait for people: their clocks stand still, and so do those of the runs that called them.
-
-
 class WaitingRuns:
-    """One per host: whoever makes a run wait, for whatever reason, says so here."""
+    """Runs that wait for a person. Their clocks stand still, and so do those of the runs that called them."""
 
     def __init__(self, live: Mapping[str, LiveRun]) -> None:
         self._live = live
         self._counts: dict[str, int] = {}
 
     def count(self, run_id: str) -> int:
-        """For how many answers it waits."""
+        """How many answers the run waits for."""
         return self._counts.get(run_id, 0)
 
     @contextmanager
     def waiting(self, run: LiveRun, reason: JsonObject) -> Generator[None]:
-        """Meanwhile the run and those that called it are `waiting`; `reason` says what for."""
-        family = self._family(run)
-        for each in family:
+        """Put the run and its ancestors into `waiting` for the duration of the block, for this `reason`."""
+        lineage = self._lineage(run)
+        for each in lineage:
             self._counts[each.facts.run_id] = self.count(each.facts.run_id) + 1
             if each.state.status != "waiting":
                 each.note("run.waiting", reason, pressing=False)
         try:
             yield
         finally:
-            for each in family:
+            for each in lineage:
                 self._resume(each)
 
-    def _family(self, run: LiveRun) -> list[LiveRun]:
-        found = [run]
-        while (parent := self._live.get(found[-1].facts.parent_run_id or "")) is not None:
-            found.append(parent)
-        return found
+    def _lineage(self, run: LiveRun) -> list[LiveRun]:
+        runs = [run]
+        while (parent := self._live.get(runs[-1].facts.parent_run_id or "")) is not None:
+            runs.append(parent)
+        return runs
 
     def _resume(self, run: LiveRun) -> None:
         run_id = run.facts.run_id

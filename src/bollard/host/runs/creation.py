@@ -1,4 +1,4 @@
-"""A run before its first commit: its facts, its grant, its first records. Whether it may be is decided before."""
+"""Builds a run before its first commit: its facts, its grant and its first records. The intake decides before."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from bollard.host.runs.live_run import LiveRun
 
 
 class QueuedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that is on disk, or about to be, and has not begun."""
+    """A run that has not started and is on disk or being committed."""
 
     facts: RunFacts
     agent: Agent
@@ -48,7 +48,7 @@ class RunMaker:
         self._graphs = Graphs()
 
     def new_id(self) -> str:
-        """A stamp that orders by time: ids of an event and its run share it."""
+        """An id stamp that sorts by time. An event and its run share it."""
         return self._ids.next(self._clock.now_ms())
 
     def make(
@@ -62,7 +62,7 @@ class RunMaker:
         parent: LiveRun | None = None,
         external: bool = False,
     ) -> QueuedRun:
-        """A run of this event. With `event_id` the event is on disk already and waits for it."""
+        """Build a run of this event. With `event_id` the event is on disk already."""
         stamp = self.new_id()
         run_id = f"run_{stamp}"
         session = self.session(event, agent, run_id, parent)
@@ -95,11 +95,11 @@ class RunMaker:
         return QueuedRun(facts=facts, agent=agent, event=event, session=session, epoch=epoch, seq=2)
 
     def grant(self, event: NewEvent, agent: Agent, run_id: str) -> Grant:
-        """What a run of this event would be granted."""
+        """The grant of a run of this event."""
         return self.session(event, agent, run_id).grant
 
     def session(self, event: NewEvent, agent: Agent, run_id: str, parent: LiveRun | None = None) -> RunSession:
-        """What a run of this event may do, and sees of it; never more than the run that calls for it."""
+        """The grant, capabilities and policy of a run of this event, never more than its parent has."""
         offer = self._offer_of(agent.workspace)
         access, trace = self._accesses.get(agent, offer), event.traceparent
         scope = GrantScope(
@@ -117,7 +117,7 @@ class RunMaker:
             graph = self._graphs.of(access, offer)
             grant = issue_grant(run_id=run_id, access=access, scope=scope, limits=limits, graph_sha256=graph.sha256)
             return open_session(grant, graph, policy_of(agent.policy, unattended=not event.attended), traceparent=trace)
-        # A child has no more time than is left to the run that waits for it.
+        # The deadline of a child never exceeds the time that its parent has left.
         limits = msgspec.structs.replace(limits, deadline_s=max(0.001, min(limits.deadline_s, parent.left_s)))
         above = parent.session
         grant = issue_child_grant(
@@ -135,10 +135,8 @@ class RunMaker:
         )
 
     def first_entry(self, queued: QueuedRun, *, fresh: bool = False) -> Entry:
-        """The first records of a run; beside them its graph, where no run before it had the same.
-
-        An event whose id was made here (`fresh`) cannot be there already: nobody looks for it.
-        """
+        """The first records of a run, and its graph if that is new. A `fresh` event cannot be a duplicate, so it is not
+        looked up."""
         facts, records = queued.facts, self.first_records(queued)
         known = fresh or facts.adopts
         keeps = self._graphs.rows(facts.workspace, queued.session.graph, self._clock.now_ms())
@@ -155,7 +153,7 @@ class RunMaker:
         self._graphs.written(queued.facts.workspace, queued.session.graph)
 
     def first_records(self, queued: QueuedRun) -> list[NewRecord]:
-        """Event, run and grant share one commit; an event that is there already is not written again."""
+        """Event, run and grant in one commit. An event on disk is not written again."""
         facts = queued.facts
         records = [
             self._record(queued, "run.created", encode_data(facts), 1),
@@ -186,8 +184,8 @@ def claimed(queued: QueuedRun) -> QueuedRun:
 
 
 def is_repeatable(agent: Agent | None, facts: RunFacts) -> bool:
-    """Whether the event of a run may get another one where its host goes away. Once: a run that ends its host would end
-    it for ever. Whoever waits for a child is lost too, and an external run has its executor."""
+    """Whether the event of a run gets one more run if the host crashes. Only once, because the run may be the cause of
+    the crash. Not for child runs, whose parent is lost too, nor for external runs, whose executor is still there."""
     if agent is None or not agent.repeatable:
         return False
     return not facts.adopts and not facts.external and facts.parent_run_id is None

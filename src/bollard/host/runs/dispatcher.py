@@ -1,7 +1,7 @@
-"""The runs of this host that are under way: gives them to workers, and stops them.
+"""Starts the runs of this host on workers, and stops them.
 
-Which runs there are, and whose turn it is in a conversation, is decided before (`intake`); those that wait are in the
-`backlog`. All of them are on disk, also one that was accepted a moment ago: nothing here is lost by a crash.
+The intake creates runs and decides whose turn it is; the backlog holds those that wait. Every run is on disk before it
+starts, so a crash loses none.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from bollard.host.limits import JOURNAL_GIVE_UP_S, WORKER_START_S
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.backlog import Backlog, Room, RunLimits
 from bollard.host.runs.creation import QueuedRun, is_repeatable
-from bollard.host.runs.early_start import EarlyStart, see_out
+from bollard.host.runs.early_start import EarlyStart, drain_if_overdue
 from bollard.host.runs.live_run import LiveRun, RunEnvironment
 from bollard.host.runs.machine import Ending, RunState
 from bollard.host.runs.runner_output import RunnerOutput
@@ -33,11 +33,11 @@ from bollard.wire import WireError
 
 _log = structlog.get_logger("bollard.runs")
 EARLY_AMONG: Final = 24
-"""Runs under way and coming among which a runner begins early. More of them go together, in few large steps."""
+"""The number of concurrent runs up to which runners start early. With more, large batches are faster."""
 LAST_WORDS_S: Final = 3.0
 """Time that runs have to end when the host stops, beyond the grace of a cancelled runner."""
 EndOnDisk = Callable[[str], Awaitable[RunState | None]]
-"""Ends this run, and says how it stands then; `None` where that cannot be done."""
+"""Ends this run on disk and returns its state, or `None` if that fails."""
 
 
 class RunListener(Protocol):
@@ -53,7 +53,7 @@ class RunListener(Protocol):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A run that can be begun."""
+    """A run that is ready to start."""
 
     queued: QueuedRun
     live: LiveRun
@@ -61,13 +61,13 @@ class Prepared(msgspec.Struct, frozen=True):
     early: EarlyStart | None = None
 
     def drop(self) -> None:
-        """It will not be begun."""
+        """The run does not start."""
         if self.early is not None:
             self.early.drop()
 
 
 class Dispatcher:
-    """One per host."""
+    """The live runs of one host."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class Dispatcher:
         self._background = Background()
         self._listener: RunListener | None = None
         self.draining = False
-        """Whether nothing new is taken: what runs may end, what waits stays on disk."""
+        """Whether no new runs start. Active runs go on, queued runs stay on disk."""
         self._stopping_all = False
         self.closing = False
         self.backlog = Backlog(engine, environment.hub, self._clock, self._counts, self.room, self, limits.queue)
         engine.subscribe(self._offered, self._signalled)
 
     def watch(self, listener: RunListener) -> None:
-        """Tell `listener` of every run that is over here, and of each that is being stopped."""
+        """Notify `listener` of every run that ends here or is being stopped."""
         self._listener = listener
 
     @property
@@ -113,7 +113,7 @@ class Dispatcher:
 
     @property
     def takes_runs(self) -> bool:
-        """Whether anything begins now."""
+        """Whether runs start now."""
         return not self.draining and not self.closing
 
     def claimed(self, queued: QueuedRun) -> None:
@@ -122,7 +122,7 @@ class Dispatcher:
 
     def not_claimed(self, facts: RunFacts) -> None:
         """A queued run does not begin here."""
-        self._tell_left(facts, None)
+        self._notify_left(facts, None)
 
     def background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._background.begin(work)
@@ -130,10 +130,8 @@ class Dispatcher:
     # --- starting ---
 
     def prepare(self, queued: QueuedRun, *, early: bool = False) -> Prepared:
-        """Whatever a start needs and nobody can see: it can be made while the run is on its way to the disk.
-
-        With `early` its runner begins too where it can, and is heard once the run is there.
-        """
+        """Prepare the start of a run while it is being committed. With `early` the runner starts too, if a worker is
+        free; its output is buffered until the run is on disk."""
         live = LiveRun(
             queued.facts,
             queued.grant,
@@ -158,17 +156,17 @@ class Dispatcher:
         try:
             return EarlyStart(pool, slot, live.facts.run_id, live.request)
         except WireError:
-            return None  # its worker has just gone: it gets another one when it is on disk
+            return None  # the worker has just ended; the run gets another one after its commit
 
     def begin(self, prepared: Prepared) -> None:
-        """A run that is on disk and owned by this host: start it."""
+        """Start a run that is on disk and owned by this host."""
         queued, live, trace = prepared.queued, prepared.live, prepared.trace
         self._live[queued.facts.run_id] = live
         self._counts.begun += 1
         live.span = self._tracer.open_run(trace)
         live.reassign = partial(self._reassign, live, queued)
         if queued.facts.external:
-            live.begin(_nobody)
+            live.begin(_no_worker)
             live.flush()
         elif prepared.early is not None:
             self._slots[queued.facts.run_id] = (prepared.early.pool, prepared.early.slot)
@@ -207,7 +205,7 @@ class Dispatcher:
             if self._pools.get((live.facts.workspace, plugin), pool) is pool:
                 live.give_up("no_worker", error.message)
             else:
-                self._choose_worker(live, plugin)  # another version took its place meanwhile
+                self._choose_worker(live, plugin)  # another version of the plugin replaced the pool
             return
         self._start_on(live, pool, slot)
 
@@ -217,7 +215,7 @@ class Dispatcher:
             run.request = {}
 
         if live.facts.run_id not in self._live or live.ending:
-            return  # it was stopped while it waited for a worker
+            return  # cancelled while it waited for a worker
         self._slots[live.facts.run_id] = (pool, slot)
         try:
             live.begin(start)
@@ -225,11 +223,10 @@ class Dispatcher:
             live.give_up("lost", str(error))
 
     def _reassign(self, live: LiveRun, queued: QueuedRun, unread: Literal["certain", "likely"]) -> bool:
-        """Give a run to another worker when the one it had ended without reading it; false when it must end.
+        """Give a run to another worker if its worker ended without reading it. Returns False if the run must end.
 
-        It stays the same run under the same epoch: its runner has not begun, so nothing was said or done in its name.
-        Its deadline goes on. Where nobody can be sure, only an agent that may be repeated is, and once: a run that ends
-        its runtime without a word would end each of them (decision 0082).
+        Run, epoch and deadline stay the same, because the runner has not started. If that is only likely, a repeatable
+        agent is reassigned once: a run that crashes its worker would crash each of them (ADR 0082).
         """
         if live.ending or live.state.cancel is not None or (unread == "likely" and not queued.agent.repeatable):
             return False
@@ -243,12 +240,12 @@ class Dispatcher:
         return True
 
     def _offered(self, run_id: str) -> None:
-        """A run waits for an owner; this host takes what it knows while it has room."""
+        """The engine offers a queued run. The backlog claims runs while there is room."""
         del run_id
         self.backlog.fill()
 
     async def renew(self) -> None:
-        """Keep the leases of what runs here; a run whose lease was lost is dropped without a word to the log."""
+        """Renew the leases of live runs. A run whose lease is lost is dropped without a record."""
         for run_id in await self._engine.renew(list(self._live)):
             if live := self._live.get(run_id):
                 live.fenced()
@@ -256,12 +253,12 @@ class Dispatcher:
     # --- stopping ---
 
     async def cancel(self, run_id: str, reason: str, *, superseded: bool = False) -> bool:
-        """Stop a run that is live or waits; false when it is neither here. `superseded`: for a newer message."""
+        """Cancel a live or waiting run. Returns False if it is neither. `superseded`: a newer message replaces it."""
         return await self.backlog.cancel(run_id, reason, superseded=superseded)
 
     async def stop(self, run_id: str) -> bool:
-        """The same for somebody who is told: it is on disk by then. A store that takes nothing does not keep them
-        waiting for long, since what runs is stopped all the same."""
+        """Cancel a run and wait until the cancel is on disk, for at most `JOURNAL_GIVE_UP_S`: a live run is stopped
+        even if the store is down."""
         stopped = await self.cancel(run_id, "cancelled")
         if live := self._live.get(run_id):
             with contextlib.suppress(TimeoutError):
@@ -270,7 +267,7 @@ class Dispatcher:
         return stopped
 
     async def cancel_all(self, workspace: str) -> None:
-        """Stop every run of a workspace that is live or waits."""
+        """Cancel every live or waiting run of a workspace."""
         live = [run_id for run_id, run in self._live.items() if run.facts.workspace == workspace]
         for run_id in (*self.backlog.of(workspace), *live):
             await self.backlog.stop(run_id, "cancelled")
@@ -286,17 +283,17 @@ class Dispatcher:
         now = self._clock.monotonic()
         for live in list(self._live.values()):
             live.check_idle(now)
-        self.backlog.fill()  # a claim that the store refused is tried again, also when nothing else happens
+        self.backlog.fill()  # retries claims that the store refused
 
     def drain(self, on: bool) -> None:
-        """Take nothing new from now on, or again. A host that is closing does not come back."""
+        """Stop or resume starting runs. A closing host does not resume."""
         self.draining = on or self._stopping_all
         self.backlog.fill()
 
     async def close(self, grace_s: float) -> None:
-        """Take nothing new, let runs end, stop the rest."""
+        """Start no more runs, give live runs `grace_s` to end, then stop the rest."""
         self.draining = self._stopping_all = True
-        # One that waits for a person does not end in time; what it asked for outlives it.
+        # A run that waits for a person does not end in time. Its approval or question outlives it.
         pending = [live.done for live in self._live.values() if live.state.status != "waiting"]
         if pending and grace_s:
             await asyncio.wait(pending, timeout=grace_s)
@@ -318,10 +315,10 @@ class Dispatcher:
             pool.drain(slot, run.facts.run_id)
 
     def overstays(self, run: LiveRun) -> None:
-        """Its run is over here, or about to be: a worker that still has it was told to stop it."""
+        """Watch a worker that was told to stop the code of a run that is over."""
         found, worker = self._slots.pop(run.facts.run_id, None), run.working
         if found is not None and worker is not None:
-            see_out(worker, *found)
+            drain_if_overdue(worker, *found)
 
     def unwritable(self, run: LiveRun, error: HostError) -> None:
         _log.error("a run is ended: the store does not take its records", run=run.facts.run_id, problem=error.message)
@@ -329,29 +326,29 @@ class Dispatcher:
 
     async def _end_on_disk(self, live: LiveRun) -> None:
         state = await self._end_run(live.facts.run_id)
-        live.replaced(state or live.state)  # where that failed too, the next start ends it
+        live.replaced(state or live.state)  # if that failed too, startup recovery ends the run
 
     def released(self, run: LiveRun) -> None:
         self._live.pop(run.facts.run_id, None)
         self.overstays(run)
         if run.outcome is not None and run.state.over:
-            self._tell_of_end(run, run.outcome)
-        self._tell_left(run.facts, run.state)
+            self._report_end(run, run.outcome)
+        self._notify_left(run.facts, run.state)
         self.backlog.fill()
 
-    def _tell_of_end(self, live: LiveRun, ending: Ending) -> None:
-        """For those who watch: how it ended, and its span."""
+    def _report_end(self, live: LiveRun, ending: Ending) -> None:
+        """Count the end, and close the span of the run."""
         self._counts.end(ending.status, ending.code)
         if live.span is not None:
             name, attributes = run_span(live.facts, ending.status)
             error = ending.code if ending.status in ("failed", "timeout") else None
             self._tracer.end(live.span, name, "internal", attributes, error)
 
-    def _tell_left(self, facts: RunFacts, state: RunState | None) -> None:
+    def _notify_left(self, facts: RunFacts, state: RunState | None) -> None:
         if self._listener is not None:
             self._listener.run_left(facts, state)
 
 
-def _nobody(run: LiveRun) -> None:
-    """No worker: a program outside executes the run."""
+def _no_worker(run: LiveRun) -> None:
+    """An external run has no worker."""
     del run

@@ -1,7 +1,7 @@
-"""A runner that thinks while its run is on its way to the disk.
+"""Early start: the runner starts while its run is being committed.
 
-Nobody hears it before: what it says and asks is kept, in order, until the run is there, and is dropped where the run
-never will be. So nothing it does through the host has an effect that the log does not know (decision 0046).
+Its output and calls are buffered in order until the commit succeeds, and are dropped if it fails. So nothing that it
+does through the host takes effect before the log has the run (ADR 0046).
 """
 
 import asyncio
@@ -14,14 +14,10 @@ from bollard.host.workers.boundary import RunSlot, WorkerPool
 from bollard.protocol import JsonObject, limits
 from bollard.wire import Delta, HostRun, RunCall, RunEnd, RunSink, Strike, WorkerResult
 
-# Runner code that goes on when its run is over here: its worker is told to stop it, and is replaced where it does not.
-#
-# A run ends with its last result, a strike or another owner; its code may not hold a worker for longer than a
-# cancelled run may. Whoever calls this has sent `run/cancel`.
 
-
-def see_out(run: HostRun, pool: WorkerPool, slot: RunSlot) -> None:
-    """Drain the worker unless it answers `run/start` within the grace of a cancelled run."""
+def drain_if_overdue(run: HostRun, pool: WorkerPool, slot: RunSlot) -> None:
+    """Drain the worker unless it answers `run/start` within the grace of a cancelled run. The caller has sent
+    `run/cancel`: the run is over here, and its code may not block the worker any longer."""
     loop = asyncio.get_running_loop()
     since = loop.time() if run.cancelled_at is None else run.cancelled_at
     over_at = since + limits.CANCEL_GRACE_S
@@ -33,47 +29,47 @@ def see_out(run: HostRun, pool: WorkerPool, slot: RunSlot) -> None:
     def ended(_: object) -> None:
         timer.cancel()
         if loop.time() >= over_at:
-            drain()  # when its own grace is over, a worker answers for code that still runs
+            drain()  # a worker answers when its own grace is over, even if the code still runs
 
     timer = loop.call_at(over_at, drain)
     run.ended.add_done_callback(ended)
 
 
 class EarlyStart:
-    """Implements `RunSink` until the run is on disk. How much it keeps is bounded by the run's window (§11)."""
+    """Implements `RunSink` until the run is on disk. The window of the run (§11) bounds the buffer."""
 
     def __init__(self, pool: WorkerPool, slot: RunSlot, run_id: str, request: JsonObject) -> None:
         """Raises `WireError` when the worker is gone."""
         self.pool = pool
         self.slot = slot
-        self._kept: list[Callable[[RunSink], None]] = []
+        self._buffer: list[Callable[[RunSink], None]] = []
         self._crowd = 0
         self._dropped = False
         self._run = slot.start_run(run_id, request, self)
 
     def give_to(self, run: LiveRun) -> None:
-        """The run is on disk: whatever comes now is told to it."""
+        """Send new output to the run, which is on disk now."""
         run.attach(self._run, self.slot.touch)
         self._run.redirect(RunnerOutput(run))
 
     def tell(self, run: LiveRun) -> None:
-        """What came before, in its order."""
-        kept, self._kept = self._kept, []
+        """Replay the buffered output in order."""
+        buffer, self._buffer = self._buffer, []
         output = RunnerOutput(run)
-        for told in kept:
-            told(output)
+        for replay in buffer:
+            replay(output)
 
     def drop(self) -> None:
-        """There will be no such run."""
+        """Discard the buffer and stop the runner, because the commit failed."""
         self._dropped = True
-        self._kept.clear()
+        self._buffer.clear()
         if not self._run.ended.done():
             self._run.cancel("host.lost")
-            see_out(self._run, self.pool, self.slot)
+            drain_if_overdue(self._run, self.pool, self.slot)
 
-    def _keep(self, told: Callable[[RunSink], None]) -> None:
+    def _keep(self, replay: Callable[[RunSink], None]) -> None:
         if not self._dropped:
-            self._kept.append(told)
+            self._buffer.append(replay)
 
     # --- what the worker sends (RunSink) ---
 
@@ -90,11 +86,11 @@ class EarlyStart:
         self._keep(lambda sink: sink.refused(sequence, why))
 
     def called(self, call: RunCall) -> None:
-        """One of a run that is dropped is not answered: its run ends, and with it the call."""
+        """A call of a dropped run is not answered: it ends with its run."""
         self._keep(lambda sink: None if call.given_up else sink.called(call))
 
     def crowded(self, call: RunCall, times: int) -> None:
-        """A flood is kept as its first call and a number."""
+        """A flood is buffered as its first call and a count."""
         self._crowd += times
         if self._crowd == times:
             self._keep(lambda sink: sink.crowded(call, self._crowd))

@@ -1,4 +1,4 @@
-"""One event as the host takes it: the parts of a CloudEvent that a run needs, checked once at the edge."""
+"""A validated event: the parts of a CloudEvent that a run needs, and where its answers are delivered. Pure."""
 
 from dataclasses import InitVar, dataclass, field, fields
 from typing import Any, Final
@@ -19,20 +19,16 @@ from bollard.host.store.keys import key_problem
 from bollard.host.telemetry.tracer import parse_traceparent
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
-# Where an answer goes: what a channel says of itself when an event comes through it, and what the agent's policy makes
-# of that. Pure; sending is not done here.
-
-
-_READ_ELSEWHERE: Final[frozenset[TriggerSource]] = frozenset({"api", "webui"})
-"""Whoever triggers a run in this way reads its stream: the agent's own target is not for them."""
+_STREAM_READERS: Final[frozenset[TriggerSource]] = frozenset({"api", "webui"})
+"""Triggers whose senders read the stream of the run. The agent's own delivery target does not apply to them."""
 
 
 class ReplyRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """The channel that an event came through, as it was then. Kept with the event: a run never looks a channel up."""
+    """The channel that an event came through. Stored with the event, so that a run never looks a channel up."""
 
     channel: str
     target: str
-    """Whom or where the channel should send an answer; the channel's own word for it."""
+    """The channel's own id of the recipient."""
     supports_streaming: bool = False
     supports_edit: bool = False
     supports_reaction: bool = False
@@ -40,7 +36,7 @@ class ReplyRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def deliver_to(reply: ReplyRoute | None, trigger: TriggerSource, policy: DeliveryPolicy) -> DeliverTo | None:
-    """Where the messages of a run go, if they go anywhere but to those who read it."""
+    """The delivery target of a run. `None` if its messages go only to readers of its stream."""
     size = policy.max_message_size
     if reply is not None:
         if not policy.reply:
@@ -53,7 +49,7 @@ def deliver_to(reply: ReplyRoute | None, trigger: TriggerSource, policy: Deliver
             streaming=streaming,
             max_message_size=min(sizes) if sizes else None,
         )
-    if policy.target is None or trigger in _READ_ELSEWHERE:
+    if policy.target is None or trigger in _STREAM_READERS:
         return None
     channel, _, target = policy.target.partition(":")
     return DeliverTo(channel=channel, target=target, streaming=policy.streaming, max_message_size=size)
@@ -62,38 +58,38 @@ def deliver_to(reply: ReplyRoute | None, trigger: TriggerSource, policy: Deliver
 def delivery_context(
     reply: ReplyRoute | None, surface: str, policy: DeliveryPolicy, goes_to: DeliverTo | None
 ) -> JsonObject:
-    """What a runner is told of it. Absent is written as absent."""
-    told: JsonObject = {"surface": surface, "supports_streaming": policy.streaming}
+    """The delivery part of the start request. Unknown fields are left out."""
+    context: JsonObject = {"surface": surface, "supports_streaming": policy.streaming}
     if reply is not None:
-        told["supports_streaming"] = policy.streaming and reply.supports_streaming
-        told["supports_edit"] = reply.supports_edit
-        told["supports_reaction"] = reply.supports_reaction
+        context["supports_streaming"] = policy.streaming and reply.supports_streaming
+        context["supports_edit"] = reply.supports_edit
+        context["supports_reaction"] = reply.supports_reaction
     if goes_to is not None:
-        told["reply_target"] = {"channel": goes_to.channel, "target": goes_to.target}
+        context["reply_target"] = {"channel": goes_to.channel, "target": goes_to.target}
         if goes_to.max_message_size is not None:
-            told["max_message_size"] = goes_to.max_message_size
-    return told
+            context["max_message_size"] = goes_to.max_message_size
+    return context
 
 
 OWN_SOURCE: Final = "bollard:"
-"""How sources of events begin that the host raises itself. Nobody else may use one."""
+"""Prefix of the sources of events that the host raises itself. Reserved."""
 RUN_SOURCE: Final = "run:"
-"""How the source of a call begins that a run makes of another agent."""
+"""Prefix of the source of a call from one agent to another."""
 API_SOURCE: Final = "api"
-"""The source of what is said through the API; behind a slash whose ids they are, where callers choose them."""
+"""The source of API messages. If callers choose the ids, a slash and the caller follow."""
 OWN_EVENTS: Final = frozenset({"approval.decided"})
-"""Types of events that only the host raises."""
+"""Event types that only the host raises."""
 
-_SAID_BY_PEOPLE: Final = frozenset[TriggerSource]({"platform", "webui", "api"})
+_FROM_PEOPLE: Final = frozenset[TriggerSource]({"platform", "webui", "api"})
 _FROM_OUTSIDE: Final = frozenset[TriggerSource]({"platform", "webhook", "host_adapter"})
 _VALUES_OF_ELEMENT: Final = 10
-"""JSON values that an element of the input, or an attachment, has at most."""
-_WHERE_AND_WHO: Final = ("bot", "conversation", "thread", "actor_id", "subject_id", "source_event_type")
-_SHOWN: Final = ("actor_type", "actor_name", "subject_type")
+"""The maximum of JSON values in an input element or attachment."""
+_SCOPE_FIELDS: Final = ("bot", "conversation", "thread", "actor_id", "subject_id", "source_event_type")
+_DISPLAY_FIELDS: Final = ("actor_type", "actor_name", "subject_type")
 
 
 class RawPayload(msgspec.Struct, frozen=True, kw_only=True):
-    """What the sender sent, where it is too large to be data, or no JSON: an artifact whose content is a blob."""
+    """A payload that is too large for `data` or not JSON. It is stored as an artifact."""
 
     artifact_id: str
     sha256: str
@@ -104,7 +100,7 @@ class RawPayload(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
-    """`source` and `source_id` are the dedupe key: the same event again gets its first outcome."""
+    """`source` and `source_id` are the idempotency key: a repeated event gets its first outcome."""
 
     source: str
     source_id: str
@@ -113,7 +109,7 @@ class NewEvent:
     text: str | None = None
     contents: tuple[JsonObject, ...] = ()
     attachments: tuple[JsonObject, ...] = ()
-    """Artifacts of its conversation that belong to it, each as an `ArtifactRef`."""
+    """Artifacts of the conversation, each as an `ArtifactRef`."""
     conversation: str | None = None
     thread: str | None = None
     bot: str | None = None
@@ -126,61 +122,78 @@ class NewEvent:
     event_ms: int | None = None
     data: JsonObject = field(default_factory=dict[str, JsonValue])
     source_event_type: str | None = None
-    """What the sender itself calls it, where that is not the stable name."""
+    """The platform's own event type, if it differs from the stable name."""
     raw: RawPayload | None = None
     reply: ReplyRoute | None = None
-    """The channel that it came through, if it did."""
+    """The channel that the event came through."""
     extra: JsonObject | None = None
-    """One-off metadata of the way it came, for the runner: never history, tools or grants."""
+    """Transport metadata for the runner. Never history, tools or grants."""
     caller: str | None = None
-    """Who brought it: the name of the API's caller, or of the channel; `None` for what the host raises itself."""
+    """The API caller or the channel. `None` for events of the host itself."""
     traceparent: str | None = None
-    """The span that led to it, by W3C trace context; what is not well-formed counts as nothing."""
+    """The W3C trace context. Malformed values are dropped."""
     carries: int = NO_BITS
-    """What the run had touched that it comes from, where it comes from one: bits of `Flow`."""
+    """Bits of `Flow` of the run that raised the event."""
     known: InitVar[bool] = False
-    """Its names are from the log, and were taken when other rules held."""
+    """The event comes from the log: its names were valid under earlier rules and are not checked."""
 
     def __post_init__(self, known: bool) -> None:
         if not known:
             self._check_names()
-        for name in _WHERE_AND_WHO:
-            if getattr(self, name) == "":  # nobody and nowhere: nothing is shared by all who say nothing
+        for name in _SCOPE_FIELDS:
+            if getattr(self, name) == "":  # an empty id must not become a scope that unrelated senders share
                 object.__setattr__(self, name, None)
         if self.traceparent is not None:
             parsed = parse_traceparent(self.traceparent)
             object.__setattr__(self, "traceparent", None if parsed is None else parsed.traceparent)
         if self.text is not None and len(self.text.encode("utf-8", "replace")) > INPUT_TEXT_BYTES:
             raise InvalidRequest(
-                f"the text is longer than {INPUT_TEXT_BYTES} bytes", hint="send it in several messages", field="text"
+                f"the text is longer than {INPUT_TEXT_BYTES} bytes",
+                reason="text_too_long",
+                hint="send it in several messages",
+                field="text",
+                limit=INPUT_TEXT_BYTES,
             )
         data = msgspec.json.encode(self.data)
         if len(data) > EVENT_DATA_BYTES:
             raise InvalidRequest(
-                f"data is larger than {EVENT_DATA_BYTES} bytes", hint="send a reference instead", field="data"
+                f"data is larger than {EVENT_DATA_BYTES} bytes",
+                reason="data_too_large",
+                hint="send a reference instead",
+                field="data",
+                limit=EVENT_DATA_BYTES,
             )
-        # Counted on the bytes first: only what may be too much is looked at closely.
+        # A cheap estimate on the bytes first. Only data that may exceed the limits is walked.
         beside = 0 if known else _VALUES_OF_ELEMENT * (len(self.contents) + len(self.attachments))
         many = data.count(b",") + beside > EVENT_DATA_VALUES // 2
         if many or data.count(b"{") + data.count(b"[") > EVENT_DATA_DEPTH:
-            _refuse_unwieldy(self.data, beside)
+            _check_structure(self.data, beside)
 
     def _check_names(self) -> None:
-        """One that a store keeps otherwise than it came is refused: two of them could not be told apart any more."""
+        """Refuse names that a store cannot store unchanged: two of them could become equal."""
         for name in ("source", "source_id", "event_type"):
             value = getattr(self, name)
             if not value or len(value) > EVENT_NAME_CHARACTERS:
-                problem = f"{name} is empty or longer than {EVENT_NAME_CHARACTERS} characters"
-                raise InvalidRequest(problem, hint="name the event", field=name)
+                raise InvalidRequest(
+                    f"{name} is empty or longer than {EVENT_NAME_CHARACTERS} characters",
+                    reason="event_name_length",
+                    hint=f"use 1 to {EVENT_NAME_CHARACTERS} characters",
+                    field=name,
+                    limit=EVENT_NAME_CHARACTERS,
+                )
             if (problem := key_problem(value)) is not None:
-                raise InvalidRequest(f"{name} {problem}", hint="give the event another name", field=name)
-        for name in (*_WHERE_AND_WHO, *_SHOWN):
+                hint = "choose another value"
+                message = f"{name} {problem}"
+                raise InvalidRequest(message, reason="event_name", hint=hint, field=name, problem=problem)
+        for name in (*_SCOPE_FIELDS, *_DISPLAY_FIELDS):
             value = getattr(self, name) or ""
             problem = key_problem(value)
             if len(value) > EVENT_NAME_CHARACTERS:
                 problem = f"is longer than {EVENT_NAME_CHARACTERS} characters"
             if problem is not None:
-                raise InvalidRequest(f"{name} {problem}", hint="send the platform's own id of it", field=name)
+                hint = "send the id that the platform uses"
+                message = f"{name} {problem}"
+                raise InvalidRequest(message, reason="event_id", hint=hint, field=name, problem=problem)
 
     @property
     def is_message(self) -> bool:
@@ -188,12 +201,12 @@ class NewEvent:
 
     @property
     def attended(self) -> bool:
-        """Whether a person said it, who may be asked back."""
-        return self.is_message and self.trigger in _SAID_BY_PEOPLE
+        """Whether a person sent it, so that questions can be asked."""
+        return self.is_message and self.trigger in _FROM_PEOPLE
 
     @property
     def flow(self) -> int:
-        """What comes with it, as bits of `Flow`: nobody vouches for what a platform or a webhook brings."""
+        """The bits of `Flow` of its content. Content of platforms and webhooks is untrusted."""
         return self.carries | (UNTRUSTED_BIT if self.trigger in _FROM_OUTSIDE else NO_BITS)
 
     def record(
@@ -201,8 +214,7 @@ class NewEvent:
     ) -> bytes:
         """The data of `event.received`: enough to run it again after a restart.
 
-        `waits_for` is the agent that will have a run for it, where that is not decided yet; `dropped` is why it will
-        never have one.
+        `waits_for` is the agent of an event whose run is not decided yet. `dropped` is why it never gets a run.
         """
         body: dict[str, Any] = {"event_id": event_id, "run_id": run_id}
         if waits_for is not None:
@@ -219,7 +231,7 @@ class NewEvent:
 
     @staticmethod
     def from_record(data: bytes) -> "tuple[str, NewEvent]":
-        """The event's id and the event, read back."""
+        """The event id and the event of an `event.received` record."""
         body: dict[str, Any] = msgspec.json.decode(data)
         event_id = str(body["event_id"])
         for name in ("event_id", "run_id", "dispatch", "agent_id", "reason", "flow"):
@@ -237,17 +249,23 @@ _FIELDS: Final = tuple(item.name for item in fields(NewEvent))
 
 
 def is_own_source(source: str) -> bool:
-    """Whether ids of this source are given by the host, or by callers each for themselves: an event that came under
-    one from elsewhere would take the place of theirs."""
+    """Whether the source is reserved. An outside event under such a source could take the id of a host event or of
+    another caller's message."""
     return source == API_SOURCE or source.startswith((OWN_SOURCE, RUN_SOURCE, f"{API_SOURCE}/"))
 
 
-def _refuse_unwieldy(data: JsonObject, beside: int) -> None:
-    """What the channel to a worker would not take, with the request around it, is refused before it becomes a run.
-    `beside` is how many values the input has at most."""
+def _check_structure(data: JsonObject, beside: int) -> None:
+    """Refuse data that would not fit into a frame to a worker, before it becomes a run. `beside` is the maximum of JSON
+    values in the input."""
     if beside > EVENT_DATA_VALUES:
-        message = f"the input has more than {EVENT_DATA_VALUES // _VALUES_OF_ELEMENT} elements"
-        raise InvalidRequest(message, hint="send it in several messages", field="input.contents")
+        most = EVENT_DATA_VALUES // _VALUES_OF_ELEMENT
+        raise InvalidRequest(
+            f"the input has more than {most} elements",
+            reason="too_many_elements",
+            hint="send it in several messages",
+            field="input.contents",
+            limit=most,
+        )
     values, level = beside, list[JsonValue]([data])
     for _ in range(EVENT_DATA_DEPTH):
         values += len(level)
@@ -259,9 +277,19 @@ def _refuse_unwieldy(data: JsonObject, beside: int) -> None:
                 inner.extend(value)
         level = inner
         if values + len(level) > EVENT_DATA_VALUES:
-            message = f"data holds, with the elements of the input, more than {EVENT_DATA_VALUES} values"
-            raise InvalidRequest(message, hint="send a reference instead", field="data")
+            raise InvalidRequest(
+                f"data and input together have more than {EVENT_DATA_VALUES} values",
+                reason="too_many_values",
+                hint="send a reference instead",
+                field="data",
+                limit=EVENT_DATA_VALUES,
+            )
         if not level:
             return
-    message = f"data is nested deeper than {EVENT_DATA_DEPTH}"
-    raise InvalidRequest(message, hint="flatten it, or send a reference instead", field="data")
+    raise InvalidRequest(
+        f"data is nested deeper than {EVENT_DATA_DEPTH}",
+        reason="data_too_deep",
+        hint="flatten it, or send a reference instead",
+        field="data",
+        limit=EVENT_DATA_DEPTH,
+    )

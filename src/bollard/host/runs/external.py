@@ -1,7 +1,7 @@
-"""Runs that a program outside executes: it appends results and finalizes, holding a token for that one run.
+"""External runs: a program outside the host appends the results and finalizes, with a token for that one run.
 
-Its results pass the same judgement as a worker's, under the same grant. Appending again what was appended changes
-nothing; appending something else under the same number is refused.
+Its results are judged like those of a worker, under the grant of the run. Appending is idempotent: an equal result
+under the same number changes nothing, a different one is refused.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from bollard.wire import WorkerResult
 
 _PURPOSE = "run-token"
 _MARGIN_S = 60.0
-"""Time beyond the run's deadline for which its token is still read at least, so that a late answer is told why."""
+"""How long a token outlives the deadline of its run, so that a late request gets a precise error."""
 
 
 class ExternalResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +43,7 @@ class ExternalRuns:
     """The external runs that are live here."""
 
     def __init__(self, secret: bytes, clock: Clock, live: Container[str]) -> None:
-        """`live` are the runs that go on here: their tokens are good whatever the clock on the wall says, since only
-        the time in which a run is active counts toward its deadline."""
+        """Tokens of `live` runs do not expire by the wall clock, because only active time counts toward a deadline."""
         self._live = live
         self._secret = hashlib.sha256(b"bollard-run-token\0" + secret).digest()
         self._clock = clock
@@ -53,14 +52,14 @@ class ExternalRuns:
     # --- tokens ---
 
     def issue(self, run: LiveRun) -> str:
-        """A token for this run and nothing else; that it was issued is written down."""
+        """Issue a token for this run alone. The run records `token.issued`."""
         expires_ms = self._clock.now_ms() + round((run.facts.deadline_s + _MARGIN_S) * 1000)
         run.note("token.issued", {"purpose": "external", "expires_ms": expires_ms})
         place: JsonValue = [expires_ms, run.epoch, run.facts.workspace]
         return seal_cursor(self._secret, purpose=_PURPOSE, scope=run.facts.run_id, place=place)
 
     def workspace_of(self, token: str, run_id: str) -> str | None:
-        """The workspace of the run that this token is for; nothing where it is for another, or has expired."""
+        """The workspace of the run, if the token is for this run and has not expired."""
         try:
             place = open_cursor(self._secret, token, purpose=_PURPOSE, scope=run_id)
         except BadCursor:
@@ -76,8 +75,8 @@ class ExternalRuns:
     # --- results ---
 
     async def append(self, run: LiveRun, results: list[ExternalResult]) -> int:
-        """On disk when it returns the newest number. What it was given before may be among them."""
-        self._refuse_foreign(run)
+        """Append results and return the newest number. They are on disk then. Repeated results are skipped."""
+        self._check_open(run)
         appended = self._appended.setdefault(run.facts.run_id, _Appended())
         output = RunnerOutput(run)
         for result in _fresh(appended, results):  # all are checked before any has an effect
@@ -87,12 +86,12 @@ class ExternalRuns:
             )
         run.flush()
         if not await run.written() or run.output_spent:  # then some of them were dropped
-            raise Conflict("the run has ended meanwhile", hint="read its records")
+            raise Conflict("the run has ended", reason="run_ended_before_append", hint="read its records")
         return len(appended.digests)
 
     async def finalize(self, run: LiveRun, kind: str, data: JsonObject) -> None:
-        """End the run with its terminal result; done when its end is on disk."""
-        self._refuse_foreign(run)
+        """End the run with its terminal result. Returns when the end is on disk."""
+        self._check_open(run)
         appended = self._appended.setdefault(run.facts.run_id, _Appended())
         if not run.ending:
             RunnerOutput(run).result(WorkerResult(run.facts.run_id, kind, data, len(appended.digests) + 1, None, 0))
@@ -103,33 +102,40 @@ class ExternalRuns:
         self._appended.pop(run_id, None)
 
     @staticmethod
-    def _refuse_foreign(run: LiveRun) -> None:
+    def _check_open(run: LiveRun) -> None:
         if not run.facts.external:
-            raise Forbidden(
-                "a worker executes this run", hint="only a run created for an outside program takes results"
-            )
+            hint = "only external runs accept results"
+            raise Forbidden("a worker executes this run", reason="run_not_external", hint=hint)
         if run.state.cancel is not None or run.ending:
-            raise Conflict("the run has ended or is being stopped", hint="read its records", status=run.state.status)
+            message, status = "the run has ended or is being stopped", run.state.status
+            raise Conflict(message, reason="run_closed", hint="read its records", status=status)
 
 
 def _fresh(appended: _Appended, results: list[ExternalResult]) -> list[ExternalResult]:
-    """Those that are new: each number is the next one, or that of an equal result before."""
+    """The results that were not appended before. Numbers must continue, or repeat an equal result."""
     known, fresh = len(appended.digests), list[ExternalResult]()
     for result in results:
         if result.type in TERMINAL_TYPES:
-            raise InvalidRequest("a run is ended by finalize", hint="post it to …/finalize", field="type")
+            message = "a terminal result cannot be appended"
+            raise InvalidRequest(message, reason="terminal_result", hint="post it to …/finalize", field="type")
         if 1 <= result.sequence <= known:
             if appended.digests[result.sequence - 1] != _digest(result):
                 raise Conflict(
                     f"result {result.sequence} was appended with other content",
-                    hint="number your results 1, 2, 3 … and repeat one only as it was",
+                    reason="result_changed",
+                    hint="number results 1, 2, 3 …, and repeat a result only unchanged",
                     sequence=result.sequence,
                 )
         elif result.sequence == known + len(fresh) + 1:
             fresh.append(result)
         else:
+            expected = known + len(fresh) + 1
             raise InvalidRequest(
-                f"the next result is number {known + len(fresh) + 1}", hint="append results in order", field="sequence"
+                f"the next result is number {expected}",
+                reason="result_out_of_order",
+                hint="append results in order",
+                field="sequence",
+                expected=expected,
             )
     return fresh
 

@@ -1,6 +1,6 @@
-"""Shows live records to readers. Each reader has a bounded buffer; one that falls behind is cut with a cursor.
+"""Publishes live records to readers. Each reader has a bounded buffer; one that falls behind resumes from its cursor.
 
-The hub keeps nothing: what a reader missed it reads from the log. Publishing never waits.
+The hub stores nothing: missed records come from the log. Publishing never waits.
 """
 
 import asyncio
@@ -15,14 +15,10 @@ from bollard.host.log.records import NewRecord
 from bollard.host.store.delta_spans import split_by_time
 from bollard.host.store.rows import DeltaRow, RecordRow
 
-# The bytes that wait for readers under one ceiling: in the hub for those of live runs, and in connections for all.
-#
-# It counts, and tells the server when there are too many. The server cuts the connection that has taken nothing for
-# longest, which frees what waits for it in the hub too; its reader resumes behind the last record that it got.
-
 
 class ReaderMemory:
-    """Used on the loop's thread only."""
+    """Counts the bytes buffered for all readers, in the hub and in connections, against one limit. On overflow the
+    server closes the connection that has been stalled longest; its reader resumes later. Not thread-safe."""
 
     __slots__ = ("held", "limit", "overflow")
 
@@ -30,7 +26,7 @@ class ReaderMemory:
         self.held = 0
         self.limit = limit
         self.overflow: Callable[[], None] = lambda: None
-        """Called when more is held than the ceiling allows."""
+        """Called when the limit is exceeded."""
 
     @property
     def is_full(self) -> bool:
@@ -46,7 +42,7 @@ class ReaderMemory:
 
 
 class StreamRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record as a stream carries it: where it stands, and the whole record as JSON."""
+    """One record of a stream: its position, and the whole record as JSON."""
 
     epoch: int
     seq: int
@@ -62,17 +58,17 @@ class Subscription:
         self._run_id = run_id
         self._records: deque[StreamRecord] = deque()
         self._bytes = 0
-        """In the buffer; counted in the hub's memory too."""
+        """Bytes in the buffer, also counted in the hub's memory."""
         self._came: asyncio.Future[None] | None = None
         self.behind = False
-        """Whether the buffer overflowed: what is in it is still good, then the reader must resume from the log."""
+        """Whether the buffer overflowed. Its content is valid; after it the reader must resume from the log."""
         self.ended = False
         self.closing = False
-        """Whether the host stops, and the run goes on without it."""
+        """Whether the host stops before the run has ended."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether no more records will come."""
         return self.behind or self.ended or self.closing
 
     def offer(self, records: Sequence[StreamRecord]) -> None:
@@ -92,12 +88,12 @@ class Subscription:
         self._wake()
 
     def close_soon(self) -> None:
-        """The host stops: what is in the buffer is still good, then the reader must resume elsewhere, or later."""
+        """The host stops. The buffer is valid; after it the reader must resume elsewhere, or later."""
         self.closing = True
         self._wake()
 
     def end(self) -> None:
-        """No more will come: the run is over."""
+        """The run is over."""
         self.ended = True
         self._wake()
 
@@ -106,7 +102,7 @@ class Subscription:
             self._came.set_result(None)
 
     async def take(self, idle_s: float) -> list[StreamRecord]:
-        """Everything that is ready; empty when nothing came for `idle_s`, or nothing will come any more."""
+        """The buffered records. Empty after `idle_s` without records, or if no more will come."""
         if not self._records and not self.over:
             loop = asyncio.get_running_loop()
             self._came = loop.create_future()
@@ -130,19 +126,19 @@ class Subscription:
 
 
 class Hub:
-    """Who reads which run."""
+    """The readers of each run."""
 
     def __init__(self, memory: ReaderMemory | None = None) -> None:
         self.memory = memory or ReaderMemory()
         self._readers: dict[str, dict[Subscription, None]] = {}
-        """In the order they came, so that the same history is the same twice."""
+        """Ordered by arrival, so that a replayed simulation is deterministic."""
         self.cut = 0
-        """Readers that fell behind."""
+        """How many readers fell behind."""
         self._closing = False
 
     @property
     def readers(self) -> int:
-        return sum(len(found) for found in self._readers.values())
+        return sum(len(readers) for readers in self._readers.values())
 
     def subscribe(self, run_id: str) -> Subscription:
         subscription = Subscription(self, run_id)
@@ -166,15 +162,14 @@ class Hub:
             subscription.end()
 
     def close(self) -> None:
-        """The host stops: whoever still reads, or comes now, is told to resume."""
+        """The host stops: current and new readers are told to resume elsewhere."""
         self._closing = True
         for readers in self._readers.values():
             for subscription in readers:
                 subscription.close_soon()
 
 
-# Records as streams carry them: the JSON of an `AgentRunRecord`, written once for all readers. A hot path.
-
+# --- stream records: the JSON of an `AgentRunRecord`, encoded once for all readers (a hot path) ---
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -200,14 +195,14 @@ def _json(
 
 
 def stream_record(record: NewRecord) -> StreamRecord:
-    """A record of a run that is on disk, or about to be."""
+    """The stream record of a new record."""
     run_id, seq, epoch = record.run_id or "", record.seq or 0, record.epoch or 0
     body = _json(run_id, seq, epoch, record.type, record.data, record.observed, record.created_ms, record.source_seq)
     return StreamRecord(epoch, seq, record.type, body)
 
 
 def stream_record_from_row(row: RecordRow) -> StreamRecord:
-    """The same, read back: the bytes are the same as when it was live."""
+    """The stream record of a stored row. Byte for byte equal to the live one."""
     run_id, seq, epoch = row.run_id or "", row.seq or 0, row.epoch or 0
     if row.data is None:
         body = _json(run_id, seq, epoch, row.type, b"{}", row.observed, row.created_ms, row.source_seq)
@@ -218,7 +213,7 @@ def stream_record_from_row(row: RecordRow) -> StreamRecord:
 
 
 def delta_records(run_id: str, epoch: int, created_ms: int, deltas: Iterable[tuple[int, bytes]]) -> list[StreamRecord]:
-    """Deltas that came together. They carry no number of their own but `seq`, live and replayed alike."""
+    """The stream records of one batch of deltas. They have no `source_seq`, live or replayed."""
     head = b'{"run_id":%b,"seq":' % _encode(run_id)
     tail = b',"observed":false,"created_at":%d.%03d,"artifact_refs":[],"metadata":{}}' % (
         created_ms // 1000,
@@ -232,7 +227,7 @@ def delta_records(run_id: str, epoch: int, created_ms: int, deltas: Iterable[tup
 
 
 def delta_records_from_row(row: DeltaRow, after_seq: int, limit_bytes: int | None = None) -> list[StreamRecord]:
-    """The deltas of a stored row behind `after_seq`; none behind the one with which they reach `limit_bytes`."""
+    """The deltas of a stored row after `after_seq`, up to the one that reaches `limit_bytes`."""
     return [
         record
         for created_ms, deltas in split_by_time(row, after_seq, limit_bytes)
@@ -241,6 +236,6 @@ def delta_records_from_row(row: DeltaRow, after_seq: int, limit_bytes: int | Non
 
 
 def gap_record(run_id: str, epoch: int, first: int, last: int | None, reason: str) -> StreamRecord:
-    """What a reader is told instead of records it cannot get. Exists only in streams."""
+    """Stands for records that a reader cannot get. Exists only in streams."""
     body = _encode({"run_id": run_id, "type": "gap", "data": {"first": first, "last": last, "reason": reason}})
     return StreamRecord(epoch, last or first, "gap", body)

@@ -1,5 +1,4 @@
-"""Ids that sort by the order they were made in and cannot be guessed. Randomness is drawn for many at once: a system
-call each is dear."""
+"""Ids that sort by creation order and cannot be guessed. Random bytes are read in bulk to save system calls."""
 
 import os
 import re
@@ -11,12 +10,12 @@ _AT_ONCE: Final = 512
 _TOP: Final = 1 << (8 * _RANDOM_BYTES)
 _TIME_DIGITS: Final = 11
 _STEP_BITS: Final = 40
-"""How far apart two ids of one millisecond are, at most."""
+"""The largest distance between two ids of one millisecond."""
 _MADE: Final = re.compile(rf"[a-z]+_([0-9a-f]{{{_TIME_DIGITS}}})([0-9a-f]{{{2 * _RANDOM_BYTES}}})")
 
 
 class IdMaker:
-    """Makes the part of an id behind its prefix."""
+    """Makes the part of an id after its prefix."""
 
     def __init__(self) -> None:
         self._pool = b""
@@ -25,7 +24,7 @@ class IdMaker:
         self._last = 0
 
     def next(self, now_ms: int) -> str:
-        """Eleven digits of time, sixteen of randomness, all hexadecimal; larger than every one before."""
+        """Eleven hexadecimal digits of time and sixteen of randomness. Larger than every id before."""
         drawn = self._draw()
         if now_ms > self._last_ms:
             self._last_ms, self._last = now_ms, drawn >> 1  # room above it for more of this millisecond
@@ -36,8 +35,7 @@ class IdMaker:
         return f"{self._last_ms:0{_TIME_DIGITS}x}{self._last:016x}"
 
     def go_behind(self, named: Iterable[str]) -> None:
-        """What comes next is larger than each of these prefixed ids, too: they were made before, perhaps by a clock
-        that was set back since."""
+        """Make the next id larger than each of these prefixed ids, even if the clock was set back since."""
         made = [(int(found[1], 16), int(found[2], 16)) for each in named if (found := _MADE.fullmatch(each))]
         self._last_ms, self._last = max([(self._last_ms, self._last), *made])
 
@@ -51,5 +49,5 @@ class IdMaker:
 
 
 def made_ms(named: str) -> int:
-    """When a prefixed id was made, in milliseconds of the epoch."""
+    """The creation time of a prefixed id, in milliseconds of the epoch."""
     return int(named.partition("_")[2][:_TIME_DIGITS], 16)

@@ -1,7 +1,7 @@
-"""A run as a pure state machine: `step(state, record)` gives the next state and what must be done about it.
+"""A run as a pure state machine: `step(state, record)` returns the next state and the effects to carry out.
 
-The executor, recovery, the simulator and replay are the same function fed from different places. Records are facts;
-effects are data. Nothing here waits, writes or knows the time.
+Live runs, recovery, the simulator and replay use this one function. Effects are data. Nothing here waits, writes or
+reads the clock.
 """
 
 from collections.abc import Mapping
@@ -15,22 +15,22 @@ from bollard.host.log.records import flow_told
 from bollard.protocol import TERMINAL_STATUSES, JsonObject, JsonValue, RunStatus, status_of_failure
 
 Claim = Literal["queued", "injected"]
-"""A message that waits for the runner to pull it, or that it has pulled."""
+"""A message waits for the runner, or the runner has pulled it."""
 
 
 class MessageDraft(msgspec.Struct, frozen=True):
-    """The text of a message that has only come as deltas so far, newest part first."""
+    """The text of a message of which only deltas have come, newest part first."""
 
     text: str
     before: "MessageDraft | None" = None
     kept: int = 0
-    """Characters of this and everything before it."""
+    """Characters of this part and all earlier ones."""
     lost: int = 0
     """Characters that came after the limit was reached."""
 
     def more(self, text: str, room: int) -> "MessageDraft":
-        """With another piece, of which at most `room` characters are kept. Small pieces become large ones, so that
-        there are few of them however the text came."""
+        """Append a piece, of which at most `room` characters are kept. Small parts are merged, so that their number
+        stays small."""
         kept = text[: max(0, min(room, DRAFT_CHARACTERS - self.kept))]
         lost = self.lost + len(text) - len(kept)
         if not kept:
@@ -53,7 +53,7 @@ _NOTHING: Final = MessageDraft("")
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a run that decides what may happen next."""
+    """The state of a run that determines its next steps."""
 
     on_message: bool
     status: RunStatus = "queued"
@@ -61,33 +61,33 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     spoke: bool = False
     """Whether any delta or message came."""
     completed: int = 0
-    """Messages that came whole."""
+    """Completed messages."""
     drafts: Mapping[str, MessageDraft] = {}
-    """Messages that only came as deltas so far."""
+    """Messages of which only deltas have come."""
     drafted: int = 0
     """Characters of their texts and ids."""
     crowded: bool = False
-    """Whether there were more of them than are kept: such a run is ended."""
+    """Whether the drafts exceeded their limits. Such a run is ended."""
     terminal: str | None = None
     """The type of the worker's terminal result."""
     closing: JsonObject | None = None
-    """The message of `run.completed`, where the run sent no other."""
+    """The message of `run.completed`, if the run sent no other."""
     failure: tuple[str, str] | None = None
     """Code and sentence of the worker's `run.failed`."""
     cancel: str | None = None
-    """The reason for which the run is being stopped."""
+    """Why the run is being stopped."""
     superseded: bool = False
-    """Whether it is stopped for the sake of a newer message, and not because somebody wants it to end."""
+    """Whether a newer message replaces the run. Nobody cancelled it."""
     claims: Mapping[str, Claim] = {}
-    """Messages that were given to this run, by event, oldest first."""
+    """Steering messages of this run by event, oldest first."""
     acting: Mapping[str, JsonObject] = {}
-    """Calls that were begun and have not ended, by id: what a record of their end needs."""
+    """Open calls by id, with the data for the record of their end."""
     redispatched: tuple[str, ...] = ()
-    """Messages that it gave back: each gets a run of its own."""
+    """Steering messages that it did not answer. Each gets a run of its own."""
     flow: int = 0
-    """What it has touched, as far as records tell: bits of `Flow`. They only grow."""
+    """Bits of `Flow` according to the records. Bits are only added."""
     usage: JsonValue = None
-    """What its model calls came to so far, as the newest record of one says."""
+    """The accumulated usage of its model calls, from the newest record of one."""
 
     @property
     def over(self) -> bool:
@@ -95,7 +95,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One record as the machine sees it. `texts` are the increments of deltas that came together, by message."""
+    """One record as the machine sees it. `texts` are the deltas of one batch, by message."""
 
     type: str
     data: JsonObject
@@ -103,7 +103,7 @@ class Fact(msgspec.Struct, frozen=True):
     texts: tuple[tuple[str, str], ...] = ()
 
 
-# --- effects: what must be done, as data ---
+# --- effects ---
 
 
 class StartWorker(msgspec.Struct, frozen=True):
@@ -111,11 +111,11 @@ class StartWorker(msgspec.Struct, frozen=True):
 
 
 class StartTimers(msgspec.Struct, frozen=True):
-    """Watch the deadline and the idle limit from now on."""
+    """Start the deadline and the idle limit."""
 
 
 class PauseTimers(msgspec.Struct, frozen=True):
-    """The run waits for a person: its clock stands still until it is watched again."""
+    """Stop the clocks: the run waits for a person."""
 
 
 class StopWorker(msgspec.Struct, frozen=True):
@@ -125,18 +125,18 @@ class StopWorker(msgspec.Struct, frozen=True):
 
 
 class AwaitStart(msgspec.Struct, frozen=True):
-    """The worker said its last word: end the run as soon as it has answered `run/start`."""
+    """The terminal result is there: end the run when the worker answers `run/start`."""
 
 
 class Release(msgspec.Struct, frozen=True):
-    """The run is over: free its slot, tell its readers, forget it."""
+    """The run is over: free its slot and notify its readers."""
 
 
 Effect = StartWorker | StartTimers | PauseTimers | StopWorker | AwaitStart | Release
 
 
 def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
-    """The state after a record, and its effects. A run that is over does not change any more."""
+    """The state after a record, and its effects. A run that is over does not change."""
     if state.over:
         return state, ()
     after = replace(state, seq=fact.seq, flow=state.flow | flow_told(fact.type, fact.data))
@@ -209,7 +209,7 @@ _ACTED: Final = frozenset({"action.started", "action.completed", "action.failed"
 
 
 def _acted(state: RunState, fact: Fact) -> RunState:
-    """A call that begins or ends; every other record changes nothing."""
+    """Track calls that begin or end. Other records change nothing."""
     if fact.type == "model.called":
         return replace(state, usage=fact.data.get("run_usage", state.usage))
     if fact.type not in _ACTED:
@@ -254,7 +254,7 @@ def _ended(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
     return replace(state, status=ended), (Release(),)
 
 
-# --- how a run ends ---
+# --- the end of a run ---
 
 _CROWDED: Final = (
     f"more than {DRAFTS_OF_RUN} messages, or more than {DRAFTS_CHARACTERS} characters of them, came as deltas and were"
@@ -266,8 +266,8 @@ _OUTPUT_TOO_LARGE: Final = (
 _WORKER_ENDED: Final = "the worker ended while the run was active"
 
 EndCause = Literal["answered", "refused", "lost", "grace", "broken", "no_worker"]
-"""Why the host ends a run now: the worker answered, refused or vanished, its grace is over, it broke the protocol three
-times, or there was no worker for it."""
+"""Why the host ends a run: the worker answered, refused or vanished, the grace is over, the worker broke the protocol
+three times, or there is no worker."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -278,16 +278,16 @@ class Ending(msgspec.Struct, frozen=True):
     error: str | None = None
 
     def data(self) -> JsonObject:
-        found: JsonObject = {"status": self.status}
+        data: JsonObject = {"status": self.status}
         if self.code is not None:
-            found["code"] = self.code
+            data["code"] = self.code
         if self.error is not None:
-            found["error"] = self.error
-        return found
+            data["error"] = self.error
+        return data
 
 
 def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
-    """How a run ends, from what is known of it. A run that was stopped ends for that reason, whatever came after."""
+    """How a run ends. The reason of a cancellation takes precedence over everything that came after it."""
     if state.cancel is not None:
         return _failed(state.cancel, detail or _why_stopped(state))
     if state.terminal == "run.failed" and state.failure is not None:
@@ -324,34 +324,32 @@ def _failed(code: str, error: str) -> Ending:
 
 
 def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
-    """What becomes of the calls and the messages of a run which ends now: type and data of a record each.
+    """The records that close open calls and steering messages at the end of a run, as type and data.
 
-    A call that was begun and has not ended is unknown from now on: nobody is left to be told.
-
-    One that was pulled by a run that completed has had its answer. Every other is dispatched anew, unless the user
-    stopped the run: then what they had sent is dropped, and the log says so. What the runner says of its end, and a
-    newer message that took the run's place, drop nothing.
+    The outcome of an open call is unknown. A message that a completed run has pulled is acknowledged. Every other
+    message is dispatched as a new run, unless a user cancelled this one: then it is dropped. A failure that the runner
+    reports, and a newer message that supersedes the run, drop nothing.
     """
     stopped = state.cancel == "cancelled" and not state.superseded
-    said = "the run ended before the outcome was known"
-    found: list[tuple[str, JsonObject]] = [
-        ("action.unknown", {"call_id": call_id, **kept, "code": "outcome_unknown", "message": said})
-        for call_id, kept in state.acting.items()
+    text = "the run ended before the outcome was known"
+    records: list[tuple[str, JsonObject]] = [
+        ("action.unknown", {"call_id": call_id, **call, "code": "outcome_unknown", "message": text})
+        for call_id, call in state.acting.items()
     ]
     for event_id, claim in state.claims.items():
         if claim == "injected" and ending.status == "completed":
-            found.append(("steering.acknowledged", {"event_id": event_id}))
+            records.append(("steering.acknowledged", {"event_id": event_id}))
             continue
         reason = ending.code or "not_pulled"
         pulled = claim == "injected"
         dropped: JsonObject = {"event_id": event_id, "reason": reason, "redispatch": not stopped, "pulled": pulled}
-        found.append(("steering.dropped", dropped))
-    return found
+        records.append(("steering.dropped", dropped))
+    return records
 
 
 def assembled(state: RunState) -> list[JsonObject]:
-    """Messages that only ever came as deltas, or with the terminal result, whole: nothing may depend on deltas."""
-    found: list[JsonObject] = [] if state.closing is None else [state.closing]
+    """The complete messages that the runner sent only as deltas or in its terminal result. Deltas are not durable."""
+    messages: list[JsonObject] = [] if state.closing is None else [state.closing]
     for message_id, draft in state.drafts.items():
         text = draft.whole()
         if not text:
@@ -362,5 +360,5 @@ def assembled(state: RunState) -> list[JsonObject]:
         message: JsonObject = {"message": body}
         if message_id:
             message["message_id"] = message_id
-        found.append(message)
-    return found
+        messages.append(message)
+    return messages

@@ -21,32 +21,31 @@ from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.protocol import RESULT_PAYLOADS, JsonObject, JsonValue, front_door
 from bollard.wire import Delta, WorkerResult
 
-# Keeps the secrets of a workspace out of what one run says: of whole records, and of texts that come in pieces.
-#
-# An end of a text that may be the beginning of a secret waits for the next piece; the rest of it comes when the
-# message is complete, or the run is over.
-
 
 def protocol_words() -> frozenset[str]:
-    """Every word that the protocol has for something."""
+    """Every enumerated value of the protocol."""
     closed = [get_args(each) for each in vars(front_door).values() if get_origin(each) is Literal]
     return frozenset({word for words in closed for word in words if isinstance(word, str)} | set(RESULT_PAYLOADS))
 
 
 _STREAMS: Final = 64
-"""Messages of one run that may wait for their next piece; beyond it the oldest is given out as it is."""
+"""Texts of one run that may be held back at once. Beyond that the oldest is no longer tracked."""
 _WHOLE: Final = frozenset({"message.completed", "run.completed", "run.failed"})
 _PIECES: Final = ("content", "reasoning")
 _CALL: Final = "tool_calls."
-"""Before the number of a tool call whose arguments come in pieces."""
+"""Prefix of the stream of a tool call's arguments, before its index."""
 _WORDS: Final = protocol_words() | frozenset(KINDS) | frozenset(RISKS) | frozenset(get_args(Effects))
-"""What the host goes by, and no secret may take away."""
+"""Values that the host interprets. They are never redacted."""
 Key = tuple[str, str]
-"""A message, and which of its texts."""
+"""A message, and one of its texts."""
 
 
 class RunScrubber:
-    """One per live run. Ask `active` first: most workspaces have no secrets."""
+    """Removes the secrets of a workspace from the output of one run, from whole records and from streamed texts.
+
+    The end of a streamed text that may be the start of a secret is held back until the next piece, the end of the
+    message or the end of the run. Check `active` first: most workspaces have no secrets.
+    """
 
     def __init__(self, scrubber: Scrubber) -> None:
         self._scrubber = scrubber
@@ -57,7 +56,7 @@ class RunScrubber:
         return self._scrubber.active
 
     def text(self, message_id: str, text: str, which: str = "content") -> str:
-        """What may be shown now of a text that comes in pieces."""
+        """The part of a streamed text that may be published now."""
         stream = self._streams.get((message_id, which))
         if stream is None:
             if len(self._streams) >= _STREAMS:
@@ -66,7 +65,7 @@ class RunScrubber:
         return stream.feed(text)
 
     def delta(self, result: WorkerResult) -> WorkerResult:
-        """One piece of a message, as its shape allows it; what is no piece is not looked at here."""
+        """Scrub the streamed texts of one delta."""
         chunk = result.data.get("chunk")
         if not isinstance(chunk, dict):
             return result
@@ -85,13 +84,13 @@ class RunScrubber:
         return replace(result, data={**result.data, "chunk": shown})
 
     def _element(self, message_id: str, element: JsonValue) -> JsonValue:
-        """A text among the elements of a content goes on where the one before it ended."""
+        """Scrub a text element. It continues the text of the element before it."""
         if isinstance(element, dict) and isinstance(text := element.get("text"), str):
             return {**element, "text": self.text(message_id, text)}
         return element
 
     def _tool_call(self, message_id: str, call: JsonValue) -> JsonValue:
-        """The arguments of a call come in pieces too, those of each call by themselves."""
+        """Scrub the streamed arguments of a tool call, each call as its own stream."""
         if not isinstance(call, dict) or not isinstance(function := call.get("function"), dict):
             return call
         index, arguments = call.get("index"), function.get("arguments")
@@ -101,36 +100,36 @@ class RunScrubber:
         return {**call, "function": {**function, "arguments": shown}}
 
     def record(self, data: bytes, *, observed: bool) -> bytes:
-        """A whole record; of the host's own the ids are what they are."""
+        """Scrub a whole record. Ids in records of the host (`observed`) stay."""
         return self._scrubber.record(data, _WORDS, ids=observed)
 
     def holds(self, content: bytes) -> bool:
-        """Whether a content has a secret in it."""
+        """Whether the content contains a secret."""
         return self._scrubber.holds(content.decode("utf-8", "replace"))
 
     @property
     def longest_bytes(self) -> int:
-        """Of any form of a secret: what came so far before a piece of a content may be the beginning of one."""
+        """The length of the longest form of a secret. A secret may span pieces of a content."""
         return self._scrubber.matcher.reach
 
     def completes(self, kind: str) -> bool:
-        """Whether nothing more is to come for what has begun."""
+        """Whether a record of this type completes the streamed texts."""
         return bool(self._streams) and kind in _WHOLE
 
     def rest(self) -> list[tuple[str, str, bytes]]:
-        """What waited for more: message, text, and the delta that says it."""
+        """The texts that were held back: message, text, and the delta that carries it."""
         streams, self._streams = self._streams, {}
-        found: list[tuple[str, str, bytes]] = []
+        rest: list[tuple[str, str, bytes]] = []
         for (message_id, which), stream in streams.items():
             if text := stream.end():
                 chunk: JsonObject = {"role": "assistant", "content": "", **_piece(which, text)}
                 data: JsonObject = {"chunk": chunk, "message_id": message_id} if message_id else {"chunk": chunk}
-                found.append((message_id, text if which == "content" else "", encode_data(data)))
-        return found
+                rest.append((message_id, text if which == "content" else "", encode_data(data)))
+        return rest
 
 
 def _piece(which: str, text: str) -> JsonObject:
-    """The part of a chunk that one text of a message is in."""
+    """The field of a chunk that holds this text."""
     if not which.startswith(_CALL):
         return {which: text}
     return {"tool_calls": [{"index": int(which.removeprefix(_CALL)), "function": {"arguments": text}}]}
@@ -149,11 +148,11 @@ class RecordedRun(Protocol):
     writer: BatchWriter
 
     def step(self, fact: Fact) -> None:
-        """A record has its number and is on its way."""
+        """A record has its number and is in a batch."""
         ...
 
     def spoke(self) -> None:
-        """Text of the runner is about to be shown."""
+        """Text of the runner is about to be published."""
         ...
 
 
@@ -172,18 +171,18 @@ class RunRecorder:
         """Bytes recorded so far: deltas, records, and the contents that came with them."""
 
     def withholds(self, content: bytes) -> bool:
-        """Whether a content has a secret of the workspace in it."""
+        """Whether the content contains a secret of the workspace."""
         return self._scrub.active and self._scrub.holds(content)
 
     @property
     def secret_bytes(self) -> int:
-        """The length of the longest secret; 0 where there is none."""
+        """The length of the longest secret, or 0."""
         return self._scrub.longest_bytes if self._scrub.active else 0
 
-    # --- words ---
+    # --- deltas ---
 
     def delta(self, delta: Delta, size: int) -> None:
-        """A piece of a message in the form that the wire knows best."""
+        """Add a delta from its compact wire form."""
         message_id = delta.data.message_id
         name = message_id if isinstance(message_id, str) else ""
         chunk = delta.data.chunk
@@ -193,12 +192,12 @@ class RunRecorder:
         self._writer.batch.source_seq = delta.sequence
 
     def piece(self, judged: CheckedResult) -> None:
-        """A piece of a message that came as any other result."""
+        """Add a delta that came as a result."""
         if judged.delta is not None:
             self._say(*judged.delta, judged.data, 0)
 
-    def shown(self, result: WorkerResult) -> WorkerResult:
-        """The result without secrets where it is a piece of a message; a whole one lets the rest of its pieces out."""
+    def scrubbed(self, result: WorkerResult) -> WorkerResult:
+        """Scrub the result if it is a delta. A result that completes a message releases the held-back texts."""
         if not self._scrub.active:
             return result
         if self._scrub.completes(result.type):
@@ -206,7 +205,7 @@ class RunRecorder:
         return self._scrub.delta(result) if result.type == "message.delta" else result
 
     def say_rest(self) -> None:
-        """What was held back because it might have become a secret."""
+        """Add the texts that were held back."""
         for message_id, text, data in self._scrub.rest():
             self._say(message_id, text, data, len(data))
 
@@ -222,7 +221,7 @@ class RunRecorder:
             self.close_deltas()
 
     def close_deltas(self) -> None:
-        """Deltas that came together become one row and one step."""
+        """Turn the collected deltas into one row and one step of the machine."""
         batch = self._writer.batch
         if not batch.deltas:
             return
@@ -235,7 +234,7 @@ class RunRecorder:
     def observe(
         self, kind: str, data: JsonObject, expects: StateExpectation | None = None, *, pressing: bool = True
     ) -> None:
-        """A record of the host's own."""
+        """Add a record of the host itself."""
         judged = CheckedResult(kind, encode_data(data), fact=data, observed=True)
         self.add(judged, None, expects, pressing=pressing)
 
@@ -247,11 +246,11 @@ class RunRecorder:
         *,
         pressing: bool = True,
     ) -> None:
-        """A record that is not a delta, behind everything before it."""
+        """Add a record that is not a delta."""
         self.close_deltas()
         self.seq += 1
         created_ms = self._clock.now_ms()
-        if judged.type == "artifact.created":  # however it came: what its record says stands when all is made anew
+        if judged.type == "artifact.created":  # projections are rebuilt from records, so the expiry must be in there
             judged = self._expiring(judged, created_ms)
         touched, told = self._run.flow, self._run.state.flow
         if says_flow(judged.type, touched, told):
@@ -280,7 +279,7 @@ class RunRecorder:
         self._run.step(Fact(judged.type, judged.fact, self.seq))
 
     def attach(self, content: bytes) -> None:
-        """A content that a record of this batch names."""
+        """Add a content that a record of this batch refers to."""
         self._writer.batch.blobs.append(content)
         self.bytes += len(content)
 

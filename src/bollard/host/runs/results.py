@@ -1,4 +1,4 @@
-"""Judges one result: what becomes of its payload. Pure. An invalid one has no effect and leaves a record of why."""
+"""Checks one result and turns it into a record. An invalid result becomes a rejection without effect. Pure."""
 
 import base64
 import hashlib
@@ -28,13 +28,13 @@ from bollard.protocol import (
 from bollard.wire import WorkerResult
 
 ARTIFACT_ID_CHARACTERS: Final = 128
-"""The longest id of an artifact that a run made."""
+"""The longest artifact id."""
 _OF_CONTENT: Final = frozenset({"content_base64", "sha256", "size_bytes"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class CheckedResult(msgspec.Struct, frozen=True):
-    """The record a result becomes. `fact` is what the state machine sees of its data."""
+    """The record of a result. `fact` is the part that the state machine sees."""
 
     type: str
     data: bytes
@@ -43,18 +43,18 @@ class CheckedResult(msgspec.Struct, frozen=True):
     delta: tuple[str, str] | None = None
     """The message and the text of a delta."""
     blob: bytes | None = None
-    """Content to store before the record counts."""
+    """Content to store together with the record."""
     expects: StateExpectation | None = None
-    """What must be true when it is written; else the record says why it has no effect."""
+    """The condition for the write. If it fails, a rejection is written instead."""
 
 
 def judge_result(
     result: WorkerResult, grant: Grant, revoked: Revocation, terms: ArtifactTerms = ANY_TERMS
 ) -> CheckedResult:
-    """What a result becomes, from its own shape, what the run may do, and which artifacts are taken."""
+    """Check a result against its schema, the grant of the run and the rules for artifacts."""
     shape = RESULT_PAYLOADS.get(result.type)
     if shape is None:
-        return _kept("result.unknown", {"type": result.type, "data": result.data, "sequence": result.sequence})
+        return _observed("result.unknown", {"type": result.type, "data": result.data, "sequence": result.sequence})
     if result.type in LOOSE_TYPES:
         return CheckedResult(result.type, encode_data(result.data), {})
     try:
@@ -73,7 +73,7 @@ def judge_result(
     return CheckedResult(result.type, encode_data(result.data), result.data)
 
 
-def _kept(kind: str, data: JsonObject) -> CheckedResult:
+def _observed(kind: str, data: JsonObject) -> CheckedResult:
     return CheckedResult(kind, encode_data(data), data, observed=True)
 
 
@@ -89,15 +89,15 @@ def _rejection(result: WorkerResult, problem: str, field: str) -> JsonObject:
 
 def _rejected(result: WorkerResult, problem: str, field: str) -> CheckedResult:
     if result.type == "run.failed":
-        # An invalid failure is still a failure: the run must not hang on a typing error.
+        # An invalid `run.failed` still ends the run; otherwise the run would hang.
         data: JsonObject = {"code": "runner.error", "error": f"the runner failed; its report was invalid at {problem}"}
         return CheckedResult("run.failed", encode_data(data), data, observed=True)
-    return _kept("result.rejected", _rejection(result, problem, field))
+    return _observed("result.rejected", _rejection(result, problem, field))
 
 
 def withheld_content(result: WorkerResult) -> CheckedResult:
-    """An artifact whose content must not be kept: it is refused as a whole, because its digest is of all of it."""
-    return _rejected(result, "the content has a secret of the workspace in it", "content_base64")
+    """Reject an artifact whose content contains a secret. It is not redacted, because its digest covers all of it."""
+    return _rejected(result, "the content contains a secret of the workspace", "content_base64")
 
 
 def _judge_state(result: WorkerResult, payload: StateUpdated, grant: Grant, revoked: Revocation) -> CheckedResult:
@@ -130,7 +130,7 @@ def _judge_artifact(
     if (wrong := _wrong_name(payload, terms)) is not None:
         field, problem = wrong
         return _rejected(result, f"{field}: {problem}", field)
-    # What a runner says of a content counts only where the content is here: a digest alone would name anybody's.
+    # Size and digest are computed here: a digest without its content could name a blob of another run.
     data = {key: value for key, value in result.data.items() if key not in _OF_CONTENT}
     data["artifact_id"] = artifact_id_of(grant.run_id, payload.artifact_id or str(result.sequence))
     if payload.content_base64 is None:
@@ -141,13 +141,13 @@ def _judge_artifact(
         return _rejected(result, problem, "content_base64")
     digest = hashlib.sha256(content).hexdigest()
     if payload.sha256 not in (None, digest):
-        return _rejected(result, "the digest does not fit the content", "sha256")
+        return _rejected(result, "the digest does not match the content", "sha256")
     data |= {"sha256": digest, "size_bytes": len(content)}
     return CheckedResult(result.type, encode_data(data), data, blob=content)
 
 
 def _wrong_name(payload: ArtifactCreated, terms: ArtifactTerms) -> tuple[str, str] | None:
-    """The field that an upload would be refused for too, and what is wrong with it."""
+    """The first field that an upload would be refused for, and the problem."""
     named = {"artifact_type": payload.artifact_type, "name": payload.name}
     problems = {field: name_problem(text) for field, text in named.items() if text is not None}
     if payload.mime_type is not None or payload.content_base64 is not None:
@@ -156,9 +156,9 @@ def _wrong_name(payload: ArtifactCreated, terms: ArtifactTerms) -> tuple[str, st
 
 
 def artifact_id_of(run_id: str, name: str) -> str:
-    """The id of an artifact that a run made: in its own namespace, so that it never names another run's.
+    """The artifact id for a name, in the namespace of the run, so that it never names an artifact of another run.
 
-    A name that is in there already stays as it is. One that is long, or not plain, is replaced by its digest.
+    A name that has the prefix already stays. A long name, or one with other characters, is replaced by its digest.
     """
     home = f"art_{run_id}_"
     inside = name.removeprefix(home)

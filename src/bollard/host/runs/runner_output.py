@@ -27,7 +27,7 @@ class RunnerOutput:
         run = self._run
         if self._run.ending or (run.output_spent and result.type not in TERMINAL_TYPES):
             return  # ADR 0084: no credit returns for what is dropped, so that the runner waits until it is stopped
-        result = self._recorder.shown(result)
+        result = self._recorder.scrubbed(result)
         judged = judge_result(result, run.grant, run.revoked, run.environment.terms)
         if judged.blob is not None and run.recorder.withholds(judged.blob):
             judged = withheld_content(result)

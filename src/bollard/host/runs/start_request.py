@@ -1,5 +1,4 @@
-"""The `run/start` request of a run, as JSON. Written by hand because it is made for every run; a test holds it to the
-protocol's `AgentRunRequest`."""
+"""The `run/start` request of a run, as JSON. Built by hand for speed; a test checks it against `AgentRunRequest`."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,11 +24,11 @@ from bollard.protocol import JsonObject, JsonValue, StateScope, limits
 
 
 class ConversationFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store knows of a run's conversation when it begins."""
+    """State and history of the conversation when the run starts."""
 
     state: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     shortened: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
-    """The scopes whose values are not in `state`, and whether it has all of their keys."""
+    """The scopes of which `state` has only keys, and whether it has all of them."""
     transcript_seq: int | None = None
     has_history_before: bool = False
 
@@ -45,11 +44,11 @@ def run_request(
     host_version: str,
     trace: RunTrace | None = None,
 ) -> JsonObject:
-    """One event as one run of one runner."""
+    """Build the request."""
     context: JsonObject = {
         "run_id": facts.run_id,
         "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
-        **as_given(facts.event_id, event, facts.workspace),
+        **event_context(facts.event_id, event, facts.workspace),
         "delivery": delivery_context(event.reply, event.surface, agent.policy.delivery, facts.deliver_to),
         "resources": resources_of(grant),
         "context": {
@@ -75,9 +74,8 @@ def run_request(
     return {"runner_id": agent.runner_id, "runner_name": agent.runner_name, "context": context}
 
 
-def as_given(event_id: str, event: NewEvent, workspace: str) -> JsonObject:
-    """What a runner is told of an event, whether its run began with it or it came while the run was active: the event,
-    what there is to read, where it happened, who caused it, and what it is about."""
+def event_context(event_id: str, event: NewEvent, workspace: str) -> JsonObject:
+    """The event, input, conversation, actor and subject, as in a start request and in a steering message."""
     entry: JsonObject = {
         "event_id": event_id,
         "event_type": event.event_type,
@@ -114,7 +112,6 @@ def _runtime(facts: RunFacts, now_ms: int, host_version: str, trace: RunTrace | 
 
 
 def _input(event: NewEvent) -> JsonObject:
-    """Absent is written as absent: a null would be looked at twice before it is sent."""
     found: JsonObject = {"contents": list(event.contents), "attachments": list(event.attachments)}
     if event.text is not None:
         found["text"] = event.text
@@ -122,8 +119,8 @@ def _input(event: NewEvent) -> JsonObject:
 
 
 def _raw_ref(raw: RawPayload) -> JsonObject:
-    told: JsonObject = {"artifact_id": raw.artifact_id, "size_bytes": raw.size_bytes}
-    return told if raw.mime_type is None else {**told, "mime_type": raw.mime_type}
+    ref: JsonObject = {"artifact_id": raw.artifact_id, "size_bytes": raw.size_bytes}
+    return ref if raw.mime_type is None else {**ref, "mime_type": raw.mime_type}
 
 
 def _present(**fields: str | None) -> JsonObject:
@@ -131,19 +128,16 @@ def _present(**fields: str | None) -> JsonObject:
     return found
 
 
-# The secrets in an agent's configuration, filled in when a run begins and not before.
-
-
 class ConfigSecrets:
-    """One per host."""
+    """Resolves the secrets in an agent's configuration when a run starts."""
 
     def __init__(self, vault: Vault, redactor: Redactor) -> None:
         self._vault = vault
         self._redactor = redactor
 
     def to_fill(self, agent: Agent) -> bool:
-        """Whether the agent refers to secrets. What an earlier version saved as it is, is kept out of sight from
-        now on."""
+        """Whether the configuration refers to secrets. Plain values in secret fields, which earlier versions saved, are
+        added to the redactor."""
         found = False
         for name in secret_fields(agent.form):
             value = agent.config.get(name)
@@ -155,11 +149,11 @@ class ConfigSecrets:
 
     @staticmethod
     def any_for(agent: Agent) -> bool:
-        """Whether a run of the agent is given a secret."""
+        """Whether a run of the agent receives a secret."""
         return any(agent.config.get(name) for name in secret_fields(agent.form))
 
     async def filled(self, queued: QueuedRun) -> QueuedRun:
-        """The same with the values. Raises where one of them cannot be had."""
+        """The run with resolved secrets. Raises if one is unavailable."""
         agent = queued.agent
         names = {
             field: referred(value)
@@ -175,21 +169,18 @@ class ConfigSecrets:
         return replace(queued, agent=replace(agent, config=config))
 
 
-# What a runner is told when its run begins: the request, with the state and the history that the store knows.
-
-
 _decode: Final[Any] = msgspec.json.Decoder().decode
 
 
 class StartRequest(msgspec.Struct, frozen=True):
-    """What a runner is told, and what that brings along: bits of `Flow`."""
+    """The request, and the bits of `Flow` of its content."""
 
     request: JsonObject
     flow: int
 
 
 class StartRequestBuilder:
-    """Reads beside the loop, and only where there is something to read."""
+    """Builds start requests. Reads the store in a thread, and only if it has to."""
 
     def __init__(self, store: Store, clock: Clock, host_version: str, *, secrets: ConfigSecrets | None = None) -> None:
         self._secrets = secrets
@@ -198,7 +189,7 @@ class StartRequestBuilder:
         self._host_version = host_version
 
     def at_once(self, queued: QueuedRun, trace: RunTrace | None = None) -> JsonObject | None:
-        """The request of a run that has no past; `None` when the store must be asked."""
+        """The request of a run without state, history and secrets. `None` if the store must be read."""
         if queued.grant.state_keys or queued.facts.conversation is not None:
             return None
         if queued.agent.form and ConfigSecrets.any_for(queued.agent):
@@ -206,7 +197,7 @@ class StartRequestBuilder:
         return self._request(queued, ConversationFacts(), trace)
 
     async def read(self, queued: QueuedRun, trace: RunTrace | None = None) -> StartRequest:
-        """The request, with what the store knows now, and the secrets that it is given."""
+        """The request with state, history and secrets."""
         surroundings, flow = await asyncio.to_thread(self._surroundings, queued)
         if queued.agent.form and ConfigSecrets.any_for(queued.agent):
             flow |= PRIVATE_BIT
@@ -250,9 +241,8 @@ class StartRequestBuilder:
         return found, flow
 
     def _snapshot(self, state_keys: Mapping[StateScope, str]) -> tuple[JsonObject, JsonObject, int]:
-        """The values of each scope while all of them are no more than a context should carry. A scope with which they
-        would be more, or that has too many keys to list, has its keys only; and what was done is said of each. Keys
-        bring along as much as values."""
+        """State, shortened scopes and flow bits. A scope that exceeds the remaining size or has too many keys gets only
+        its keys. Keys carry the same flow bits as values."""
         flow, state = NO_BITS, dict[str, JsonValue]()
         shortened: JsonObject = {}
         left, now_ms = limits.STATE_SNAPSHOT_BYTES, self._clock.now_ms()

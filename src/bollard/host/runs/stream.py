@@ -1,6 +1,6 @@
-"""One run as a stream, from any place: what is on disk, then what is shown and not on disk yet, then what comes.
+"""The stream of one run from any cursor: committed records, then published uncommitted ones, then live records.
 
-Every reader gets exactly the records behind its cursor, or one explicit `gap` that names what it cannot get.
+A reader gets every record after its cursor, or an explicit `gap` that names the missing ones.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from bollard.protocol import TERMINAL_STATUSES
 
 
 class StreamPosition(msgspec.Struct, frozen=True):
-    """Where a reader stands: `epoch.seq`, exclusive."""
+    """The cursor of a reader: `epoch.seq`, exclusive."""
 
     epoch: int
     seq: int
@@ -36,21 +36,20 @@ class StreamPosition(msgspec.Struct, frozen=True):
 
 
 def parse_place(text: str) -> StreamPosition:
-    """A `Last-Event-ID`; raises `InvalidRequest`."""
+    """Parse a `Last-Event-ID`. Raises `InvalidRequest`."""
     epoch, dot, seq = text.partition(".")
     if not (dot and epoch.isascii() and epoch.isdigit() and seq.isascii() and seq.isdigit()) or len(text) > 16:
-        raise InvalidRequest(
-            "the cursor is not of the form epoch.seq", hint="send back the last id you got", field="id"
-        )
+        message, hint = "the cursor does not have the form epoch.seq", "send the last id of the stream"
+        raise InvalidRequest(message, reason="stream_cursor", hint=hint, field="id")
     return StreamPosition(int(epoch), int(seq))
 
 
 class _HostStops(Exception):
-    """A reader would need another page, and the host is about to go."""
+    """The host stops before the reader has all pages."""
 
 
 class RunReader:
-    """Reads runs of this host."""
+    """Streams the runs of this host."""
 
     def __init__(
         self, store: Store, hub: Hub, live: Mapping[str, LiveRun], recovered: asyncio.Event | None = None
@@ -59,13 +58,13 @@ class RunReader:
         self._hub = hub
         self._live = live
         self._recovered = recovered
-        """Set when the runs that an earlier incarnation left have an owner or an end."""
+        """Set when all runs of an earlier incarnation have a new owner or have ended."""
         self._pages = asyncio.Semaphore(STREAM_PAGES_AT_ONCE)
 
     async def read(self, run_id: str, after: StreamPosition | None) -> AsyncGenerator[list[StreamRecord]]:
-        """Batches of records until the run has ended, or until this reader fell behind (then the last is a `gap`). A
-        batch belongs to whoever takes it, who may empty it."""
-        # Until then a cursor may name records that were shown and never written, and nobody could say so.
+        """Batches of records until the run ends. If the reader falls behind, the last batch is a `gap`. The caller owns
+        each batch and may empty it."""
+        # Before that, a cursor may name records that were published and never committed.
         while self._recovered is not None and not self._recovered.is_set() and run_id not in self._live:
             try:
                 await asyncio.wait_for(self._recovered.wait(), KEEP_ALIVE_S)
@@ -73,7 +72,7 @@ class RunReader:
                 yield []
         subscription = self._hub.subscribe(run_id)
         live = self._live.get(run_id)
-        # Taken together with the subscription, in one turn: nothing can slip between the two.
+        # Read in the same turn of the loop as the subscription, so that no record is lost in between.
         tail = live.uncommitted() if live is not None else []
         last = after.seq if after is not None else 0
         try:
@@ -90,8 +89,8 @@ class RunReader:
             if fresh := [record for record in tail if record.seq > last]:
                 last = fresh[-1].seq
                 yield fresh
-            if not await self._is_unfinished(run_id):  # also where its owner has not left yet
-                # It may have ended behind the last page.
+            if not await self._is_unfinished(run_id):
+                # It may have ended after the last page was read.
                 async for batch in self._replay(run_id, last, None, subscription):
                     last = batch[-1].seq
                     yield batch
@@ -107,9 +106,9 @@ class RunReader:
     async def follow(
         run_id: str, subscription: Subscription, last: int, *, gather_s: float = 0.0
     ) -> AsyncGenerator[list[StreamRecord]]:
-        """What comes behind `last` while the reader keeps up. An empty batch says that nothing came for a while.
+        """Live records after `last` while the reader keeps up. An empty batch is a keep-alive.
 
-        A first batch in which the runner has not spoken yet may wait `gather_s` for company: it is about to.
+        A first batch without output of the runner waits up to `gather_s` for more, to save a write.
         """
         try:
             while True:
@@ -125,7 +124,7 @@ class RunReader:
                     yield records
                     if ended:
                         return
-                # One that is over without an end here was ended by somebody else, in the place of what was shown.
+                # An end without `run.ended`: another owner ended the run, and published records were discarded.
                 if subscription.behind or subscription.ended:
                     yield [gap_record(run_id, 0, last + 1, None, "behind")]
                     return
@@ -142,12 +141,12 @@ class RunReader:
         return row is not None and row.status not in TERMINAL_STATUSES
 
     async def _resume(self, run_id: str, after: StreamPosition, shown: int) -> tuple[int, StreamRecord | None]:
-        """Where to go on. A cursor of an old epoch may lie behind what that epoch got onto the disk; one of this epoch
-        must not lie behind what is on disk or was `shown`."""
+        """The number to continue from, and a gap if the cursor names missing records. A cursor of an old epoch
+        may exceed what that epoch committed; one of the current epoch may not exceed what is on disk or `shown`."""
         row = await asyncio.to_thread(self._store.run, run_id)
         if row is None:
             return after.seq, None
-        if after.epoch > row.epoch:  # no owner of that epoch has ever been
+        if after.epoch > row.epoch:  # that epoch never existed
             return 0, gap_record(run_id, row.epoch, 1, after.seq, "unknown")
         newest = max(shown if after.epoch == row.epoch else 0, await asyncio.to_thread(self._newest, run_id, after))
         if after.seq <= newest:
@@ -156,11 +155,11 @@ class RunReader:
         return newest, gap_record(run_id, row.epoch, newest + 1, after.seq, reason)
 
     def _newest(self, run_id: str, after: StreamPosition) -> int:
-        """The last number that the cursor's epoch, and those before it, got onto the disk."""
+        """The last number that the epoch of the cursor and earlier ones committed."""
         newest = self._store.last_seq(run_id, after.epoch)
         if after.seq <= newest:
             return newest
-        # Deltas may be gone by age. Numbers have no holes, so that the next epoch began where this one had ended.
+        # Retention may have deleted deltas. Numbers have no holes, so the next epoch starts where this one ended.
         begun = [row.seq or 0 for row in self._store.records_of_run(run_id, newest, 1)]
         begun += [row.first_seq for row in self._store.deltas_page(run_id, newest, 1, 1)]
         return min(begun) - 1 if begun else newest
@@ -168,7 +167,7 @@ class RunReader:
     async def _replay(
         self, run_id: str, after: int, until: int | None, subscription: Subscription
     ) -> AsyncGenerator[list[StreamRecord]]:
-        """What is on disk behind `after`, in order, each hole named. A host that stops gives one page more at most."""
+        """Committed records after `after` in order, with a gap for each hole. A stopping host sends one more page."""
         first = after
         while True:
             async with self._pages:
@@ -191,8 +190,8 @@ class RunReader:
         page = self._read_page(run_id, after)
         if not page or page[-1].seq - after == len(page):
             return page
-        # A commit between its two reads looks like a hole. A run is written in order, so that by now everything up to
-        # the newest record of this page is on disk: what is missing in a second look is missing.
+        # A commit between the two reads of a page looks like a hole. Records are committed in order, so a second read
+        # sees everything up to the newest record of this page.
         newest = page[-1].seq
         return [record for record in self._read_page(run_id, after) if record.seq <= newest]
 
@@ -201,7 +200,7 @@ class RunReader:
         delta_rows = self._store.deltas_page(run_id, after, DELTA_PAGE_ROWS, STREAM_PAGE_BYTES)
         records = [stream_record_from_row(row) for row in rows]
         deltas = [record for row in delta_rows for record in delta_records_from_row(row, after, STREAM_PAGE_BYTES)]
-        # What lies behind the end of either belongs to the next page, unless there is no more of the other.
+        # If one of the two reads was cut off, records of the other after that point belong to the next page.
         if deltas and (len(delta_rows) == DELTA_PAGE_ROWS or _size(delta_rows) >= STREAM_PAGE_BYTES):
             records = [record for record in records if record.seq < deltas[-1].seq]
         if rows and (len(rows) == REPLAY_PAGE or _bytes_of(rows) >= STREAM_PAGE_BYTES):
@@ -210,7 +209,7 @@ class RunReader:
 
 
 def _is_of_host(record: StreamRecord) -> bool:
-    """Whether it says how the run is, and nothing that its runner said."""
+    """Whether the host wrote the record, not the runner."""
     return record.type.startswith(("run.", "grant."))
 
 
