@@ -97,9 +97,9 @@ def test_lists_and_switches_are_read_from_the_environment(tmp_path: Path) -> Non
 def test_a_witness_that_cannot_work_is_refused(tmp_path: Path) -> None:
     url = "https://witness.example.org/heads"
     for values, said in (
-        ({"witness": "http://"}, "is no URL"),
-        ({"witness": "https://ann:secret@w.example.org/"}, "is no URL"),
-        ({"witness": "https://w.example.org:99999/"}, "is no URL"),
+        ({"witness": "http://"}, "is not a valid URL"),
+        ({"witness": "https://ann:secret@w.example.org/"}, "is not a valid URL"),
+        ({"witness": "https://w.example.org:99999/"}, "is not a valid URL"),
         ({"witness": str(tmp_path / "heads"), "witness_token": "t"}, "takes no token"),
         ({"witness_token": "t"}, "takes no token"),
         ({"witness": "http://w.example.org/", "witness_token": "t"}, "in plain text"),

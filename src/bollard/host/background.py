@@ -1,4 +1,4 @@
-"""Work beside everything else: nobody waits for it, and it is held until it ends, or its owner does."""
+"""Background tasks that nobody awaits, referenced until they end or their owner closes."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """The tasks of one owner. The loop itself would forget them."""
+    """The background tasks of one owner. asyncio itself holds only weak references to tasks."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -24,6 +24,6 @@ class Background:
             task.cancel()
 
     async def close(self) -> None:
-        """Cancel all of it, and wait until it has ended."""
+        """Cancel all tasks, and wait until they have ended."""
         self.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Time, as a boundary: the real clock, and one that a test or the simulator turns by hand."""
+"""Time as a boundary: the machine's clock, and one that tests and the simulator advance by hand."""
 
 import time
 from typing import Protocol
@@ -8,7 +8,7 @@ class Clock(Protocol):
     """Wall time for records, monotonic time for everything that expires."""
 
     def now_ms(self) -> int:
-        """Whole milliseconds of the epoch, for records."""
+        """Milliseconds since the Unix epoch, for records."""
         ...
 
     def monotonic(self) -> float:
@@ -27,7 +27,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when a test advances it."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000, monotonic: float = 1000.0) -> None:
         self._now_ms = now_ms
@@ -44,5 +44,5 @@ class ManualClock:
         self._monotonic += seconds
 
     def jump(self, seconds: float) -> None:
-        """Somebody set the wall clock; no time has passed."""
+        """Change the wall clock without advancing monotonic time."""
         self._now_ms += round(seconds * 1000)

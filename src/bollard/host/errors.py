@@ -1,44 +1,44 @@
-"""Everything the host refuses or cannot do, as one tree. Each error has a code, a sentence and a hint.
+"""The host's errors, as one tree. Each error has a code, a reason, a sentence and a hint.
 
-What only a request can be refused for is a branch in `http/errors.py`.
+Errors that only an HTTP request can cause are in `http/errors.py`.
 
 HostError
 ├── NotFound            absent, or not visible to the caller
 ├── InvalidRequest      a field is missing, unknown or out of range
 ├── PayloadTooLarge     a body is larger than its limit
-├── Conflict            the thing is in a state that does not allow this
-├── Unauthenticated     no token, or one that opens nothing
-├── Forbidden           a gate is closed to this caller
+├── Conflict            the current state of the resource does not allow this
+├── Unauthenticated     no token, or an invalid one
+├── Forbidden           the caller lacks the right
 ├── BudgetExceeded      a budget of the agent is used up
-├── Overloaded          a named limit is reached; try later
-│   └── RateExceeded        an identity asks too often
-├── Draining            this host takes nothing new any more; try another, or later
+├── Overloaded          a named limit is reached; retry later
+│   └── RateExceeded        an identity sends too many requests
+├── Draining            the host accepts no new work; retry later, or use another host
 ├── StorageFull         the store has no space left
-├── StorageUnavailable  the store cannot be written or read now
-│   └── StoreTaken          somebody else wrote to it since this host lost it
-├── Fenced              this host does not own the run any more
-├── SchemaTooNew        the database was made by a newer version
-├── LogBroken           the end of the log is not what was written
-├── StoreMismatch       a row of the database is not what the host wrote
-├── BadArchive          a backup or an export that is not what was written
+├── StorageUnavailable  the store cannot be read or written now
+│   └── StoreTaken          another process wrote to the store after this host lost it
+├── Fenced              this host no longer owns the run
+├── SchemaTooNew        a newer version made the database
+├── LogBroken           the end of the log was changed or lost
+├── StoreMismatch       a row of the database was not written by the host
+├── BadArchive          a backup or an export is damaged or was changed
 ├── WorkerUnavailable   no worker can run this plugin now
-├── ConsentNeeded       a plugin asks for more than somebody said yes to
+├── ConsentNeeded       a plugin requests more permissions than were granted
 ├── PluginUnusable      no worker of this plugin could be started
-├── ApprovalDenied      somebody said no to an action, or nobody may say yes
-├── ApprovalExpired     nobody answered in time
-├── ApprovalRequired    a person must say yes first
-├── AuditUnavailable    an action could not be written down before it was done
-├── Cancelled           a call was given up before it was begun
-├── CapabilityDenied    a capability is there and this use of it is not allowed
-├── EgressDenied        an address outside must not be reached
-│   └── UnknownName         a name that has no address; told in the words of one whose addresses are inside
-├── OutcomeUnknown      an action was begun and nobody can say what came of it
-├── Revoked             an operator took it away during the run
-├── SandboxUnavailable  the confinement that is demanded cannot be had here
-├── ToolFailed          a tool could not do it, and had no effect
-├── ModelFailed         a model's provider did not answer, or not with an answer
-├── KnowledgeUnavailable  knowledge bases cannot be asked now
-└── SettingsError       the configuration cannot work
+├── ApprovalDenied      the approval was denied, or no approver is available
+├── ApprovalExpired     the approval was not answered in time
+├── ApprovalRequired    the action needs an approval first
+├── AuditUnavailable    the audit record could not be written, so the action was not run
+├── Cancelled           the call was cancelled before it started
+├── CapabilityDenied    the grant does not allow this use of the capability
+├── EgressDenied        the destination may not be reached
+│   └── UnknownName         the name has no address; looks like a name with private addresses
+├── OutcomeUnknown      an action was started and its outcome is unknown
+├── Revoked             an operator revoked the capability during the run
+├── SandboxUnavailable  the required confinement is not available on this machine
+├── ToolFailed          a tool failed without any effect
+├── ModelFailed         a model's provider failed, or returned an unusable answer
+├── KnowledgeUnavailable  knowledge bases are unavailable now
+└── SettingsError       the settings are invalid
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class HostError(Exception):
 
 
 class NotFound(HostError):
-    """Absent and invisible look the same."""
+    """The resource does not exist, or the caller may not see it; both look the same."""
 
     code = "not_found"
 
@@ -81,19 +81,19 @@ class InvalidRequest(HostError):
 
 
 class PayloadTooLarge(HostError):
-    """A body is larger than its limit; nothing of it was read further."""
+    """A body is larger than its limit. The host stops reading it."""
 
     code = "payload_too_large"
 
 
 class Conflict(HostError):
-    """The thing is in a state that does not allow this."""
+    """The current state of the resource does not allow this."""
 
     code = "conflict"
 
 
 class Unauthenticated(HostError):
-    """No token, or one that opens nothing. The same for everyone."""
+    """No token, or an invalid one; both look the same."""
 
     code = "unauthenticated"
 
@@ -108,13 +108,13 @@ class Unauthenticated(HostError):
 
 
 class Forbidden(HostError):
-    """A gate is closed to this caller."""
+    """The caller lacks the right."""
 
     code = "unauthorized"
 
 
 class BudgetExceeded(HostError):
-    """A budget of the agent is used up; `details.retry_after_s` says when time alone helps."""
+    """A budget of the agent is used up. `details.retry_after_s` is set if waiting helps."""
 
     code = "budget_exceeded"
 
@@ -127,11 +127,11 @@ class Overloaded(HostError):
 
 
 class RateExceeded(Overloaded):
-    """An identity asks too often; `details.retry_after_s` says when there is room again."""
+    """An identity sends too many requests. `details.retry_after_s` says when to retry."""
 
 
 class Draining(HostError):
-    """The host is being stopped, or was told to take nothing new."""
+    """The host is stopping or draining, and accepts no new work."""
 
     code = "draining"
     retryable = True
@@ -145,43 +145,43 @@ class StorageFull(HostError):
 
 
 class StorageUnavailable(HostError):
-    """The store cannot be used now; nothing was written."""
+    """The store cannot be used now; nothing was written, unless `details.outcome` is `unknown`."""
 
     code = "storage_unavailable"
     retryable = True
 
 
 class StoreTaken(StorageUnavailable):
-    """Somebody else wrote to the store since this host lost it: what the host remembers of it is not true any more."""
+    """Another process wrote to the store after this host lost it, so the host's memory of it is stale."""
 
 
 class Fenced(HostError):
-    """Another owner has the run, or it has ended; what this owner wrote was discarded."""
+    """Another owner has the run, or it has ended. The writes of this owner were discarded."""
 
     code = "fenced"
 
 
 class SchemaTooNew(HostError):
-    """The database was made by a newer version."""
+    """A newer version made the database."""
 
     code = "schema_too_new"
 
 
 class LogBroken(HostError):
-    """The newest part of the log is not what was written: nothing is written behind it until somebody decides.
-    `details.name` is what to call it then."""
+    """The newest part of the log was changed or lost. The host appends nothing until an operator accepts it.
+    `details.name` is the value for the setting `broken_log`."""
 
     code = "log_broken"
 
 
 class StoreMismatch(HostError):
-    """A row of the database is not what the host wrote: it differs from the log, or its HMAC is wrong."""
+    """A row of the database was not written by the host: it differs from the log, or its HMAC is wrong."""
 
     code = "store_mismatch"
 
 
 class BadArchive(HostError):
-    """A backup or an export that is broken, was changed, or is of another kind. Nothing of it was used."""
+    """A backup or an export is damaged, was changed, or is of another kind. Nothing of it was used."""
 
     code = "bad_archive"
 
@@ -194,94 +194,93 @@ class WorkerUnavailable(HostError):
 
 
 class ConsentNeeded(HostError):
-    """A plugin asks for more than somebody said yes to; `details.consent` is the yes to send."""
+    """A plugin requests more permissions than were granted. `details.consent` is the consent to send."""
 
     code = "consent_needed"
 
 
 class PluginUnusable(HostError):
-    """No worker of this plugin could be started, so it was not taken; `details.problem` says why."""
+    """No worker of this plugin could be started, so it was not installed. `details.problem` says why."""
 
     code = "plugin_unusable"
 
 
 class ApprovalDenied(HostError):
-    """Somebody said no, or nobody may say yes."""
+    """The approval was denied, or no approver is available."""
 
     code = "approval_denied"
 
 
 class ApprovalExpired(HostError):
-    """Nobody answered in time."""
+    """The approval was not answered in time."""
 
     code = "approval_expired"
 
 
 class ApprovalRequired(HostError):
-    """A person must say yes first, and the policy does not let the run wait."""
+    """The action needs an approval first, and the policy does not let the run wait."""
 
     code = "approval_required"
 
 
 class AuditUnavailable(HostError):
-    """What must be written down before it is done could not be, in time. Nothing was done."""
+    """The audit record could not be written in time, so the action was not run."""
 
     code = "audit_unavailable"
 
 
 class Cancelled(HostError):
-    """A call was given up before it was begun."""
+    """The call was cancelled before it started."""
 
     code = "cancelled"
 
 
 class CapabilityDenied(HostError):
-    """The capability is there and this use of it is not allowed."""
+    """The grant does not allow this use of the capability."""
 
     code = "capability_denied"
 
 
 class EgressDenied(HostError):
-    """An address outside that must not be reached; nothing was sent to it."""
+    """The destination may not be reached. Nothing was sent."""
 
     code = "egress_denied"
 
 
 class UnknownName(EgressDenied):
-    """A name without an address. Told like a name whose addresses are inside, or a caller could find out which names
-    are known inside; the host itself may try it again."""
+    """The name has no address. The error reads like that of a name with private addresses, so that callers cannot probe
+    which names exist inside. The host itself may retry."""
 
 
 class OutcomeUnknown(HostError):
-    """An action was begun and nobody can say what came of it. It is not tried again."""
+    """An action was started and its outcome is unknown. It is not retried."""
 
     code = "outcome_unknown"
 
 
 class Revoked(HostError):
-    """An operator took it away during the run."""
+    """An operator revoked the capability during the run."""
 
     code = "revoked"
 
 
 class SandboxUnavailable(HostError):
-    """The confinement that is demanded cannot be had on this machine."""
+    """The required confinement is not available on this machine."""
 
     code = "sandbox_unavailable"
 
 
 class ToolFailed(HostError):
-    """A tool could not do it, and surely had no effect."""
+    """A tool failed, and certainly had no effect."""
 
     code = "tool_failed"
 
 
 class ModelFailed(HostError):
-    """A model's provider did not answer, or not with an answer. `details` has what a caller decides on: `reason`
+    """A model's provider failed, or returned an unusable answer. `details` has what a caller decides on: `reason`
     (`rate_limited`, `overloaded`, `timeout`, `unreachable`, `unauthorized`, `invalid_request`, `context_length`,
-    `content_filter`, `broken_answer`, `not_supported`), `emitted` (whether a part of the answer was handed on), and
-    where it is known `status` and `retry_after_s`. It may be tried again where the reason passes and nothing was
-    handed on.
+    `content_filter`, `broken_answer`, `not_supported`), `emitted` (whether the caller received part of the answer), and
+    if known `status` and `retry_after_s`. A call is retryable if the reason is temporary and nothing was emitted.
     """
 
     code = "model_failed"
@@ -291,19 +290,19 @@ class ModelFailed(HostError):
     ) -> None:
         super().__init__(message, reason=reason, hint=hint, **details)
         self.provider_words = ""
-        """What the provider itself said. Only those who may see it are shown it."""
-        passing = reason in ("rate_limited", "overloaded", "timeout", "unreachable")
-        self.retryable = passing and not details.get("emitted")
+        """The provider's own message. Shown only to callers with the right to see it."""
+        is_temporary = reason in ("rate_limited", "overloaded", "timeout", "unreachable")
+        self.retryable = is_temporary and not details.get("emitted")
 
 
 class KnowledgeUnavailable(HostError):
-    """Knowledge bases cannot be asked now."""
+    """Knowledge bases are unavailable now."""
 
     code = "knowledge_unavailable"
     retryable = True
 
 
 class SettingsError(HostError):
-    """The configuration cannot work."""
+    """The settings are invalid."""
 
     code = "settings"

@@ -1,4 +1,4 @@
-"""What a host does by itself, in turns: runs that are idle, leases, questions that expire, what is past its time."""
+"""Periodic work of a host: idle runs, leases, expiring questions, retention and unused blobs."""
 
 import asyncio
 import random
@@ -19,18 +19,18 @@ _SWEEP_S: Final = 1.0
 
 
 class Housekeeping(msgspec.Struct, frozen=True, kw_only=True):
-    """The work that a host does by itself."""
+    """The periodic tasks of one host."""
 
     parts: HostParts
     retention: Retention
     every_s: float
-    """Time between two rounds through what is stored."""
+    """Seconds between two rounds of retention and blob sweeping."""
 
     def start(self) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(self._sweep()), asyncio.create_task(self._keep_house())]
 
     async def _sweep(self) -> None:
-        """Once a second: idle runs and questions; now and then: leases."""
+        """Check idle runs and questions once a second, and renew leases when they are due."""
         quarantines = QuarantineLog(self.parts.storage.journal, self.parts.storage.clock)
         renewed_at = self.parts.storage.clock.monotonic()
         while True:
@@ -50,7 +50,7 @@ class Housekeeping(msgspec.Struct, frozen=True, kw_only=True):
             _log.warning("leases could not be renewed", problem=error.message)
 
     async def _keep_house(self) -> None:
-        """Now and then: what has expired goes, and blobs that nothing refers to."""
+        """Drop expired data and unreferenced blobs. The first round comes early, at a random time."""
         rest_s = min(self.every_s, HOUSEKEEPING_FIRST_S * random.uniform(1, 2))  # noqa: S311 -- no secret
         while True:
             await asyncio.sleep(rest_s)

@@ -1,4 +1,4 @@
-"""The end of a host, and of one of its workspaces: what is stopped, and in which order."""
+"""The shutdown of a host or of one of its workspaces: which parts stop, and in which order."""
 
 import asyncio
 
@@ -12,23 +12,23 @@ class Shutdown(msgspec.Struct, kw_only=True):
 
     parts: HostParts
     tasks: list[asyncio.Task[None]]
-    """What the host does by itself."""
+    """The periodic tasks of the host."""
     drained: bool = False
 
     async def drain(self) -> None:
-        """Take nothing new, say so, let runs end within their grace, and tell who still reads. Requests are answered
-        meanwhile and afterwards."""
+        """Stop accepting work, let runs end within the grace period, and notify readers. The host keeps serving
+        requests meanwhile and afterwards."""
         if not self.drained:
             self.drained = True
             await self.parts.core.close(self.parts.settings.grace_s)
 
     async def stop(self) -> None:
-        """Take nothing new, let runs end, then close everything. What is cut off here recovers like a crash."""
+        """Drain, then close every part. A shutdown that is interrupted here recovers like a crash."""
         await self.drain()
         await self.parts.delivery.close(self.parts.settings.grace_s)
         self._cancel_tasks()
         self.parts.saved.workbench.close()
-        await self._part_with_others()
+        await self._disconnect()
         self.parts.budgets.save()
         await self.parts.storage.journal.close()
         await self.parts.trail.close()
@@ -36,15 +36,15 @@ class Shutdown(msgspec.Struct, kw_only=True):
         await asyncio.to_thread(self.parts.operating.close)
 
     async def abandon(self) -> None:
-        """Stop without a word to the log, because nothing can be written: the next start recovers. Readers are told
-        first, while the server still serves."""
+        """Stop without writing to the log, because the log cannot be written; the next start recovers. Readers are
+        notified first, while the server still serves."""
         self.parts.core.hub.close()
         self._cancel_tasks()
         await self.parts.delivery.close(0)
-        await self._part_with_others()
+        await self._disconnect()
 
     def close_workspace(self, workspace: str) -> None:
-        """Nobody gets in any more: what runs there is stopped, and its workers go."""
+        """Cancel the runs of a workspace, and close its workers and connections."""
         self.tasks.append(asyncio.create_task(self.parts.core.dispatcher.cancel_all(workspace)))
         self.parts.fleet.close_workspace(workspace)
         self.parts.saved.mcp.close_workspace(workspace)
@@ -54,8 +54,8 @@ class Shutdown(msgspec.Struct, kw_only=True):
         for task in self.tasks:
             task.cancel()
 
-    async def _part_with_others(self) -> None:
-        """Whatever runs or is connected elsewhere: runtimes, servers, providers, workers."""
+    async def _disconnect(self) -> None:
+        """Close everything outside of this process: runtimes, MCP servers, providers, workers."""
         self.parts.saved.runtimes.connections.close()
         await self.parts.saved.mcp.stop()
         await self.parts.models.gateway.close()

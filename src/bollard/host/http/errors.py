@@ -1,109 +1,109 @@
-"""What only a request can be refused for, a branch of the host's tree of errors.
+"""Errors that only an HTTP request can cause: a branch of the host's error tree.
 
 HostError
-├── UnsupportedMedia    a body is of a kind that nobody reads here
+├── UnsupportedMedia    the media type of a body is not supported
 ├── Conflict
-│   └── InFlight        the same request is being answered
-├── PreconditionFailed  the thing is not at the revision that was named
-├── RepeatMismatch      an Idempotency-Key came again with another request
-├── RangeNotSatisfiable no byte of the content is in the range that was asked for
-├── StorageStalled      the journal or the store does not answer, so the outcome is not known yet
-├── UpgradeRequired     a WebSocket was asked for as a page
-├── ForbiddenOrigin     a browser asks for a page of another site
-├── ForbiddenHost       the request was meant for another name than this host's
-├── ExpectationFailed   the client expects what no host does
-├── MalformedRequest    what came is no HTTP request that two readers would read alike
-├── RequestTimeout      a request came too slowly
-├── HeadTooLarge        the head of a request is larger than its limit
+│   └── InFlight        the same request is in progress
+├── PreconditionFailed  the resource is at another revision
+├── RepeatMismatch      an Idempotency-Key was reused for another request
+├── RangeNotSatisfiable the requested range holds no byte of the content
+├── StorageStalled      the journal or the store does not respond; the outcome is not known yet
+├── UpgradeRequired     a WebSocket endpoint got a plain HTTP request
+├── ForbiddenOrigin     a browser sent the request from another site
+├── ForbiddenHost       the Host header names another host
+├── ExpectationFailed   the Expect header is not supported
+├── MalformedRequest    the bytes are not an unambiguous HTTP request
+├── RequestTimeout      the request arrived too slowly
+├── HeadTooLarge        the head of the request is larger than its limit
 └── Overloaded
-    └── TooManyConnections  there is no place for another connection
+    └── TooManyConnections  the connection table is full
 """
 
 from bollard.host.errors import Conflict, HostError, Overloaded
 
 
 class UnsupportedMedia(HostError):
-    """A body is of a kind that nobody reads here."""
+    """The media type of a body is not supported."""
 
     code = "unsupported_media_type"
 
 
 class InFlight(Conflict):
-    """A request with the same Idempotency-Key is being answered."""
+    """A request with the same Idempotency-Key is in progress."""
 
     retryable = True
 
 
 class PreconditionFailed(HostError):
-    """`If-Match` or `If-None-Match` does not hold; `details.revision` is the one that is there."""
+    """`If-Match` or `If-None-Match` does not hold; `details.revision` is the current revision."""
 
     code = "precondition_failed"
 
 
 class RepeatMismatch(HostError):
-    """An Idempotency-Key came again with another request."""
+    """An Idempotency-Key was reused for another request."""
 
     code = "idempotency_mismatch"
 
 
 class RangeNotSatisfiable(HostError):
-    """No byte of the content is in the range that was asked for."""
+    """The requested range holds no byte of the content."""
 
     code = "range_not_satisfiable"
 
 
 class StorageStalled(HostError):
-    """The journal or the store has not answered in time. The operation goes on: it may still be done or refused.
-    `details.waits_for` names what does not answer."""
+    """The journal or the store did not respond in time. The operation continues, and may still succeed or fail.
+    `details.waits_for` names the part that does not respond."""
 
     code = "storage_stalled"
     retryable = True
 
 
 class UpgradeRequired(HostError):
-    """A WebSocket was asked for as a page."""
+    """A WebSocket endpoint got a plain HTTP request."""
 
     code = "upgrade_required"
 
 
 class ForbiddenOrigin(HostError):
-    """A browser asks for a page of another site."""
+    """A browser sent the request from another site."""
 
     code = "forbidden_origin"
 
 
 class ForbiddenHost(HostError):
-    """The request was meant for another name than this host's."""
+    """The Host header names another host."""
 
     code = "forbidden_host"
 
 
 class ExpectationFailed(HostError):
-    """The client expects what no host does; nothing of its request was done."""
+    """The Expect header is not supported. The request had no effect."""
 
     code = "expectation_failed"
 
 
 class MalformedRequest(HostError):
-    """What came is no HTTP request that two readers would read alike; nothing of it was done."""
+    """The bytes are not an unambiguous HTTP request. The request had no effect."""
 
     code = "malformed_request"
 
 
 class RequestTimeout(HostError):
-    """A request came too slowly; nothing of it was done."""
+    """The request arrived too slowly. It had no effect."""
 
     code = "request_timeout"
     retryable = True
 
 
 class HeadTooLarge(HostError):
-    """The head of a request is larger than its limit."""
+    """The head of the request is larger than its limit."""
 
     code = "head_too_large"
 
 
 class TooManyConnections(Overloaded):
-    """There is no place for another connection."""
+    """The connection table is full."""
 
     code = "too_many_connections"
