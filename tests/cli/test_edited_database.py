@@ -36,7 +36,7 @@ def test_a_host_does_not_start_on_rows_that_it_did_not_write(stopped, bollard):
     edit(stopped, "UPDATE users SET body = CAST(replace(body, 'operator', 'admin') AS BLOB)")
     refused = bollard("up", "--port", "0", "--data", str(stopped.data))
     assert refused.code == 4
-    assert "the saved user ada of workspace default is not what the log says" in refused.err
+    assert "the saved user ada of workspace default differs from the log" in refused.err
     assert "bollard log rebuild" in refused.err.splitlines()[1]
     assert bollard("log", "rebuild", "--data", str(stopped.data)).code == 0
     edit(stopped, "UPDATE kept SET body = 'mine' WHERE kind = 'password'")

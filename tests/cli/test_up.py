@@ -162,7 +162,7 @@ def test_a_log_whose_end_was_changed_is_gone_on_with_only_when_somebody_says_so(
         assert done.err.endswith(f"BOLLARD_BROKEN_LOG={name}\n")
         assert database.execute("SELECT count(*) FROM records").fetchone() == count
     gone = bollard("up", "--port", "0", "--data", str(host.data), BOLLARD_BROKEN_LOG=name)
-    assert "the saved agent mine of workspace default is not what the log says" in gone.err
+    assert "the saved agent mine of workspace default differs from the log" in gone.err
     assert bollard("log", "rebuild", "--data", str(host.data)).json["skipped"] == 1
     host.start(BOLLARD_BROKEN_LOG=name)
     assert host.signal(signal.SIGTERM) == 0

@@ -33,7 +33,7 @@ from bollard.host.identity.directory import IdentityDirectory, open_identity
 from bollard.host.knowledge.library import Library, open_library
 from bollard.host.limits import HOUSEKEEPING_S
 from bollard.host.log.journal import Journal
-from bollard.host.log.journal_writers import WriterProcess, choose_desk
+from bollard.host.log.journal_writers import WriterProcess, choose_writer
 from bollard.host.log.rebuild import check_saved, check_settled
 from bollard.host.log.retention import retention_of
 from bollard.host.log.saved_resources import SavedChanges
@@ -102,7 +102,7 @@ class Host:
         self.broken = asyncio.Event()
         """Set when the host cannot write any more and must be stopped."""
         self._on_broken = on_broken
-        self._gateway = choose_desk(
+        self._gateway = choose_writer(
             settings,
             store=self._store,
             blobs=self._blobs,

@@ -52,13 +52,13 @@ async def test_a_row_that_is_not_what_the_log_says_stops_a_start_until_it_is_reb
     (agent,) = store.policies("agent", "w")
     key = replace(ada, id="ci", revision=1, body=b'{"rights":["runs.read"]}')
     table: list[tuple[Change, str]] = [
-        (PutPolicy("user", replace(ada, body=b'{"role":"admin"}')), "user ada of workspace w is not what"),
-        (PutPolicy("user", replace(ada, revision=1, body=b'{"role":"admin"}')), "user ada of workspace w is not"),
+        (PutPolicy("user", replace(ada, body=b'{"role":"admin"}')), "user ada of workspace w differs from the log"),
+        (PutPolicy("user", replace(ada, revision=1, body=b'{"role":"admin"}')), "user ada of workspace w differs"),
         (PutPolicy("user", replace(ada, updated_ms=ada.updated_ms + 1)), "user ada"),
-        (PutPolicy("user", BEN), "user ben of workspace w is not what"),
-        (DropPolicy("user", "w", "ada"), "user ada of workspace w is in the log, and its row is gone"),
+        (PutPolicy("user", BEN), "user ben of workspace w differs"),
+        (DropPolicy("user", "w", "ada"), "user ada of workspace w is in the log, but its row is missing"),
         (PutPolicy("agent", replace(agent, body=b'{"gate":"open"}')), 'agent quo"te'),
-        (PutPolicy("key", key), "key ci of workspace w is not what"),
+        (PutPolicy("key", key), "key ci of workspace w differs"),
     ]
     for change, said in table:
         tampered(store, change)

@@ -133,7 +133,7 @@ async def test_a_reader_of_a_host_that_stops_gets_what_is_there_and_is_told_to_c
 async def test_a_journal_tells_of_each_commit_and_of_none_that_failed() -> None:
     told: list[tuple[int, float]] = []
     journal = Journal(_Desk(), lambda entries, seconds: told.append((entries, seconds)))  # type: ignore[arg-type]
-    tell: Any = journal._tell
+    tell: Any = journal._report
     for _ in range(4):
         journal.append(Entry())
     tell([Committed(), Committed()], WriterNumbers(commits=1, last_commit_s=0.5))

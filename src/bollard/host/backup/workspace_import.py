@@ -28,7 +28,7 @@ from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import UNSETTLED, check_settled, project
 from bollard.host.log.records import data_of
 from bollard.host.log.saved_resources import SavedChange
-from bollard.host.log.tail import go_on_behind
+from bollard.host.log.tail import check_tail
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.opening import choose_store
@@ -82,7 +82,7 @@ def import_workspace(
         store = choose_store(source.database, source.data, clock, alone=True)
         store.open()
         try:
-            go_on_behind(store, head_key(source.data), "", clock.now_ms())
+            check_tail(store, head_key(source.data), "", clock.now_ms())
             if store.meta(UNSETTLED) != _name_of(manifest):
                 check_settled(store)  # there is one mark: the end of this import would clear that of another copy
                 _check_empty(source, workspace)

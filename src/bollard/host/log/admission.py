@@ -1,4 +1,4 @@
-"""Which entries of a batch may be written: decided inside the commit, by what is on disk."""
+"""Admission of the entries of a batch: decided inside the commit, from the rows on disk."""
 
 from collections.abc import Sequence
 
@@ -26,18 +26,18 @@ _COMMITTED = Committed()
 
 
 class Admission:
-    """Holds the epochs of the batch's runs, locked until the commit."""
+    """Decides each entry of one batch. The epochs of its runs stay locked until the commit."""
 
     def __init__(self, transaction: WriteTransaction, batch: Sequence[Entry]) -> None:
         fenced_runs = {entry.fence[0] for entry in batch if entry.fence is not None}
         self._transaction = transaction
         self._epochs = transaction.lock_epochs(fenced_runs) if fenced_runs else {}
-        # No two entries of a batch are about one event, so that all can be looked for at once.
+        # No two entries of a batch name the same event, so one query finds them all.
         deliveries = [entry.dedupe for entry in batch if entry.dedupe is not None]
         self._known = transaction.find_events(deliveries) if deliveries else {}
 
     def admit(self, entry: Entry, first_id: int) -> CommitResult:
-        """Whether the entry may be written; its records have ids from `first_id` on where it expects anything."""
+        """Decide whether the entry may be written. If it has expectations, its records get ids from `first_id` on."""
         transaction = self._transaction
         if entry.fence is not None and self._epochs.get(entry.fence[0]) != entry.fence[1]:
             return FencedOff()
@@ -52,27 +52,27 @@ class Admission:
         if entry.chore is not None:
             return ChoreDone(self._do(entry.chore))
         if entry.expects:
-            foreseen = _Foreseen(transaction, first_id)
-            return Committed(tuple(foreseen.judge(wanted) for wanted in entry.expects))
+            state = _PendingState(transaction, first_id)
+            return Committed(tuple(state.apply(expectation) for expectation in entry.expects))
         return _COMMITTED
 
     @staticmethod
-    def settled(entry: Entry, judged: Sequence[ExpectationResult]) -> Entry:
-        """The entry with other records in the place of those whose expectation was not met, and with versions in those
-        that write a value."""
+    def settled(entry: Entry, results: Sequence[ExpectationResult]) -> Entry:
+        """The entry with its final records: a record whose expectation failed is replaced, and one that writes a value
+        gets its version."""
         records = list(entry.records)
-        for wanted, judgement in zip(entry.expects, judged, strict=True):
-            record = records[wanted.record]
-            if judgement.unmet:
-                kind, data = wanted.otherwise
-                records[wanted.record] = replace(record, type=kind, data=data)
-            elif judgement.version:
-                records[wanted.record] = replace(record, data=with_version(record.data, judgement.version))
+        for expectation, result in zip(entry.expects, results, strict=True):
+            record = records[expectation.record]
+            if result.unmet:
+                kind, data = expectation.otherwise
+                records[expectation.record] = replace(record, type=kind, data=data)
+            elif result.version:
+                records[expectation.record] = replace(record, data=with_version(record.data, result.version))
         return replace(entry, records=records)
 
     @staticmethod
     def accounted(entry: Entry, rows: int) -> Entry:
-        """The entry of a chore, with a record that says how much it dropped."""
+        """The entry of a chore, whose record says how many rows were dropped."""
         chore = entry.chore
         if chore is None:
             return entry
@@ -97,25 +97,25 @@ class Admission:
 
 
 class _Value(msgspec.Struct, frozen=True):
-    """A state value as it will be: `size` counts its key too, and is 0 where there is none."""
+    """A state value after the commit. `size` includes the key; it is 0 if there is no value."""
 
     version: int = 0
     size: int = 0
     expires_ms: int | None = None
 
     def at(self, now_ms: int) -> "_Value":
-        """What is left of it by then."""
+        """The value at this time: none if it has expired."""
         return self if self.expires_ms is None or self.expires_ms > now_ms else _NO_VALUE
 
 
 _NO_VALUE = _Value()
 
 
-class _Foreseen:
-    """State as the records of one entry will leave it, one after the other: none of them is written yet.
+class _PendingState:
+    """State as the records of one entry will leave it. None of them is written yet.
 
-    A version is the id of the record that wrote the value, so that no two values of a key ever have the same: whoever
-    remembers one of a value that expired or was deleted cannot take another value for it.
+    A version is the id of the record that wrote the value, so no two values of a key share a version, even after the
+    first one expired or was deleted.
     """
 
     def __init__(self, transaction: WriteTransaction, first_id: int) -> None:
@@ -123,41 +123,43 @@ class _Foreseen:
         self._first_id = first_id
         self._stored: dict[tuple[str, str], _Value] = {}
         self._values: dict[tuple[str, str], _Value] = {}
-        """The values that the entry is about: on disk, and as it leaves them."""
+        """The values that the entry touches: on disk, and after the records so far."""
         self._sizes: dict[tuple[str, int], int] = {}
         """Bytes of a scope on disk at a time."""
 
-    def judge(self, wanted: StateExpectation) -> ExpectationResult:
-        seen = self._value(wanted.scope_key, wanted.key).at(wanted.now_ms)
-        existed = seen.version > 0
-        if wanted.version is not None and wanted.version != seen.version:
-            return ExpectationResult(seen.version, "version", existed)
-        if not wanted.size:
-            self._values[wanted.scope_key, wanted.key] = _NO_VALUE
+    def apply(self, expectation: StateExpectation) -> ExpectationResult:
+        """Check one expectation against the state so far, and apply its change if it is met."""
+        scope_key, key, now_ms = expectation.scope_key, expectation.key, expectation.now_ms
+        current = self._value(scope_key, key).at(now_ms)
+        existed = current.version > 0
+        if expectation.version is not None and expectation.version != current.version:
+            return ExpectationResult(current.version, "version", existed)
+        if not expectation.size:
+            self._values[scope_key, key] = _NO_VALUE
             return ExpectationResult(0, existed=existed)
-        if self._size(wanted.scope_key, wanted.now_ms) - seen.size + wanted.size > wanted.quota:
-            return ExpectationResult(seen.version, "quota", existed)
-        version = self._first_id + wanted.record
-        self._values[wanted.scope_key, wanted.key] = _Value(version, wanted.size, wanted.expires_ms)
+        if self._size(scope_key, now_ms) - current.size + expectation.size > expectation.quota:
+            return ExpectationResult(current.version, "quota", existed)
+        version = self._first_id + expectation.record
+        self._values[scope_key, key] = _Value(version, expectation.size, expectation.expires_ms)
         return ExpectationResult(version, existed=existed)
 
     def _value(self, scope_key: str, key: str) -> _Value:
-        known = self._values.get((scope_key, key))
-        if known is None:
+        value = self._values.get((scope_key, key))
+        if value is None:
             row = self._transaction.find_state(scope_key, key)
-            known = _NO_VALUE
+            value = _NO_VALUE
             if row is not None:
-                known = _Value(row.version, len(row.value) + len(key.encode()), row.expires_ms)
-            self._stored[scope_key, key] = self._values[scope_key, key] = known
-        return known
+                value = _Value(row.version, len(row.value) + len(key.encode()), row.expires_ms)
+            self._stored[scope_key, key] = self._values[scope_key, key] = value
+        return value
 
     def _size(self, scope_key: str, now_ms: int) -> int:
-        """Bytes of what the scope holds at a time: what is on disk, but for the values that the entry is about."""
+        """Bytes of the scope at a time: the rows on disk, corrected by the values that the entry touches."""
         if (scope_key, now_ms) not in self._sizes:
             self._sizes[scope_key, now_ms] = self._transaction.state_size(scope_key, now_ms)
-        changed = (
+        differences = (
             value.at(now_ms).size - self._stored[place].at(now_ms).size
             for place, value in self._values.items()
             if place[0] == scope_key
         )
-        return self._sizes[scope_key, now_ms] + sum(changed)
+        return self._sizes[scope_key, now_ms] + sum(differences)

@@ -1,6 +1,7 @@
-"""Gives records their place in their workspace's chain and signs heads. One chain per workspace and incarnation.
+"""Hash chains: records get their position in their workspace's chain, and heads are signed.
 
-The first commit of a chain is signed at once: a chain that no head vouches for was not written by a host.
+Each workspace has one chain per incarnation of the host. The first commit of a chain is signed at once, so a chain
+without a signed head was not written by a host.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ class _Tip(msgspec.Struct, frozen=True):
 
 
 class ChainGrowth(NamedTuple):
-    """A chain that is longer than it was, and where it ends now."""
+    """A chain that has grown, and its new end."""
 
     workspace: str
     chain: str
@@ -47,7 +48,7 @@ class ChainGrowth(NamedTuple):
 
 
 class Chains:
-    """The tips of this incarnation's chains. A commit works on a fork, adopted when it is on disk."""
+    """The tips of this incarnation's chains. A commit works on a fork, which is adopted once it is on disk."""
 
     def __init__(self, incarnation: str, key: HeadSigner, clock: Clock, *, every_records: int, every_s: float) -> None:
         self._incarnation = incarnation
@@ -73,7 +74,7 @@ class Chains:
         return self._incarnation, tip.position, tip.hash
 
     def resume(self, workspace: str, position: int, hash_: str, signed_position: int) -> bool:
-        """Go on behind what is found on disk; whether that was news."""
+        """Continue after the newest record on disk. Returns whether the tip has changed."""
         before = self._tip(workspace)
         self._tips[workspace] = _Tip(position, hash_, signed_position, before.signed_at)
         return (before.position, before.signed_position) != (position, signed_position)
@@ -87,7 +88,7 @@ class Chains:
         ]
 
     def chain(self, records: Sequence[NewRecord], first_id: int) -> list[RecordRow]:
-        """The rows of `records`, linked in this order."""
+        """Build the rows of `records`, linked in this order."""
         rows: list[RecordRow] = []
         for offset, record in enumerate(records):
             tip = self._tip(record.workspace)
@@ -127,7 +128,7 @@ class Chains:
         return rows
 
     def due_heads(self, *, closing: bool = False) -> list[HeadRow]:
-        """Heads that are old enough to be signed again; at the end, all that are not signed."""
+        """Sign the heads that are due; when closing, all unsigned heads."""
         now = self._clock.monotonic()
         due: list[HeadRow] = []
         for workspace, tip in self._tips.items():
@@ -140,7 +141,7 @@ class Chains:
         return due
 
     def seconds_until_due(self) -> float:
-        """How long the oldest unsigned head may still wait."""
+        """Seconds until the oldest unsigned head must be signed."""
         now = self._clock.monotonic()
         waits = [
             self._every_s - (now - tip.signed_at) for tip in self._tips.values() if tip.position > tip.signed_position
@@ -159,7 +160,7 @@ class Chains:
 
 
 def new_head(workspace: str, chain: str, position: int, hash_: str, now_ms: int, key: HeadSigner) -> HeadRow:
-    """A head, signed."""
+    """Sign a head."""
     head = Head(workspace=workspace, chain=chain, position=position, hash=hash_, created_ms=now_ms)
     signed = sign_head(head, key)
     return HeadRow(
@@ -174,7 +175,7 @@ def new_head(workspace: str, chain: str, position: int, hash_: str, now_ms: int,
 
 
 def chained(row: RecordRow) -> ChainedRecord:
-    """A stored record as the verifier of chains takes it."""
+    """Convert a stored record for the chain verifier."""
     header = Header(
         row.workspace,
         row.chain,
@@ -192,31 +193,29 @@ def chained(row: RecordRow) -> ChainedRecord:
 
 
 def signed_head(row: HeadRow) -> SignedHead:
-    """A stored head as the verifier of signatures takes it."""
+    """Convert a stored head for the signature verifier."""
     head = Head(
         workspace=row.workspace, chain=row.chain, position=row.position, hash=row.hash, created_ms=row.created_ms
     )
     return SignedHead(head=head, key_id=row.key_id, signature=row.signature)
 
 
-# Signs the ends of chains whose writer was killed: nobody else does, and what no head covers can never be proved.
-#
-# A writer signs a chain with its first commit and at least every thousand records, so what it left unsigned is short.
-# It is followed from the last head, which must be signed by the same key: a chain that somebody made up is not vouched
-# for.
-
-
 def sign_ends(store: Store, key: HeadSigner, now_ms: int) -> list[HeadRow]:
-    """Before this incarnation writes anything, in one commit; the heads that were signed. Raises `HostError`."""
+    """Sign the unsigned ends of chains whose writer was killed, in one commit. Returns the new heads.
+
+    Runs before this incarnation writes anything. Records without a head could never be proved. The end of a chain is
+    verified from its last head, which must be signed by the same key, so a forged chain is not signed. Raises
+    `HostError`.
+    """
     signed: list[HeadRow] = []
     left = ENDS_RECORDS
     for head in store.lagging_heads(key.verify_key.key_id, ENDS_CHAINS):
         if not _is_signed(head, key):
             continue
-        rows = islice(_behind(store, head), left)
+        rows = islice(_records_after(store, head), left)
         end = verify_chain(head.workspace, head.chain, rows, after_position=head.position, after_hash=head.hash)
         left -= end.records
-        if end.fault is None and end.records:  # what is not sound stays unsigned: `bollard audit verify` names it
+        if end.fault is None and end.records:  # a damaged end stays unsigned: `bollard audit verify` reports it
             signed.append(new_head(head.workspace, head.chain, end.position, end.hash, now_ms, key))
     if signed:
         with store.write() as transaction:
@@ -225,7 +224,7 @@ def sign_ends(store: Store, key: HeadSigner, now_ms: int) -> list[HeadRow]:
     return signed
 
 
-def _behind(store: Store, head: HeadRow) -> Iterator[ChainedRecord]:
+def _records_after(store: Store, head: HeadRow) -> Iterator[ChainedRecord]:
     after = head.position
     while rows := store.chain(head.workspace, head.chain, after, REPLAY_PAGE):
         yield from map(chained, rows)

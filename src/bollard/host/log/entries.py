@@ -1,4 +1,4 @@
-"""What is given to the journal, and what becomes of it. Values only: they cross to the writer's process as they are."""
+"""Entries of the journal and their results. Plain values: they cross to the writer's process unchanged."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from bollard.host.store.rows import DeltaRow, EventRow, KeptChange
 
 
 class ExpectationResult(msgspec.Struct, frozen=True, array_like=True):
-    """What became of an expectation."""
+    """The result of one expectation."""
 
     version: int
-    """The version of the value now; 0 where there is none."""
+    """The current version of the value; 0 if there is none."""
     unmet: Literal["", "version", "quota"] = ""
     existed: bool = False
-    """Whether there was a value before."""
+    """Whether a value existed before."""
 
 
 class Committed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """On disk; and what became of each expectation, in order."""
+    """The entry is on disk, with the result of each expectation in order."""
 
     judged: tuple[ExpectationResult, ...] = ()
 
@@ -46,11 +46,11 @@ class Renewed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class EventMissed(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """The event does not wait for a run any more; nothing was written."""
+    """The event no longer waits for a run; nothing was written."""
 
 
 class ChoreDone(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """A chore is done: so many rows."""
+    """The chore is done, with the number of rows it dropped."""
 
     rows: int
 
@@ -60,30 +60,29 @@ Told = Callable[[CommitResult | HostError], None]
 
 
 class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What must be true of a state value for the record that changes it. Where it is not, another record takes its
-    place: the run's numbers stay without holes, and the log says what was refused."""
+    """A condition on a state value for the record that changes it. If the condition fails, another record is written
+    instead: the run's sequence has no gaps, and the log documents the refusal."""
 
     record: int
-    """Which record of the entry."""
+    """The index of the record in the entry."""
     otherwise: tuple[str, bytes]
     """Type and data of the record that is written instead."""
     scope_key: str
     key: str
     now_ms: int = 0
-    """When the record was made: by this time it is known what has expired, here and in the projection. The run that
-    makes the record knows."""
+    """When the record was made. This time decides what has expired, here and in the projection."""
     version: int | None = None
-    """The version that must be there, 0 for none at all; `None` when any will do."""
+    """The required version, 0 for no value; `None` accepts any."""
     size: int = 0
-    """Bytes of the new value and its key; 0 where it is removed."""
+    """Bytes of the new value and its key; 0 if it is removed."""
     quota: int = 0
     """Bytes that the scope may hold afterwards."""
     expires_ms: int | None = None
-    """When the new value will be gone."""
+    """When the new value expires."""
 
 
 class Chore(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Housekeeping, at most `limit` rows. Where there were any, its entry's record is written, with their number."""
+    """A housekeeping step that drops at most `limit` rows. If it drops any, its entry's record says how many."""
 
     kind: Literal["drop_data", "drop_deltas", "drop_expired"]
     limit: int
@@ -93,43 +92,40 @@ class Chore(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What must be written together, or not at all."""
+    """A unit that is written as a whole, or not at all."""
 
     records: list[NewRecord] = []
     deltas: list[DeltaRow] = []
     fence: tuple[str, int] | None = None
     """The run and the epoch that must still own it."""
     dedupe: tuple[str, str, str] | None = None
-    """Workspace, source and id of an event that must be new. With nothing to write, a question whether it is."""
+    """Workspace, source and id of an event that must be new. An entry without records only checks that."""
     adopt: tuple[str, str] | None = None
-    """Workspace and id of an event that must still wait for a run."""
+    """Workspace and id of an event that must still be waiting for a run."""
     lease: tuple[str, Lease] | None = None
-    """Give this run, which exists, to this owner; fenced off when someone was quicker."""
+    """An existing run and its new owner; fenced off if another owner was faster."""
     expects: list[StateExpectation] = []
     blobs: list[bytes] = []
     """Contents that must be on disk before the records that name them."""
     keeps: list[KeptChange] = []
-    """What is kept beside the log in the same commit: what the log must not hold."""
+    """Changes of `kept` rows in the same commit: data that the log must not hold, such as secrets."""
     renew: tuple[str, tuple[str, ...], int] | None = None
-    """An owner, the runs whose leases it extends, and until when."""
+    """An owner, the runs whose leases it renews, and the new end."""
     chore: Chore | None = None
     merge: list[tuple[str, int, int]] = []
-    """Delta rows that become one, with this entry's own: the run, and the first seqs of the first and the last row."""
+    """Delta rows to merge into one: the run, and the first seqs of the first and the last row."""
     size: int = 0
     urgent: bool = True
-    """Whether somebody waits. A batch that nobody waits for may linger."""
+    """Whether a caller waits for the commit. A batch without waiting callers may linger."""
 
     @property
     def key(self) -> tuple[str, ...] | None:
-        """What no second entry of one commit may be about: it must find the first one on disk."""
+        """Two entries with the same key may not share a commit: the second must find the first on disk."""
         return self.dedupe or self.adopt
 
 
-# Entries that wait for their commit, on the writer's side. Decides what shares one commit; knows no thread.
-
-
 class EntryQueue:
-    """First in, first out."""
+    """The writer's queue of entries, first in, first out. Decides which entries share a commit. Not thread-safe."""
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque()
@@ -140,7 +136,7 @@ class EntryQueue:
 
     @property
     def patient(self) -> bool:
-        """Whether something waits and nobody waits for it."""
+        """Whether entries are queued and no caller waits for them."""
         return bool(self._entries) and not self._urgent
 
     def put(self, entry: Entry) -> None:
@@ -148,7 +144,7 @@ class EntryQueue:
         self._urgent += entry.urgent
 
     def collect(self) -> list[Entry]:
-        """As many entries as fit one commit."""
+        """Remove and return as many entries as fit one commit."""
         entries, batch = self._entries, list[Entry]()
         keys: set[tuple[str, ...]] = set()
         records = size = 0

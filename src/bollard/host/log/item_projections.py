@@ -1,7 +1,4 @@
-"""What records mean for the calls of runs and for what people are asked about them. Pure.
-
-A call that was approved after its run had ended is written without that run: then the record's data names it.
-"""
+"""Projections of tool calls, approvals, artifacts, the outbox and steering. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +39,12 @@ if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
 
+# --- tool calls and approvals ---
+
+
 def _run_of(row: RecordRow, data: JsonObject) -> str:
+    """The run of a call. A call that was approved after its run had ended is recorded outside of the run, and its data
+    names the run."""
     return row.run_id or str(data.get("run_id", ""))
 
 
@@ -71,7 +73,7 @@ def _started(row: RecordRow, data: JsonObject) -> list[Change]:
 
 
 def _rejected(row: RecordRow, data: JsonObject) -> list[Change]:
-    """It never began: this record is all there is of it."""
+    """The call never started: this is its only record."""
     call = _begun(row, data, "rejected")
     return [PutToolCall(call), _end_of(row, data, "rejected")]
 
@@ -117,7 +119,7 @@ def _requested(row: RecordRow, data: JsonObject) -> list[Change]:
 def _decided(row: RecordRow, data: JsonObject) -> list[Change]:
     status = cast("ApprovalStatus", row.type.removeprefix("approval."))
     fields: dict[ApprovalField, str | int | bytes | None] = {"status": status}
-    if status != "used":  # what was decided stays there to be read
+    if status != "used":  # the decision stays readable
         fields |= {"decision": row.data, "decided_ms": row.created_ms}
     return [PatchApproval(str(data["approval_id"]), fields)]
 
@@ -134,17 +136,16 @@ ACTIONS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = 
     "approval.expired": _decided,
     "approval.used": _decided,
 }
-"""Handlers by type of record."""
+"""Handlers by record type."""
 
 
-# What records mean for artifacts that no run made: files of the workspace, and what senders sent in full. Pure.
-
+# --- artifacts that no run made ---
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def uploaded(row: RecordRow, data: JsonObject) -> ArtifactRow:
-    """A file of the workspace: in reach of no run by itself, and there until it is deleted."""
+    """A file of the workspace. Runs have no access by default, and it never expires."""
     return ArtifactRow(
         artifact_id=cast("str", data["artifact_id"]),
         workspace=row.workspace,
@@ -165,7 +166,7 @@ def uploaded(row: RecordRow, data: JsonObject) -> ArtifactRow:
 
 
 def raw_artifact(row: RecordRow, raw: JsonObject, event: EventRow) -> ArtifactRow:
-    """What the sender sent in full: in reach of the run that has the event, and of its conversation."""
+    """The full payload of an event, readable by the run of the event and by its conversation."""
     mime_type = raw.get("mime_type")
     return ArtifactRow(
         artifact_id=cast("str", raw["artifact_id"]),
@@ -175,7 +176,7 @@ def raw_artifact(row: RecordRow, raw: JsonObject, event: EventRow) -> ArtifactRo
         conversation=event.conversation if event.dispatch != "dropped" else None,
         type="raw",
         mime_type=mime_type if isinstance(mime_type, str) else None,
-        name=event.event_id,  # by which retention finds it
+        name=event.event_id,  # retention finds it by this name
         size_bytes=cast("int", raw["size_bytes"]),
         sha256=cast("str", raw["sha256"]),
         source="event",
@@ -193,45 +194,43 @@ def _deleted(row: RecordRow, data: JsonObject) -> list[Change]:
 ARTIFACTS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {"artifact.deleted": _deleted}
 
 
-# What records mean for the outbox: messages of runs on their way to channels. Pure.
+# --- the outbox ---
 #
-# A message is queued by the record that completes it, in the same commit: between a message and its delivery there is
-# no instant at which a crash could lose it.
+# The record that completes a message also queues it, in the same commit, so a crash cannot lose it in between.
 
 
 def queued_message(row: RecordRow, facts: RunFacts, data: JsonObject) -> list[Change]:
-    """`message.completed` of a run whose messages go to a channel. Only what the agent says is sent."""
-    goes_to = facts.deliver_to
+    """Queue a completed message of a run that delivers to a channel. Only messages of the assistant are sent."""
+    target = facts.deliver_to
     message = cast("JsonObject", data["message"])
-    if goes_to is None or message.get("role", "assistant") != "assistant":
+    if target is None or message.get("role", "assistant") != "assistant":
         return []
     if message.get("tool_calls") and not message.get("content"):
-        return []  # it only calls tools: there is nothing to say
+        return []  # it only calls tools
     key = data.get("message_id")
-    return [_queued(row, facts, goes_to, key if isinstance(key, str) else "")]
+    return [_queued(row, facts, target, key if isinstance(key, str) else "")]
 
 
 def queued_failure(row: RecordRow, facts: RunFacts | None, data: JsonObject) -> list[Change]:
-    """`run.ended` of such a run: whoever waits for an answer is told that none will come. Nobody is told of a run that
-    somebody stopped."""
+    """Queue a failure notice for a run that failed or timed out. A cancelled run sends none."""
     if facts is None or facts.deliver_to is None or data.get("status") not in ("failed", "timeout"):
         return []
     return [_queued(row, facts, facts.deliver_to, "")]
 
 
-def _queued(row: RecordRow, facts: RunFacts, goes_to: DeliverTo, message_key: str) -> PutOutbox:
+def _queued(row: RecordRow, facts: RunFacts, target: DeliverTo, message_key: str) -> PutOutbox:
     return PutOutbox(
         OutboxRow(
             delivery_id=f"{facts.run_id}.{row.seq}",
             workspace=row.workspace,
-            channel=goes_to.channel,
-            target=goes_to.target,
+            channel=target.channel,
+            target=target.target,
             run_id=facts.run_id,
             event_id=facts.event_id,
             message_key=message_key,
             preview=False,
             record_id=row.id,
-            max_message_size=goes_to.max_message_size,
+            max_message_size=target.max_message_size,
             status="queued",
             attempts=0,
             due_ms=row.created_ms,
@@ -244,7 +243,7 @@ def _queued(row: RecordRow, facts: RunFacts, goes_to: DeliverTo, message_key: st
 
 
 def _delivery_started(row: RecordRow, data: JsonObject) -> list[Change]:
-    """It may leave the host from now on. A preview begins with it."""
+    """From this record on the message may leave the host. The first record of a preview creates its row."""
     preview = data.get("preview")
     if not isinstance(preview, dict):
         return [_patch(row, data, status="started")]
@@ -275,7 +274,7 @@ def _delivery_started(row: RecordRow, data: JsonObject) -> list[Change]:
 
 
 def _shown(row: RecordRow, data: JsonObject) -> list[Change]:
-    """A preview, or the first parts of a message, are there; more will come."""
+    """A preview, or the first parts of a message, were sent; more follow."""
     status = "shown" if data.get("preview") is True else "queued"
     return [_patch(row, data, status=status, messages=_encode(data["messages"]))]
 
@@ -316,11 +315,11 @@ DELIVERIES: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]]
 }
 
 
-# What records mean for messages that wait for a run or go into one that is there. Pure.
+# --- steering: events that wait for a run, or are injected into an active one ---
 
 
 def _steering_queued(row: RecordRow, data: JsonObject) -> list[Change]:
-    """A run that was there claims the event."""
+    """An active run claims the event."""
     return [_steered(row, data, "queued", dispatch="steering", run_id=row.run_id)]
 
 
@@ -329,7 +328,7 @@ def _moved(row: RecordRow, data: JsonObject) -> list[Change]:
 
 
 def _dropped(row: RecordRow, data: JsonObject) -> list[Change]:
-    """The claim came to nothing: the event waits for a run of its own, or it is over with it."""
+    """The claim failed: the event waits for its own run, or is dropped."""
     if data.get("redispatch") is True:
         return [_steered(row, data, "dropped", dispatch="pending", run_id=None)]
     return [_steered(row, data, "dropped", dispatch="dropped")]
@@ -340,16 +339,15 @@ def _steered(row: RecordRow, data: JsonObject, steering: Steering, **more: str |
     return PatchEvent(row.workspace, str(data["event_id"]), cast("dict[EventField, str | int | None]", fields))
 
 
-def _never_had(row: RecordRow, data: JsonObject) -> list[Change]:
-    """It waited for a run and gets none: what it waited in is a copy of the past."""
+def _event_dropped(row: RecordRow, data: JsonObject) -> list[Change]:
+    """The event waited for a run and gets none, for example in a restored copy."""
     return [PatchEvent(row.workspace, str(data["event_id"]), {"dispatch": "dropped"})]
 
 
 STEERING: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
-    "event.dropped": _never_had,
+    "event.dropped": _event_dropped,
     "steering.queued": _steering_queued,
     "steering.injected": _moved,
     "steering.acknowledged": _moved,
     "steering.dropped": _dropped,
 }
-"""Handlers by type of record."""

@@ -1,7 +1,7 @@
-"""The journal, as the loop sees it: entries go in, each is told its fate once, in order. Nothing is told before its
+"""The journal on the event loop: it queues entries, and reports the result of each entry once, in order, after its
 commit.
 
-Who writes is a `EntryWriter`: a thread of this process, a process of its own, or the simulator's.
+An `EntryWriter` does the writing: a thread of this process, a separate process, or the simulator's.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from bollard.host.log.entries import Chore, ChoreDone, CommitResult, Entry, Told
 from bollard.host.log.records import NewRecord, RunFacts
 from bollard.host.store.rows import HeadRow
 
-# What the journal did, for metrics and for deciding whether anything new may be taken.
-
 
 class WriterNumbers(msgspec.Struct, array_like=True):
+    """Counters of the writer, for metrics and for admission of new work."""
+
     commits: int = 0
     records: int = 0
     entries: int = 0
@@ -28,7 +28,7 @@ class WriterNumbers(msgspec.Struct, array_like=True):
     failures: int = 0
     last_commit_s: float = 0.0
     full: bool = False
-    """Whether the disk was found full: what runs may end, nothing new is taken until there is space again."""
+    """Whether the disk is full: active runs may end, and new work is refused until there is space again."""
 
 
 class WriterListener(Protocol):
@@ -43,34 +43,34 @@ class EntryWriter(Protocol):
     """Writes the entries of a journal, in the order of `put`, in as few commits as possible."""
 
     async def open(self, tell: WriterListener) -> None:
-        """Ready to write. Raises `HostError` when it cannot be."""
+        """Prepare for writing. Raises `HostError`."""
         ...
 
     def put(self, entry: Entry) -> None: ...
 
     def hurry(self) -> None:
-        """Somebody began to wait for what was put: do not linger."""
+        """Commit the queued entries without lingering: a caller waits for them now."""
         ...
 
     def remember(self, facts: RunFacts) -> None:
-        """A run of an earlier incarnation that goes on; before its first record."""
+        """Load the facts of a run of an earlier incarnation, before its next record."""
         ...
 
     async def close(self) -> None:
-        """Write what was put, tell of it, then stop."""
+        """Write the queued entries, report their results, then stop."""
         ...
 
 
 def passes(error: HostError, tries: int) -> bool:
-    """Whether what was refused with this, so many times, may be taken another time. What nobody foresaw is tried a few
-    times: it may be a bug, and then it is always the same."""
+    """Whether an entry that was refused with this error may be retried after so many tries. An unexpected error is
+    retried a few times only, because it may be a bug."""
     if error.details.get("outcome") == "refused":
         return tries < REFUSED_TRIES
     return error.retryable
 
 
 class Journal:
-    """Takes entries, bounded in number and bytes."""
+    """Queues entries for the writer, bounded in number and bytes."""
 
     def __init__(self, writer: EntryWriter, committed: Callable[[int, float], None] | None = None) -> None:
         """`committed` is called with each commit: how many entries shared it, and how long it took in seconds."""
@@ -82,91 +82,97 @@ class Journal:
         self.numbers = WriterNumbers()
         self._committed = committed
         self.signed: Callable[[Sequence[HeadRow]], None] | None = None
-        """Told of heads that were signed, once they are on disk."""
+        """Called with signed heads once they are on disk."""
 
     async def start(self) -> None:
-        await self._writer.open(self._tell)
+        await self._writer.open(self._report)
 
     @property
     def full(self) -> bool:
-        """Whether the disk was found full: what runs may end, nothing new is taken until there is space again."""
+        """Whether the disk is full: active runs may end, and new work is refused until there is space again."""
         return self.numbers.full
 
     @property
     def waiting(self) -> int:
-        """Entries whose fate is not known yet."""
+        """The number of entries without a result."""
         return len(self._open)
 
     def remember(self, facts: RunFacts) -> None:
-        """A run of an earlier incarnation that goes on. Call before its first record."""
+        """Load the facts of a run of an earlier incarnation, before its next record."""
         self._writer.remember(facts)
 
     def append(self, entry: Entry, told: Told | None = None) -> None:
-        """Queue an entry; `told` hears of it. Raises `Overloaded` when too much waits already."""
+        """Queue an entry; `told` is called with its result. Raises `Overloaded` if the queue is full."""
         if self._closing:
-            raise StorageUnavailable("the journal is closed", hint="the host is shutting down")
-        # What waits counts, and not what comes: an entry of any size has its turn.
+            raise StorageUnavailable(
+                "the journal is closed",
+                reason="journal_closed",
+                hint="the host is shutting down; retry after its start",
+            )
+        # Only queued entries count towards the limit, so that an entry of any size is accepted at some time.
         if len(self._open) >= JOURNAL_QUEUE_ENTRIES or self._bytes >= JOURNAL_QUEUE_BYTES:
-            raise Overloaded("the journal is behind", hint="try again in a moment", limit=JOURNAL_QUEUE_ENTRIES)
+            raise Overloaded(
+                "the journal is behind", reason="journal_behind", hint="retry in a moment", limit=JOURNAL_QUEUE_ENTRIES
+            )
         self._open.append((told, entry.size))
         self._bytes += entry.size
         self._writer.put(entry)
 
     def hurry(self) -> None:
-        """Somebody began to wait for what is queued: do not linger."""
+        """Commit the queued entries without lingering: a caller waits for them now."""
         self._writer.hurry()
 
     async def commit(self, entry: Entry, then: Told | None = None) -> CommitResult:
-        """Queue an entry and wait until it is on disk. Raises what kept it from that.
+        """Queue an entry and wait until it is on disk. Raises the error that prevented it.
 
-        `then` is told in any case, and once: also when whoever waits here was cancelled meanwhile.
+        `then` is called exactly once with the result, even if the waiting task is cancelled.
         """
         return await self.submit(entry, then)
 
     def submit(self, entry: Entry, then: Told | None = None) -> asyncio.Future[CommitResult]:
-        """The same for who can use the time: the disk is at work when this returns."""
-        fate: asyncio.Future[CommitResult] = self._loop.create_future()
+        """Like `commit`, but return a future, so that the caller can work while the disk writes."""
+        result: asyncio.Future[CommitResult] = self._loop.create_future()
 
-        def told(outcome: CommitResult | HostError) -> None:
+        def settle(outcome: CommitResult | HostError) -> None:
             if then is not None:
                 then(outcome)
-            if fate.done():
+            if result.done():
                 return
             if isinstance(outcome, HostError):
-                fate.set_exception(outcome)
+                result.set_exception(outcome)
             else:
-                fate.set_result(outcome)
+                result.set_result(outcome)
 
         try:
-            self.append(entry, told)
+            self.append(entry, settle)
         except HostError as error:
             if then is not None:
                 then(error)
             raise
-        return fate
+        return result
 
     async def commit_through(self, entry: Entry, then: Told | None = None) -> CommitResult:
-        """The same for who holds a lock: cancelled meanwhile, it leaves when the fate is known, and not before."""
-        fate = asyncio.ensure_future(self.commit(entry, then))
+        """Like `commit`, for callers that hold a lock: a cancelled caller still waits for the result."""
+        result = asyncio.ensure_future(self.commit(entry, then))
         try:
-            return await asyncio.shield(fate)
+            return await asyncio.shield(result)
         except asyncio.CancelledError:
-            await asyncio.wait([fate])
-            if not fate.cancelled():
-                fate.exception()  # heard, though nobody is left to be told
+            await asyncio.wait([result])
+            if not result.cancelled():
+                result.exception()  # retrieved, so that asyncio does not log it
             raise
 
     async def housekeep(self, chore: Chore, record: NewRecord | None = None) -> int:
-        """A chore; returns how many rows it was. The record is written with it, where there were any."""
+        """Run a chore; returns the number of dropped rows. The record is written if there were any."""
         outcome = await self.commit(Entry(chore=chore, records=[] if record is None else [record], urgent=False))
         return outcome.rows if isinstance(outcome, ChoreDone) else 0
 
     async def close(self) -> None:
-        """Write what is queued, then stop."""
+        """Write the queued entries, then stop."""
         self._closing = True
         await self._writer.close()
 
-    def _tell(
+    def _report(
         self, fates: Sequence[CommitResult | HostError], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()
     ) -> None:
         before, self.numbers = self.numbers, numbers
@@ -175,7 +181,7 @@ class Journal:
         if fates and self._committed is not None and numbers.commits > before.commits:
             self._committed(len(fates), numbers.last_commit_s)
         for fate in fates:
-            told, size = self._open.popleft()
+            listener, size = self._open.popleft()
             self._bytes -= size
-            if told is not None:
-                told(fate)
+            if listener is not None:
+                listener(fate)

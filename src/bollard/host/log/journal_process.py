@@ -1,6 +1,6 @@
-"""The journal process: reads entries from the host, writes them, and answers. `python -m` starts it; the host does.
+"""The journal process: reads entries from the host, writes them, and reports the results. The host starts it.
 
-It never outlives its host: what the host had not been told of is then as if it had never been asked for.
+It never outlives its host. Entries that were not confirmed by then may or may not be on disk.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ _LOCK_POLL_S: Final = 0.01
 
 
 class _HostKey:
-    """The host's key, whose secret stays with the host."""
+    """The host's signing key by proxy: the secret stays in the host's process."""
 
     def __init__(self, link: _Link, key_id: str) -> None:
         self._link = link
@@ -53,18 +53,18 @@ class _HostKey:
         return self
 
     def sign(self, text: bytes) -> bytes:
-        """As the host signs it, which it does between two turns of its loop. Raises `HostGone`."""
+        """Let the host sign the text. Raises `HostGone`."""
         self._link.say(encode_frame(Sign(text)))
         return self._link.expect(Signature).signature
 
     def verify(self, text: bytes, signature: bytes) -> None:
-        """Ed25519 signs the same text always the same way. Raises `BadSignature`."""
+        """Verify by signing again: Ed25519 signatures are deterministic. Raises `BadSignature`."""
         if self.sign(text) != signature:
             raise BadSignature(f"the signature is not of key {self.key_id}")
 
 
-class _Desk:
-    """The writer, and what waits for it."""
+class _WriterLoop:
+    """Feeds the writer from the host's messages."""
 
     def __init__(self, link: _Link, writer: Writer) -> None:
         self._link = link
@@ -74,7 +74,7 @@ class _Desk:
         self._closing = False
 
     def work(self) -> None:
-        """Until the host says that it closes."""
+        """Write entries until the host sends `Close`."""
         writer, queue = self._writer, self._queue
         while True:
             self._take(0.0 if len(queue) or self._closing else writer.rest_s)
@@ -87,7 +87,7 @@ class _Desk:
                 return
             self._tell(writer.turn(batch))
             if writer.taken:
-                return  # the host finds the link closed without a word, and stops
+                return  # the link closes without `Closed`, so the host stops
 
     def _tell(self, fates: list[Fate]) -> None:
         heads = self._writer.signed_heads()
@@ -96,7 +96,7 @@ class _Desk:
             self._link.say(encode_frame(Written(told, self._writer.numbers, heads)))
 
     def _linger(self) -> None:
-        """Wait for company only when nobody waits for what is there."""
+        """Wait for further entries, unless a caller waits for the queued ones."""
         until = time.monotonic() + JOURNAL_LINGER_S
         while self._queue.patient and not self._hurried and not self._closing:
             left_s = until - time.monotonic()
@@ -140,7 +140,7 @@ def _opened(begin: Begin, link: _Link) -> Writer:
 
 
 def _lock(data: Path) -> None:
-    """One journal for a data directory: that of a host which was just killed may need a moment to be gone."""
+    """Allow one journal per data directory. The journal of a host that was just killed may need a moment to end."""
     descriptor = os.open(data / "journal.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + JOURNAL_LOCK_S
     while True:
@@ -149,14 +149,15 @@ def _lock(data: Path) -> None:
         except BlockingIOError:
             if time.monotonic() > until:
                 message = "another journal writes to this data directory"
-                raise StorageUnavailable(message, hint="stop the other host, or use another directory") from None
+                hint = "stop the other host, or use another directory"
+                raise StorageUnavailable(message, reason="journal_locked", hint=hint) from None
             time.sleep(_LOCK_POLL_S)
         else:
             return  # the descriptor stays open as long as the process lives
 
 
 def main() -> int:
-    """Serve one host; 0 after an orderly end."""
+    """Serve one host. Returns the exit code."""
     try:
         with host_socket() as connection:
             live_with_host()
@@ -170,7 +171,7 @@ def main() -> int:
             gc.freeze()
             gc.set_threshold(20_000, 20, 100)
             link.say(encode_frame(Opened()))
-            _Desk(link, writer).work()
+            _WriterLoop(link, writer).work()
     except HostGone:
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""The desks at which a journal writes: a process of its own, or a thread of the host."""
+"""The two entry writers of a journal: a separate process, or a thread of the host."""
 
 import asyncio
 import contextlib
@@ -43,17 +43,17 @@ from bollard.trust import HeadSigner
 
 _MODULE: Final = "bollard.host.log.journal_process"
 _OPENING, _CLOSING = 0, 1
-"""The two requests of a journal's life."""
+"""Ids of the two requests that have a response."""
 _AHEAD: Final = 2
-"""Sends that the writer may not have answered: one that it commits, one that waits for it. More would only wake it."""
+"""Unanswered sends: one that the writer commits, and one that waits for it. More would only wake it."""
 
 
 class WriterProcess:
-    """An `EntryWriter` in a process of its own, which does not share the interpreter lock of the host. Call `spawn`
+    """An `EntryWriter` in a separate process, which does not share the interpreter lock of the host. Call `spawn`
     early, so that the process starts while the host does.
 
-    It fails closed. When the process is gone, every entry that waits is refused, so is every new one, and the host is
-    told to stop: what was not confirmed may or may not be on disk, and the next start reads what is.
+    It fails closed. If the process ends, all waiting and new entries are refused, and the host stops: unconfirmed
+    entries may or may not be on disk, and the next start reads which are.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class WriterProcess:
         self._hurried = False
         self._flush_asked = False
         self._sent: deque[int] = deque()
-        """Entries of each send that is not wholly answered."""
+        """The number of unanswered entries of each send."""
         self._open_entries = 0
         self._is_open = False
         self._numbers = WriterNumbers()
@@ -102,16 +102,18 @@ class WriterProcess:
         self._tell = tell
         try:
             async with asyncio.timeout(JOURNAL_START_S):
-                said = await helper.request(_OPENING, encode_frame(self._begin))
+                response = await helper.request(_OPENING, encode_frame(self._begin))
         except TimeoutError:
             await helper.stop(JOURNAL_STOP_S)
             raise StorageUnavailable(
-                "the journal did not start in time", hint="is the machine very busy, or its disk very slow?"
+                "the journal did not start in time",
+                reason="journal_start_timeout",
+                hint="check the load of the machine and the speed of its disk, then start the host again",
             ) from None
         except HelperEnded:
             raise _gone_error() from None
-        if isinstance(said, Refused):
-            raise said.failure.error()
+        if isinstance(response, Refused):
+            raise response.failure.error()
 
     def put(self, entry: Entry) -> None:
         self._open_entries += 1
@@ -122,7 +124,7 @@ class WriterProcess:
         if self._sent:
             self._ask_flush()
         else:
-            self._flush()  # it is idle: the sooner it begins, the sooner somebody is told
+            self._flush()  # the writer is idle
 
     def hurry(self) -> None:
         self._hurried = True
@@ -144,7 +146,7 @@ class WriterProcess:
     # --- sending ---
 
     def _ask_flush(self) -> None:
-        """Everything of one turn of the loop leaves in one send."""
+        """Send all entries of one iteration of the event loop together."""
         if not self._flush_asked and len(self._sent) < _AHEAD:
             self._flush_asked = True
             self._loop.call_soon(self._flush)
@@ -159,7 +161,7 @@ class WriterProcess:
             self._send(encode_frame(Work(entries, hurried)))
 
     def _answered(self, count: int) -> None:
-        """So many entries are decided: what was held back for them can go."""
+        """So many entries have results: send the entries that waited for them."""
         self._open_entries -= count
         sent = self._sent
         while count:
@@ -171,7 +173,7 @@ class WriterProcess:
         if self._entries or self._hurried:
             self._ask_flush()
 
-    # --- hearing ---
+    # --- receiving ---
 
     def _hear(self, helper: HelperProcess[FromWriter], message: FromWriter) -> None:
         match message:
@@ -190,7 +192,7 @@ class WriterProcess:
 
     def _vanished(self, _helper: HelperProcess[FromWriter]) -> None:
         if self._is_open:
-            self._lost()  # first: where memory is short, the rest may fail
+            self._lost()  # first: if memory is short, the rest may fail
             self._is_open = False
             self._refuse_all()
 
@@ -201,12 +203,17 @@ class WriterProcess:
 
 
 def _gone_error() -> StorageUnavailable:
-    return StorageUnavailable("the journal process is gone", hint="the host stops; start it again", outcome="unknown")
+    return StorageUnavailable(
+        "the journal process has ended",
+        reason="journal_process_ended",
+        hint="the host stops; start it again",
+        outcome="unknown",
+    )
 
 
 class WriterThread:
-    """An `EntryWriter` in a thread of the host. It commits whenever it is idle; entries that queued up in the meantime
-    share the next commit."""
+    """An `EntryWriter` in a thread of the host. It commits when it is idle; entries that arrive during a commit share
+    the next one."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -260,7 +267,7 @@ class WriterThread:
             self._loop.call_soon_threadsafe(self._tell, fates, msgspec.structs.replace(self._writer.numbers), heads)
 
     def _take(self) -> tuple[list[Entry], bool]:
-        """The next batch, and whether the journal closes. Waits for company only when nobody waits for the batch."""
+        """The next batch, and whether the journal closes. Lingers only if no caller waits for the batch."""
         with self._changed:
             if not len(self._queue) and not self._closing:
                 self._changed.wait(self._writer.rest_s)
@@ -270,7 +277,7 @@ class WriterThread:
             return self._queue.collect(), self._closing
 
 
-def choose_desk(
+def choose_writer(
     settings: Settings,
     *,
     store: Store,
@@ -280,7 +287,7 @@ def choose_desk(
     key: HeadSigner,
     lost: Callable[[], None],
 ) -> WriterThread | WriterProcess:
-    """As the settings say. `lost` is told when a process is gone that nobody stopped."""
+    """Create the writer that the settings select. `lost` is called if a writer process ends unexpectedly."""
     if settings.journal == "process":
         return WriterProcess(
             database=settings.database,

@@ -1,4 +1,4 @@
-"""Named instants at which a test lets the host die as by `kill -9`: BOLLARD_KILL_POINT=name[:n]. Nothing otherwise."""
+"""Named points at which a test kills the host as with `kill -9`: BOLLARD_KILL_POINT=name[:n]. No effect otherwise."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ _VARIABLE: Final = "BOLLARD_KILL_POINT"
 
 
 class _Trap:
-    """Kills the whole host when one point is reached for the n-th time."""
+    """Kills the whole host when its point is reached for the n-th time."""
 
     def __init__(self, name: str, times: int, host_pid: int | None) -> None:
         self._name = name
@@ -39,6 +39,6 @@ _trap: Final = _trap_of(os.environ)
 
 
 def kill_point(name: str) -> None:
-    """This instant has a name, so that a test can ask what happens when the host dies exactly here."""
+    """Name this point, so that a test can kill the host exactly here."""
     if _trap is not None:
         _trap.reach(name)

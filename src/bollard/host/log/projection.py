@@ -1,6 +1,6 @@
-"""What each record means for the projections. Pure: the journal and the rebuild feed the same function.
+"""The projector: turns records into changes of the projections. Pure; the journal and the rebuild use the same code.
 
-A projector remembers the facts of the runs it has met that have not ended, because a run's records do not repeat them.
+A projector remembers the facts of unfinished runs, because the records of a run do not repeat them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from bollard.protocol import JsonObject, JsonValue, StateScope, StorageArea
 
 UNPROJECTABLE: Final = (KeyError, TypeError, ValueError, msgspec.MsgspecError)
-"""What a projector raises for data that no host wrote."""
+"""The exceptions of a projector for data that no host wrote."""
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -63,11 +63,11 @@ _facts: Final = msgspec.json.Decoder(RunFacts).decode
 
 
 _NOT_READ: Final = frozenset({"run.created", "run.claimed", "run.started", "run.cancelled"})
-"""Records whose handlers have no use for their data as a table: it is made for every run."""
+"""Records whose handlers do not need decoded data. They occur in every run, so decoding them would cost time."""
 
 
 class Projector:
-    """Feeds records, in order, into changes."""
+    """Turns records, in order, into changes."""
 
     def __init__(self) -> None:
         self._runs: dict[str, RunFacts] = {}
@@ -95,15 +95,15 @@ class Projector:
         }
 
     def remember(self, facts: RunFacts) -> None:
-        """A run that was created before this projector."""
+        """Load the facts of a run that was created before this projector."""
         self._runs[facts.run_id] = facts
 
     def forget(self, run_id: str) -> None:
-        """The run's last record is on disk."""
+        """Drop the facts of a run whose last record is on disk."""
         self._runs.pop(run_id, None)
 
     def feed(self, row: RecordRow) -> list[Change]:
-        """The changes that follow from a record. A record whose data was dropped changes nothing any more."""
+        """The changes that follow from a record. A record whose data was dropped changes nothing."""
         handler = self._handlers.get(row.type)
         if handler is None or row.data is None:
             return []
@@ -111,7 +111,7 @@ class Projector:
 
     def _event_received(self, row: RecordRow, data: JsonObject) -> list[Change]:
         run_id = _optional(data, "run_id")
-        # Said only of an event that waits: any other has its run in the same commit, or nobody wanted it.
+        # Only a waiting event names it: any other event has its run in the same commit, or was dropped.
         dispatch = _optional(data, "dispatch") or ("run" if run_id is not None else "dropped")
         text = _optional(data, "text") if dispatch != "dropped" else None
         event = EventRow(
@@ -139,15 +139,15 @@ class Projector:
             flow=flow_in(data),
         )
         changes: list[Change] = [PutEvent(event)]
-        # What nobody was given was said to nobody: no run may read it later as part of its conversation.
+        # A dropped event is not part of its conversation: no run may read it later.
         if dispatch != "dropped" and (text is not None or data.get("contents")):
-            changes.append(PutTranscript(self._said(row, data, event, text)))
+            changes.append(PutTranscript(self._transcript_of(row, data, event, text)))
         if isinstance(raw := data.get("raw"), dict):
             changes.append(PutArtifact(raw_artifact(row, raw, event)))
         return changes
 
     @staticmethod
-    def _said(row: RecordRow, data: JsonObject, event: EventRow, text: str | None) -> TranscriptRow:
+    def _transcript_of(row: RecordRow, data: JsonObject, event: EventRow, text: str | None) -> TranscriptRow:
         contents = data.get("contents")
         return TranscriptRow(
             transcript_id=f"t_{row.id}",
@@ -182,7 +182,7 @@ class Projector:
             thread=facts.thread,
             parent_run_id=facts.parent_run_id,
             depth=facts.depth,
-            # A run that is created with an epoch is owned at once by the incarnation that wrote it.
+            # A run with an epoch is owned from the start by the incarnation that wrote it.
             status="dispatching" if row.epoch else "queued",
             reason=None,
             epoch=row.epoch or 0,
@@ -204,7 +204,7 @@ class Projector:
 
     @staticmethod
     def _patch(row: RecordRow, **fields: str | int | None) -> list[Change]:
-        # The epoch too: a run that its new owner ended at once has no `run.claimed`.
+        # The epoch too: a run that its new owner ends at once has no `run.claimed`.
         fields |= {"epoch": row.epoch or 0, "updated_ms": row.created_ms, "last_seq": row.seq or 0}
         return [PatchRun(row.run_id or "", cast("dict[RunField, str | int | None]", fields))]
 
@@ -255,7 +255,7 @@ class Projector:
             return []
         content = message.get("content")
         text = content if isinstance(content, str) else _text_of(content)
-        said = TranscriptRow(
+        transcript = TranscriptRow(
             transcript_id=f"t_{row.id}",
             workspace=row.workspace,
             bot=facts.bot,
@@ -271,7 +271,7 @@ class Projector:
             created_ms=row.created_ms,
             flow=flow_in(data),
         )
-        return [PutTranscript(said), *queued_message(row, facts, data)]
+        return [PutTranscript(transcript), *queued_message(row, facts, data)]
 
     def _state_updated(self, row: RecordRow, data: JsonObject) -> list[Change]:
         facts = self._runs.get(row.run_id or "")
@@ -292,7 +292,7 @@ class Projector:
         return [PutState(state)]
 
     def _state_deleted(self, row: RecordRow, data: JsonObject) -> list[Change]:
-        if row.run_id is None:  # purged: the run that wrote the value may have ended long ago
+        if row.run_id is None:  # purged: the run that wrote the value may have ended
             owner = cast("dict[str, str]", data["owner"])
             return [DropState(owned_scope_key(row.workspace, _text(data, "scope"), owner), _text(data, "key"))]
         facts = self._runs.get(row.run_id or "")
@@ -345,7 +345,7 @@ class Projector:
 
 
 def _version(data: JsonObject) -> int:
-    """What the record says; 0 where it was written before records said it, and the store counts as it did then."""
+    """The version in the record; 0 for old records without one, for which the store counts versions itself."""
     version = data.get("version")
     return version if isinstance(version, int) and version > 0 else 0
 
@@ -365,7 +365,7 @@ def _policy_changed(row: RecordRow, data: JsonObject) -> list[Change]:
 
 
 def _is_plain(message: JsonObject) -> bool:
-    """Whether its text is all there is to a message."""
+    """Whether a message consists of its text only."""
     return not any(message.get(name) for name in ("tool_calls", "tool_call_id", "artifact_refs"))
 
 

@@ -1,8 +1,7 @@
-"""Makes every projection anew from the log. The result equals what the journal made as it wrote.
+"""The rebuild of all projections from the log. The result equals the projections that the journal wrote.
 
-Until when a lease was renewed last is in no record. Only runs that have not ended have a lease, so these few times are
-carried over from the rows that the rebuild replaces. What has expired by now does not come back. What is kept beside
-the log is no projection, and stays as it is.
+No record holds the end of a renewed lease. Only unfinished runs have one, so the rebuild carries these times over from
+the rows it replaces. Expired rows are not restored. The `kept` rows are no projection, and stay as they are.
 """
 
 from collections import defaultdict
@@ -15,7 +14,7 @@ from bollard.host.errors import LogBroken, StorageUnavailable, StoreMismatch
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.chain import chained
 from bollard.host.log.projection import UNPROJECTABLE, Projector
-from bollard.host.log.tail import go_on_behind
+from bollard.host.log.tail import check_tail
 from bollard.host.store.rows import POLICY_KINDS, PolicyKind, PolicyRow, PutPolicy, RecordRow
 from bollard.host.store.store import Store
 from bollard.host.store.transaction import WriteTransaction
@@ -24,15 +23,15 @@ from bollard.trust import HeadSigner, sha256_of, verify_chain
 _PAGE = 2000
 """Records that are read and projected at once."""
 _Lease = tuple[str, int]
-"""Its owner, and until when."""
+"""The owner and the end."""
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rebuild went through."""
+    """The result of a rebuild."""
 
     records: int
     skipped: int
-    """Records whose data was edited and cannot be read any more."""
+    """Records whose data was edited and can no longer be read."""
 
 
 def rebuild(store: Store, progress: Callable[[int], None] = lambda _: None) -> Rebuilt:
@@ -56,8 +55,8 @@ def rebuild(store: Store, progress: Callable[[int], None] = lambda _: None) -> R
 
 
 def project(projector: Projector, rows: Iterable[RecordRow], transaction: WriteTransaction) -> int:
-    """Write what the next records of a log mean for the projections. Returns how many were skipped, because somebody
-    edited their data so that it cannot be read."""
+    """Project the next records of a log. Returns how many were skipped because their data was edited and cannot be
+    read."""
     skipped = 0
     for row in rows:
         try:
@@ -76,97 +75,109 @@ def project(projector: Projector, rows: Iterable[RecordRow], transaction: WriteT
 
 def _is_as_written(row: RecordRow) -> bool:
     data: object = row.data
-    return isinstance(data, bytes) and sha256_of(data) == row.data_sha256  # SQLite takes values of any type
+    return isinstance(data, bytes) and sha256_of(data) == row.data_sha256  # SQLite columns accept any type
 
 
 def _leases(store: Store) -> dict[_Lease, list[str]]:
     """The runs of each lease."""
-    found: dict[_Lease, list[str]] = defaultdict(list)
+    leases: dict[_Lease, list[str]] = defaultdict(list)
     after = ""
     while rows := store.unfinished_runs(after, REPLAY_PAGE):
         for row in rows:
             if row.owner is not None and row.lease_until_ms is not None:
-                found[row.owner, row.lease_until_ms].append(row.run_id)
+                leases[row.owner, row.lease_until_ms].append(row.run_id)
         after = rows[-1].run_id
-    return found
+    return leases
 
 
-# Compares what people saved with the log: the row of each thing with the newest record about it. A start reads as many
-# records as there are things; `bollard audit verify` compares every projection with the whole log.
-
+# --- saved resources at the start: the row of each resource is compared with its newest record ---
 
 UNSETTLED: Final = "unsettled"
-"""The key in `meta` that names a copy whose rows are here and whose unfinished work is not settled yet. It is written
-with those rows, and empty once the copy is settled."""
-_Thing = tuple[PolicyKind, str, str]
-_THING_ENDS: Final = b'","action":"'
-"""Behind the name of the thing in the data of a record."""
-_REBUILD: Final = "keep a copy; `bollard log rebuild` makes it again from the log"
+"""The key in `meta` that names a restored copy whose unfinished work is not settled yet. It is written with the rows of
+the copy, and emptied once the copy is settled."""
+_Resource = tuple[PolicyKind, str, str]
+_RESOURCE_END: Final = b'","action":"'
+"""The bytes after the name of the resource in the data of a record."""
+_REBUILD: Final = "keep a copy; `bollard log rebuild` restores the row from the log"
 
 
 def check_settled(store: Store) -> None:
-    """Raises `StorageUnavailable` where a restore or an import was cut off: its open approvals could act twice."""
+    """Raises `StorageUnavailable` if a restore or an import was interrupted: its open approvals could act twice."""
     if copy := store.meta(UNSETTLED):
         raise StorageUnavailable(
-            f"{copy} was cut off before it was complete",
+            f"{copy} was interrupted before it was complete",
+            reason="copy_incomplete",
             hint="repeat the import of the same file; a restore needs an empty database again",
+            copy=copy,
         )
 
 
 def check_saved(store: Store, key: HeadSigner, accepted: str = "") -> None:
-    """Raises `StoreMismatch` where a row is not what its newest record says, and `LogBroken` where that record, or the
-    end of the log, is not what was written. `accepted` is the setting `broken_log`: a record of this name is taken as
-    it is."""
+    """Compare the row of each saved resource with its newest record. The cost grows with the number of resources, not
+    with the log.
+
+    Raises `StoreMismatch` if a row differs from its record, and `LogBroken` if that record or the end of the log was
+    changed. `accepted` is the setting `broken_log`: a record of this name is used as it is.
+    """
     saved = _saved_by_records(store, accepted)
     try:
         _compare(store, saved)
     except StoreMismatch:
-        go_on_behind(store, key, accepted, store.now_ms())  # a broken log is what to look at first
+        check_tail(store, key, accepted, store.now_ms())  # a broken log is the more important error
         raise
 
 
-def _saved_by_records(store: Store, accepted: str) -> dict[_Thing, PolicyRow]:
-    """What the newest record of each thing says."""
-    saved: dict[_Thing, PolicyRow] = {}
+def _saved_by_records(store: Store, accepted: str) -> dict[_Resource, PolicyRow]:
+    """The content of each resource in its newest record."""
+    saved: dict[_Resource, PolicyRow] = {}
     projector = Projector()
     for record, hash_before in store.newest_saved():
         fault, name = _fault_of(record, hash_before), f"{record.chain}:{record.position}"
-        if fault is not None and name != accepted and _names_thing(record.data):
+        if fault is not None and name != accepted and _names_resource(record.data):
             raise LogBroken(
-                f"record {record.position} of chain {record.chain}, which says what was saved, is not what was written:"
-                f" {fault}",
-                hint="keep a copy, look with `bollard audit verify`, and restore a backup; or set broken_log to "
-                f"{name} to take it as it is, and save the thing again",
+                f"record {record.position} of chain {record.chain} holds a saved resource and was changed: {fault}",
+                reason="saved_record_changed",
+                hint="keep a copy, run `bollard audit verify`, and restore a backup; or set broken_log to "
+                f"{name} to accept the record, and save the resource again",
                 name=name,
+                chain=record.chain,
+                position=record.position,
+                problem=fault,
             )
         try:
             changes = projector.feed(record)
         except UNPROJECTABLE:
             if fault is None:
                 raise
-            continue  # what it said is lost: its row has no record any more
+            continue  # its content is lost, so its row has no record
         for change in changes:
             if isinstance(change, PutPolicy):
                 saved[change.kind, change.row.workspace, change.row.id] = change.row
     return saved
 
 
-def _compare(store: Store, saved: dict[_Thing, PolicyRow]) -> None:
+def _compare(store: Store, saved: dict[_Resource, PolicyRow]) -> None:
     for kind in POLICY_KINDS:
         for row in store.policies_everywhere(kind):
             if saved.pop((kind, row.workspace, row.id), None) != row:
-                raise _mismatch((kind, row.workspace, row.id), "is not what the log says")
-    for thing in saved:
-        raise _mismatch(thing, "is in the log, and its row is gone")
+                message = f"the saved {kind} {row.id} of workspace {row.workspace} differs from the log"
+                raise StoreMismatch(
+                    message, reason="row_differs", hint=_REBUILD, kind=kind, id=row.id, workspace=row.workspace
+                )
+    for kind, workspace, resource_id in saved:
+        message = f"the saved {kind} {resource_id} of workspace {workspace} is in the log, but its row is missing"
+        raise StoreMismatch(
+            message, reason="row_missing", hint=_REBUILD, kind=kind, id=resource_id, workspace=workspace
+        )
 
 
-def _names_thing(data: object) -> bool:
-    """Whether data that was edited still names a thing. SQLite takes values of any type, and a text can be read."""
-    return _THING_ENDS in data if isinstance(data, bytes) else data is not None
+def _names_resource(data: object) -> bool:
+    """Whether edited data still names a resource. SQLite columns accept any type, and text can be read."""
+    return _RESOURCE_END in data if isinstance(data, bytes) else data is not None
 
 
 def _fault_of(record: RecordRow, hash_before: str | None) -> str | None:
-    """What is wrong with one record, or with its link to the one before it."""
+    """The fault of one record, or of its link to the record before it."""
     try:
         report = verify_chain(
             record.workspace,
@@ -175,12 +186,6 @@ def _fault_of(record: RecordRow, hash_before: str | None) -> str | None:
             after_position=record.position - 1,
             after_hash=hash_before,
         )
-    except (TypeError, ValueError):  # a value of a type that no host writes
+    except (TypeError, ValueError):  # a column of a type that no host writes
         return "it cannot be read"
     return None if report.fault is None else report.fault.detail
-
-
-def _mismatch(thing: _Thing, problem: str) -> StoreMismatch:
-    kind, workspace, thing_id = thing
-    message = f"the saved {kind} {thing_id} of workspace {workspace} {problem}"
-    return StoreMismatch(message, hint=_REBUILD, kind=kind, id=thing_id, workspace=workspace)

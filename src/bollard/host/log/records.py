@@ -1,4 +1,4 @@
-"""A record before it is written: its place in the chain and its id come with the commit."""
+"""Records before they are written (the commit assigns position and id), and the facts of runs that records hold."""
 
 from __future__ import annotations
 
@@ -34,31 +34,28 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=
 
 
 def data_of(row: RecordRow) -> dict[str, JsonValue]:
-    """The data of a stored record; empty where retention dropped it."""
+    """The data of a stored record; empty if retention dropped it."""
     return _decode(row.data) if row.data is not None else {}
 
 
 def with_version(data: bytes, version: int) -> bytes:
-    """The data of a record that writes a state value, with the version that it makes: known in its commit only."""
+    """Add the version of a state value to the data of the record that writes it. Only the commit knows the version."""
     return b'%b,"version":%d}' % (data[:-1], version)
 
 
-# What is fixed about a run when it is created: enough to project each of its records without looking anything up.
-
-
 class DeliverTo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the messages of a run are sent, beside those who read it."""
+    """The channel that receives the messages of a run."""
 
     channel: str
     target: str
     streaming: bool = False
     """Whether a message may be shown while it is written."""
     max_message_size: int | None = None
-    """Characters of one message; what is longer goes in parts."""
+    """Characters per message; longer messages are split."""
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Frozen with the run and stored in its `run.created` record."""
+    """The fixed facts of a run, stored in its `run.created` record. They suffice to project each of its records."""
 
     run_id: str
     workspace: str
@@ -76,27 +73,27 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject_id: str | None = None
     parent_run_id: str | None = None
     depth: int = 0
-    """How many runs called each other down to this one."""
+    """The depth in the tree of runs that call each other."""
     adopts: bool = False
-    """Whether the event was there before, waiting for a run."""
+    """Whether the event was already stored, waiting for a run."""
     external: bool = False
-    """Whether a program outside executes it, with a token of its own."""
+    """Whether an external program executes the run, with its own token."""
     on_message: bool = False
     """Whether the event is a message, so that silence is a failure."""
     deadline_s: float = 300.0
     idle_s: float = 120.0
     deliver_to: DeliverTo | None = None
     flow: int = 0
-    """What came with the event, as bits of `Flow`."""
+    """The flow of the event, as bits of `Flow`."""
 
 
 def scope_key(facts: RunFacts, scope: StateScope) -> str:
-    """Whose state it is (§4): two agents never share state by accident."""
+    """The key of a state scope. It includes the agent, so two agents never share state by accident."""
     return owned_scope_key(facts.workspace, scope, owner_of(facts, scope))
 
 
 def owner_of(facts: RunFacts, scope: StateScope) -> dict[str, str]:
-    """Who has the state of this scope in a run, beside its workspace."""
+    """The owner of a state scope in a run, without the workspace."""
     parts: dict[str, str | None] = {"bot": facts.bot, "agent": facts.agent_id, "runner": facts.runner_id}
     if scope == "conversation":
         parts |= {"conversation": facts.conversation, "thread": facts.thread}
@@ -108,43 +105,42 @@ def owner_of(facts: RunFacts, scope: StateScope) -> dict[str, str]:
 
 
 def owned_scope_key(workspace: str, scope: str, owner: Mapping[str, str]) -> str:
-    """The digest of it. The workspace is never what an owner says."""
+    """The digest of an owner. The workspace argument overrides one in `owner`."""
     return canonical_sha256({**owner, "scope": scope, "workspace": workspace})
 
 
-# What data brought along, as records say it: bits of `Flow`, 1 private, 2 untrusted, 4 sent out. Pure.
+# --- flow: bits of `Flow` in records (1 private, 2 untrusted, 4 sent out) ---
 #
-# What outlives a run says what the run had touched when it was written. What only a run itself sees is said when there
-# is something new, by the next record of the host: so whoever replays a run knows as much as its owner did.
-
+# Records that outlive a run hold the flow of the run when they were written. Other changes of the flow are in the next
+# record of the host, so a replay of the run knows as much as its owner did.
 
 NO_BITS: Final = 0
 PRIVATE_BIT: Final = 1
 UNTRUSTED_BIT: Final = 2
 _ALL_BITS: Final = 7
 
-_KEPT: Final = frozenset({"message.completed", "state.updated", "storage.updated", "artifact.created"})
-"""What others read later."""
-_TELLING: Final = frozenset({"run.started", "api.called", "steering.injected"})
-"""What the host writes when a run has taken something in."""
+_LASTING: Final = frozenset({"message.completed", "state.updated", "storage.updated", "artifact.created"})
+"""Records whose content others read later."""
+_INPUT: Final = frozenset({"run.started", "api.called", "steering.injected"})
+"""Records that the host writes when a run has received input."""
 _OTHERS: Final = frozenset(
     {"run.created", "action.started", "action.completed", "action.failed", "action.rejected", "action.unknown"}
 )
-"""What says it by itself."""
-_ALL: Final = _KEPT | _TELLING | _OTHERS
+"""Records whose writers add the flow themselves."""
+_ALL: Final = _LASTING | _INPUT | _OTHERS
 
 
 def flow_in(data: JsonObject) -> int:
-    """The bits that the data of a record has; one of before there were any has none."""
+    """The flow bits in the data of a record; none in records that predate them."""
     bits = data.get("flow")
     return bits & _ALL_BITS if isinstance(bits, int) else NO_BITS
 
 
 def flow_told(kind: str, data: JsonObject) -> int:
-    """What a record of a run tells of what the run has touched. What a runner may write itself tells nothing."""
+    """The flow of the run according to one of its records. Records that a runner may write itself do not count."""
     return flow_in(data) if kind in _ALL else NO_BITS
 
 
 def says_flow(kind: str, touched: int, told: int) -> bool:
-    """Whether a record that is written now must say what its run has touched; `told` is what records said before."""
-    return (kind in _KEPT and touched != NO_BITS) or (kind in _TELLING and touched != told)
+    """Whether a new record must hold the flow `touched` of its run; `told` is the flow in earlier records."""
+    return (kind in _LASTING and touched != NO_BITS) or (kind in _INPUT and touched != told)

@@ -1,7 +1,7 @@
-"""Deletes the state values that somebody wrote: those of one run, agent, actor or source of events, in every scope.
+"""The purge of state values by writer: those of one run, agent, actor or event source, in every scope.
 
-Each deletion is a record of its own, and counts only while the value is the one that was judged: what somebody else
-wrote meanwhile stays. A purge that was cut off is asked for again, and finds what is left.
+Each deletion is a record of its own, and applies only if the value has not changed since it was selected. An
+interrupted purge is repeated, and deletes the rest.
 """
 
 import asyncio
@@ -21,36 +21,30 @@ from bollard.host.store.rows import WrittenState
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject, StateScope
 
-# Where state comes from: the version of a value is the id of the record that wrote it, so the record names the run,
-# and the run its agent, its event and whoever spoke.
-#
-# A run that another run called is counted as that one's too: what somebody had others write, they wrote.
-
-
 _RUNS: Final = 4096
-"""Runs that are remembered while values are looked through: one run often wrote many."""
+"""Runs that are cached during a purge: one run often wrote many values."""
 
 
 class WriterQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose values are meant: what is named must all be true."""
+    """Selects values by their writer. All given fields must match."""
 
     run_id: str | None = None
     agent_id: str | None = None
     actor: tuple[str, str] | None = None
     """Type and id."""
     source: str | None = None
-    """Of the event that a run began with."""
+    """The source of the event that started the run."""
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """The run that wrote a value, and those that called it, the nearest first; with the sources of their events,
-    `None` for one that is not known any more."""
+    """The run that wrote a value and the runs that called it, nearest first, because a calling run is responsible for
+    what its calls wrote; with the sources of their events, `None` if unknown."""
 
     runs: tuple[RunFacts, ...]
     sources: tuple[str | None, ...]
 
     def matches(self, query: WriterQuery) -> bool | None:
-        """Nothing where it cannot be said."""
+        """Whether the query selects this writer; `None` if that is unknown."""
         runs = self.runs
         if query.run_id is not None and all(run.run_id != query.run_id for run in runs):
             return False
@@ -63,20 +57,21 @@ class Writer(msgspec.Struct, frozen=True):
         return None if None in self.sources else False
 
 
-class _Said(msgspec.Struct):
-    """What the record of a value says of it; other fields are passed over."""
+class _Origin(msgspec.Struct):
+    """The fields of a `state.updated` record that identify the value."""
 
     scope: str
     key: str
     version: int = 0
 
 
-_decode_origin: Final = msgspec.json.Decoder(_Said).decode
+_decode_origin: Final = msgspec.json.Decoder(_Origin).decode
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 
 
 class StateWriters:
-    """Finds writers of one workspace. Blocks: for a thread."""
+    """Finds the writers of the values of one workspace. The version of a value is the id of the record that wrote it,
+    and that record names the run. Blocks: call it in a thread."""
 
     def __init__(self, store: Store, workspace: str) -> None:
         self._store = store
@@ -84,15 +79,15 @@ class StateWriters:
         self._of_run = lru_cache(_RUNS)(self._look_up)
 
     def of(self, value: WrittenState) -> Writer | None:
-        """Nothing where the record with the id of the version did not write it: the version was counted, or given by
-        the host that the workspace was imported from."""
+        """The writer; `None` if the record whose id is the version did not write the value: an old host counted the
+        version, or the host that the workspace was imported from assigned it."""
         if value.run_id is None or value.data is None:
             return None
         try:
-            said = _decode_origin(value.data)
+            origin = _decode_origin(value.data)
         except msgspec.ValidationError:  # not written by a host: an archive may hold anything
             return None
-        if (said.scope, said.key, said.version) != (value.scope, value.key, value.version):
+        if (origin.scope, origin.key, origin.version) != (value.scope, value.key, value.version):
             return None
         return self._of_run(value.run_id)
 
@@ -112,12 +107,12 @@ class StateWriters:
 
 
 _PAGE: Final = 100
-"""Values that are read, and deleted, at once: their records hold the values."""
+"""Values per read and per commit: their records hold the values."""
 _START: Final = ("", "")
 
 
 class FoundState(msgspec.Struct, frozen=True):
-    """A value that is meant, and the run that wrote it."""
+    """A selected value, and the run that wrote it."""
 
     value: WrittenState
     run_id: str
@@ -126,20 +121,20 @@ class FoundState(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class StatePurge:
-    """What became of the values of a workspace."""
+    """The result of a purge."""
 
     matched: int = 0
     deleted: int = 0
     kept: int = 0
-    """Overwritten, or gone, between the look and the deletion."""
+    """Changed or deleted between selection and deletion."""
     unknown: int = 0
-    """Nobody can say any more who wrote them."""
+    """Values with an unknown writer."""
     listed: list[FoundState] = field(default_factory=list[FoundState])
-    """The first of those that match."""
+    """The first matching values."""
 
 
 class StatePurger:
-    """Looks through the state of a workspace, page by page."""
+    """Purges the state of a workspace, page by page."""
 
     def __init__(self, store: Store, journal: Journal, clock: Clock) -> None:
         self._store = store
@@ -147,26 +142,26 @@ class StatePurger:
         self._clock = clock
 
     async def purge(self, workspace: str, query: WriterQuery, *, by: str, dry_run: bool = False) -> StatePurge:
-        """Everything that was there when it began is looked at."""
-        told, after = StatePurge(), _START
+        """Delete the selected values, or only count them in a dry run. Covers all values that exist at the start."""
+        result, after = StatePurge(), _START
         writers = StateWriters(self._store, workspace)
         while True:
             now_ms = self._clock.now_ms()
             rows = await asyncio.to_thread(self._store.written_states, workspace, after, _PAGE, now_ms)
             if not rows:
-                return told
-            found, unknown = await asyncio.to_thread(_chosen, writers, workspace, query, rows)
-            told.matched += len(found)
-            told.unknown += unknown
-            told.listed += found[: PURGED_STATE_LISTED - len(told.listed)]
-            if found and not dry_run:
-                deleted = await self._delete(workspace, found, by, now_ms)
-                told.deleted += deleted
-                told.kept += len(found) - deleted
+                return result
+            selected, unknown = await asyncio.to_thread(_select, writers, workspace, query, rows)
+            result.matched += len(selected)
+            result.unknown += unknown
+            result.listed += selected[: PURGED_STATE_LISTED - len(result.listed)]
+            if selected and not dry_run:
+                deleted = await self._delete(workspace, selected, by, now_ms)
+                result.deleted += deleted
+                result.kept += len(selected) - deleted
             after = rows[-1].scope_key, rows[-1].key
 
     async def _delete(self, workspace: str, found: Sequence[FoundState], by: str, now_ms: int) -> int:
-        """In one commit; returns how many were still what was judged."""
+        """Delete values in one commit; returns how many had not changed."""
         records = [
             NewRecord(workspace=workspace, type="state.deleted", data=_deletion_data(each, by), created_ms=now_ms)
             for each in found
@@ -174,15 +169,15 @@ class StatePurger:
         expects = [_expectation(number, each, by, now_ms) for number, each in enumerate(found)]
         size = sum(len(record.data) for record in records)
         outcome = await self._journal.commit_through(Entry(records=records, expects=expects, size=size))
-        judged = outcome.judged if isinstance(outcome, Committed) else ()
-        return sum(not each.unmet for each in judged)
+        results = outcome.judged if isinstance(outcome, Committed) else ()
+        return sum(not result.unmet for result in results)
 
 
-def _chosen(
+def _select(
     writers: StateWriters, workspace: str, query: WriterQuery, rows: Sequence[WrittenState]
 ) -> tuple[list[FoundState], int]:
-    """Those that match, and the number of those that nobody can judge."""
-    found: list[FoundState] = []
+    """The matching values, and the number of values with an unknown writer."""
+    selected: list[FoundState] = []
     unknown = 0
     for row in rows:
         writer = writers.of(row)
@@ -193,15 +188,15 @@ def _chosen(
             run, scope = writer.runs[0], cast("StateScope", row.scope)
             owner = owner_of(run, scope)
             if owned_scope_key(workspace, scope, owner) == row.scope_key:
-                found.append(FoundState(row, run.run_id, owner))
+                selected.append(FoundState(row, run.run_id, owner))
             else:
                 unknown += 1
-    return found, unknown
+    return selected, unknown
 
 
 def _deletion_data(found: FoundState, by: str) -> bytes:
-    """Whose value it was stands in parts: the digest is made of them and the record's own workspace, so that a record
-    reaches into no other."""
+    """The record names the owner in parts: the digest is made of them and the record's own workspace, so a record
+    cannot delete values of another workspace."""
     value = found.value
     data: JsonObject = {
         "scope": value.scope,
@@ -216,10 +211,10 @@ def _deletion_data(found: FoundState, by: str) -> bytes:
 
 def _expectation(number: int, found: FoundState, by: str, now_ms: int) -> StateExpectation:
     value = found.value
-    refused: JsonObject = {"scope": value.scope, "key": value.key, "version": value.version, "size": 0, "by": by}
+    refusal: JsonObject = {"scope": value.scope, "key": value.key, "version": value.version, "size": 0, "by": by}
     return StateExpectation(
         record=number,
-        otherwise=("state.refused", encode_data(refused)),
+        otherwise=("state.refused", encode_data(refusal)),
         scope_key=value.scope_key,
         key=value.key,
         now_ms=now_ms,
@@ -227,14 +222,11 @@ def _expectation(number: int, found: FoundState, by: str, now_ms: int) -> StateE
     )
 
 
-# Deletes an artifact before its time: from the commit on nobody reads it, and its content is swept where nothing else
-# has the same. Its record stays, with its name and its digest.
-
-
 async def remove_artifact(
     journal: Journal, workspace: str, artifact_id: str, *, by: str, now_ms: int, then: Told | None = None
 ) -> None:
-    """On disk when this returns; `then` hears of it, also when nobody waits any more."""
+    """Delete an artifact before it expires. Its record stays, with name and digest; its content is swept if no other
+    artifact has the same. Returns after the commit; `then` is called even if the caller was cancelled."""
     data = encode_data({"artifact_id": artifact_id, "by": by})
     record = NewRecord(workspace=workspace, type="artifact.deleted", data=data, created_ms=now_ms)
     await journal.commit_through(Entry(records=[record], size=len(record.data)), then)

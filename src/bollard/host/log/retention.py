@@ -1,7 +1,7 @@
-"""How long what is kept: per kind of record, in small commits, each with a record of its own that says how much it was.
+"""Retention: drops the data of old records by type, in small commits that each leave a `retention.purged` record.
 
-Headers and hashes stay, so that the chain still verifies. What was made of the data goes with it: the event with what
-was sent in full, what is in the transcript, and the delivery. Nothing is taken from what is under way.
+Headers and hashes stay, so the chain still verifies. Projections of the data are dropped with it: the event and its
+raw artifact, the transcript row and the delivery. Unfinished runs and deliveries are left alone.
 """
 
 from difflib import get_close_matches
@@ -17,9 +17,6 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord
 from bollard.protocol import HOST_RECORD_TYPES, RESULT_TYPES
-
-# Every kind of record that a host writes. A test holds the list against the code that writes them.
-
 
 KINDS: Final = frozenset(
     {
@@ -95,6 +92,7 @@ KINDS: Final = frozenset(
         "workspace.imported",
     }
 )
+"""Every record type that a host writes. A test compares the list with the code."""
 
 
 STANDING: Final = frozenset(
@@ -129,15 +127,15 @@ STANDING: Final = frozenset(
         "storage.updated",
     }
 )
-"""Kinds that something is made of which stands until it is changed or expires: without their data, a rebuild would
-forget it. What was taken from a run is read from the log itself."""
+"""Record types whose data is still in effect until it is changed or expires: without it, a rebuild would lose rows.
+Revocations are read from the log itself."""
 _STEP: Final = 1000
 """Rows of one purge commit."""
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """Days by kind of record; a kind that is not named is kept. `deltas_days` is for the deltas of ended runs."""
+    """Days by record type; types that are not listed are kept. `deltas_days` is for the deltas of ended runs."""
 
     days: tuple[tuple[str, float], ...] = ()
     deltas_days: float | None = None
@@ -146,28 +144,33 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         for kind, _ in self.days:
             if kind in STANDING:
                 raise SettingsError(
-                    f"the data of {kind} cannot be dropped by age: what it says still stands",
-                    hint="take it out of retention; artifacts have artifact_days, and values of state a ttl",
+                    f"retention lists {kind}, whose data is still in effect and cannot be dropped by age",
+                    reason="retention_in_effect",
+                    hint="remove it from retention; use artifact_days for artifacts, and a ttl for state values",
                     field="retention",
+                    kind=kind,
                 )
 
 
 def retention_of(days: tuple[tuple[str, float], ...]) -> Retention:
-    """From a table by kind, in which `message.delta` stands for the deltas of ended runs. Raises `SettingsError`."""
+    """Parse the setting, in which `message.delta` means the deltas of ended runs. Raises `SettingsError`."""
     for kind, _ in days:
         if kind not in KINDS:
-            near = get_close_matches(kind.lower(), sorted(KINDS - STANDING), n=1)
+            example = (*get_close_matches(kind.lower(), sorted(KINDS - STANDING), n=1), "message.completed")[0]
             raise SettingsError(
-                f"retention names {kind[:64]!r}, and there is no such kind of record",
-                hint=f"did you mean {near[0]}?" if near else "name kinds such as message.completed",
+                f"retention lists {kind[:64]!r}, which is not a record type",
+                reason="unknown_record_type",
+                hint=f"use a record type such as {example}",
                 field="retention",
+                kind=kind[:64],
+                example=example,
             )
     deltas = dict(days).get("message.delta")
     return Retention(days=tuple(item for item in days if item[0] != "message.delta"), deltas_days=deltas)
 
 
 async def purge(journal: Journal, clock: Clock, retention: Retention, workspace: str) -> dict[str, int]:
-    """Drop what is too old; returns what was dropped by kind. Each commit of it leaves a `retention.purged` record."""
+    """Drop old data; returns the number of dropped rows by record type."""
     now_ms = clock.now_ms()
     chores = {
         kind: Chore(kind="drop_data", type=kind, before_ms=now_ms - round(days * _DAY_MS), limit=_STEP)
@@ -178,12 +181,12 @@ async def purge(journal: Journal, clock: Clock, retention: Retention, workspace:
         chores["message.delta"] = Chore(kind="drop_deltas", before_ms=before_ms, limit=_STEP)
     chores["expired"] = Chore(kind="drop_expired", before_ms=now_ms, limit=_STEP)
     record = NewRecord(workspace=workspace, type="retention.purged", data=b"{}", created_ms=now_ms)
-    dropped = {kind: await _all(journal, chore, record) for kind, chore in chores.items()}
+    dropped = {kind: await _drop_all(journal, chore, record) for kind, chore in chores.items()}
     return {kind: count for kind, count in dropped.items() if count}
 
 
-async def _all(journal: Journal, chore: Chore, record: NewRecord) -> int:
-    """In small commits, so that nobody waits long behind a purge."""
+async def _drop_all(journal: Journal, chore: Chore, record: NewRecord) -> int:
+    """Repeat the chore in small commits, so that other entries do not wait long."""
     total = 0
     while count := await journal.housekeep(chore, record):
         kill_point("retention.after_step")

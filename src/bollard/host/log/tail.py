@@ -1,6 +1,6 @@
-"""The newest part of a log, before anything is written behind it: whether it is what was written.
+"""The check of the newest part of the log before a host appends to it.
 
-A start looks at no more than it has time for. `bollard audit verify` looks at everything.
+A start verifies a bounded number of records. `bollard audit verify` verifies all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from bollard.trust import BadSignature, Fault, HeadSigner, HeadVerifier, sha256_
 
 
 class BrokenTail(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing that is wrong with the newest chains, and where."""
+    """The first fault in the newest chains, and its position."""
 
     workspace: str
     chain: str
@@ -28,32 +28,35 @@ class BrokenTail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What an operator calls it who has decided to go on behind it."""
+        """The value for the setting `broken_log` with which an operator accepts the fault."""
         return f"{self.chain}:{self.position}"
 
 
-def go_on_behind(store: Store, key: HeadSigner, accepted: str, now_ms: int) -> Entry | None:
-    """Raises `LogBroken` where the end of the log is not what was written, unless somebody has `accepted` just that:
-    then what the log is to say of it."""
+def check_tail(store: Store, key: HeadSigner, accepted: str, now_ms: int) -> Entry | None:
+    """Verify the end of the log. Raises `LogBroken` for a fault, unless its name is `accepted`: then returns the entry
+    that documents the gap."""
     tail = broken_tail(store, {key.verify_key.key_id: key.verify_key})
     if tail is None:
         return None
     if tail.name != accepted:
         raise LogBroken(
-            f"record {tail.position} of chain {tail.chain} is not what was written: {tail.detail}",
-            hint="keep a copy, look with `bollard audit verify`, and restore a backup; or set broken_log to "
-            f"{tail.name} to go on behind it",
+            f"record {tail.position} of chain {tail.chain} was changed or lost: {tail.detail}",
+            reason="tail_changed",
+            hint="keep a copy, run `bollard audit verify`, and restore a backup; or set broken_log to "
+            f"{tail.name} to continue after it",
             name=tail.name,
+            chain=tail.chain,
+            position=tail.position,
+            problem=tail.detail,
         )
-    said = {"reason": "broken_log", "chain": tail.chain, "position": tail.position, "detail": tail.detail}
-    data = encode_data({**said})
+    data = encode_data({"reason": "broken_log", "chain": tail.chain, "position": tail.position, "detail": tail.detail})
     return Entry(records=[NewRecord(workspace=tail.workspace, type="audit.gap", data=data, created_ms=now_ms)])
 
 
 def broken_tail(store: Store, keys: Mapping[str, HeadVerifier]) -> BrokenTail | None:
-    """What is wrong with the chains of the newest start, as far as a start looks. Raises `HostError`.
+    """The first fault in the chains of the newest incarnation. Raises `HostError`.
 
-    Those of an earlier start were looked at then; somebody may have decided to go on behind them.
+    Chains of earlier incarnations were checked at earlier starts, and an operator may have accepted their faults.
     """
     heads = [head for head in store.newest_heads(None, EVER_MS, TAIL_CHAINS) if head.key_id in keys]
     try:
@@ -76,9 +79,9 @@ def _first_fault(
         place = head.workspace, head.chain
         if head.chain not in newest or (place in chains and head.position >= chains[place][0].position):
             continue
-        named = store.chain(*place, head.position - 1, 1)  # before what was read, or nothing of its chain was
+        named = store.chain(*place, head.position - 1, 1)  # it lies before the records that were read
         if not named or (named[0].position, named[0].hash) != (head.position, head.hash):
-            detail = f"a signed head names record {head.position}, and it is not there, or another one"
+            detail = f"a signed head names record {head.position}, which is missing or has another hash"
             return BrokenTail(workspace=place[0], chain=place[1], position=head.position, detail=detail)
     for (workspace, chain), group in chains.items():
         own = [head for head in heads if (head.workspace, head.chain) == (workspace, chain)]
@@ -88,27 +91,27 @@ def _first_fault(
 
 
 def _newest(store: Store) -> list[RecordRow]:
-    """The newest records in order, not more than can be read at once."""
-    found: list[RecordRow] = []
+    """The newest records in order, bounded in number and bytes."""
+    rows: list[RecordRow] = []
     upto, size = store.last_record(), 0
-    while upto > 0 and len(found) < TAIL_RECORDS and size < TAIL_BYTES:
+    while upto > 0 and len(rows) < TAIL_RECORDS and size < TAIL_BYTES:
         after = max(0, upto - TAIL_PAGE)
         page = [row for row in store.records(after, TAIL_PAGE) if row.id <= upto]
-        found[:0] = page
+        rows[:0] = page
         upto, size = after, size + sum(len(row.data or b"") for row in page)
-    return found
+    return rows
 
 
 def chain_fault(rows: Sequence[RecordRow], heads: Sequence[HeadRow], keys: Mapping[str, HeadVerifier]) -> Fault | None:
-    """What is wrong with records of one chain that follow on each other, and with heads of it. Pure.
+    """The first fault in consecutive records of one chain, or in its heads. Pure.
 
-    What lies before the first of them is taken for what it says it is.
+    The link of the first record to the records before it is not checked.
     """
     first, *rest = rows
     if first.data is not None and sha256_of(first.data) != first.data_sha256:
         return Fault(kind="data_edited", chain=first.chain, position=first.position, detail="its data was changed")
-    wanted = {head.position: head.hash for head in heads if head.position >= first.position}
-    if wanted.pop(first.position, first.hash) != first.hash:
+    expected = {head.position: head.hash for head in heads if head.position >= first.position}
+    if expected.pop(first.position, first.hash) != first.hash:
         detail = "a signed head names another hash"
         return Fault(kind="head_mismatch", chain=first.chain, position=first.position, detail=detail)
     report = verify_chain(
@@ -117,7 +120,7 @@ def chain_fault(rows: Sequence[RecordRow], heads: Sequence[HeadRow], keys: Mappi
         map(chained, rest),
         after_position=first.position,
         after_hash=first.hash,
-        heads=wanted,
+        heads=expected,
     )
     if report.fault is not None:
         return report.fault

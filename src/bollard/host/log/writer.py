@@ -1,6 +1,7 @@
-"""Makes batches of entries durable: chains their records, projects them, discards what is fenced. One commit each.
+"""The writer: makes each batch of entries durable in one commit. It chains the records, projects them and discards
+fenced entries.
 
-It blocks, and knows neither loop nor thread: the journal's thread, its process and the simulator turn the same writer.
+It blocks, and uses neither event loop nor threads: the journal's thread, its process and the simulator drive it.
 """
 
 import time
@@ -25,25 +26,23 @@ from bollard.host.log.journal import WriterNumbers
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.projection import Projector
 from bollard.host.log.records import NewRecord, RunFacts
-from bollard.host.log.tail import go_on_behind
+from bollard.host.log.tail import check_tail
 from bollard.host.store.rows import Change, DeltaRow, HeadRow, RecordRow
 from bollard.host.store.store import Store
 from bollard.host.store.transaction import WriteTransaction
 from bollard.trust import HeadSigner
 
-# Where else the journal writes: contents before the records that name them, and the space kept for a full disk.
-
 
 class BlobSink(Protocol):
-    """Where contents go before the record that names them."""
+    """Stores contents before the records that name them."""
 
     def put(self, content: bytes) -> str:
-        """On disk when it returns its digest; the same content again changes nothing."""
+        """Write the content durably and return its digest. Idempotent."""
         ...
 
 
 class Reserve(Protocol):
-    """Space that is kept for the day the disk is full."""
+    """Disk space that is released when the disk is full."""
 
     @property
     def held(self) -> bool: ...
@@ -54,7 +53,7 @@ class Reserve(Protocol):
 
 
 class NoReserve:
-    """Where there is no disk to fill."""
+    """A reserve for stores without a disk."""
 
     held = False
 
@@ -62,22 +61,22 @@ class NoReserve:
         return True
 
     def release(self) -> None:
-        """Nothing to give."""
+        """No effect."""
 
 
 Fate = CommitResult | HostError
 _Filled = tuple[list[CommitResult], list[str], list[HeadRow]]
-"""Fates, the runs that ended, and the heads that were signed."""
+"""Results, ended runs and signed heads of one commit."""
 
 
 class _UncertainCommit(msgspec.Struct, frozen=True):
-    """A commit that may be on disk, although the store said that it failed, or that its place was taken: nobody else
-    writes there."""
+    """A commit that may be on disk although the store reported a failure, or a conflict that no other writer can have
+    caused."""
 
     chains: Chains
     filled: _Filled | None
     open: bool = False
-    """Whether not even the store can say."""
+    """Whether the store itself does not know the outcome."""
     clash: Conflict | None = None
 
 
@@ -95,7 +94,7 @@ class Writer:
         reserve: Reserve | None = None,
         broken_log: str = "",
     ) -> None:
-        """`broken_log` names the end of a log that is not what was written, behind which it may go on all the same."""
+        """`broken_log` names a damaged end of the log after which the writer may continue."""
         self._store = store
         self._blobs = blobs
         self._clock = clock
@@ -108,39 +107,39 @@ class Writer:
         self._signed: list[HeadRow] = []
         self.numbers = WriterNumbers()
         self.taken = False
-        """Somebody else wrote to the store since: nothing is written here any more."""
+        """Whether another process wrote to the store. Then this writer writes nothing more."""
 
     def open(self) -> None:
-        """Raises `LogBroken` where nothing may be written behind what is there. What cannot be signed of earlier
-        incarnations is, at the next start."""
-        gap = go_on_behind(self._store, self._key, self._broken_log, self._clock.now_ms())
+        """Check the end of the log. Raises `LogBroken` if nothing may be appended. Heads left unsigned by an earlier
+        incarnation are signed now, or at the next start."""
+        gap = check_tail(self._store, self._key, self._broken_log, self._clock.now_ms())
         self._reserve.hold()
         try:
             self._signed.extend(sign_ends(self._store, self._key, self._clock.now_ms()))
-        except Exception:  # noqa: BLE001 -- a row that somebody spoiled long ago must not keep a host from starting
+        except Exception:  # noqa: BLE001 -- a damaged old row must not prevent the start
             self.numbers.failures += 1
         if gap is not None:
             self._write([gap], last=False)
 
     def remember(self, facts: RunFacts) -> None:
-        """A run of an earlier incarnation that goes on."""
+        """Load the facts of a run of an earlier incarnation."""
         self._projector.remember(facts)
 
     def hasten(self) -> None:
-        """The journal closes: a commit in doubt is not waited for without end."""
+        """The journal closes: stop waiting for the outcome of an uncertain commit after the usual time."""
         self._closing = True
 
     @property
     def rest_s(self) -> float:
-        """How long there is nothing to do without entries."""
+        """Seconds until there is work without new entries."""
         if self._signed:
-            return 0.0  # somebody is to be told
+            return 0.0  # signed heads must be reported
         if self._failing:
             return JOURNAL_RETRY_S  # a head that is due and cannot be written must not make the writer spin
         return min(self._chains.seconds_until_due(), JOURNAL_FULL_S if self.numbers.full else HEAD_S)
 
     def turn(self, batch: list[Entry]) -> list[Fate]:
-        """One commit with these entries, or what is due without any; the fate of each entry, in order."""
+        """Commit these entries, or the work that is due without any. Returns the result of each entry, in order."""
         if self.numbers.full and not batch:
             self.numbers.full = not self._reserve.hold()
         if batch or not self._chains.seconds_until_due():
@@ -148,16 +147,16 @@ class Writer:
         return []
 
     def signed_heads(self) -> list[HeadRow]:
-        """The heads that went to disk since this was asked last."""
+        """The heads that were written since the last call."""
         signed, self._signed = self._signed, []
         return signed
 
     def finish(self) -> None:
-        """The last commit: every chain gets its signed head."""
+        """Make the last commit, which signs the head of every chain."""
         self._write([], last=True)
 
     def _write(self, batch: list[Entry], *, last: bool) -> list[Fate]:
-        """One commit, tried again while the store is busy."""
+        """Make one commit, with retries while the store is busy."""
         started = time.monotonic()
         doubt: _UncertainCommit | None = None
         clashed = False
@@ -174,7 +173,7 @@ class Writer:
             except StorageUnavailable as error:
                 if filled is not None:
                     doubt = _UncertainCommit(chains, filled, open=error.details.get("outcome") == "unknown")
-                # Nobody is told anything while nobody can say: a second try would break the chain.
+                # No result is reported while the outcome is unknown: a second try would break the chain.
                 waits = doubt is not None and doubt.open and not self._closing
                 given_up = time.monotonic() - started >= JOURNAL_GIVE_UP_S
                 self.taken = isinstance(error, StoreTaken)
@@ -191,12 +190,9 @@ class Writer:
                 if isinstance(error, Conflict) and not clashed:
                     doubt, clashed = _UncertainCommit(chains, filled, clash=error), True
                     continue
-                if len(batch) > 1:  # one entry that cannot be written must not take the others with it
+                if len(batch) > 1:  # an entry that cannot be written must not fail the others
                     return [fate for entry in batch for fate in self._write([entry], last=False)]
-                known = isinstance(error, HostError)
-                said = f"the store failed: {type(error).__name__}: {error}"
-                wrapped = error if known else StorageUnavailable(said, outcome="refused")
-                return self._fail(batch, wrapped)
+                return self._fail(batch, error if isinstance(error, HostError) else _unexpected(error))
             kill_point("journal.after_commit")
             self.numbers.last_commit_s = time.monotonic() - started
             return self._committed(batch, chains, *filled)
@@ -222,8 +218,8 @@ class Writer:
         return list(outcomes)
 
     def _landed(self, batch: list[Entry], doubt: _UncertainCommit) -> bool:
-        """Whether such a commit is on disk. Where it is not, the next try begins behind what is there; raises the
-        conflict where that has nothing to do with it."""
+        """Whether an uncertain commit is on disk. If not, the next try starts after the records on disk. Raises the
+        conflict if it has another cause."""
         grown = doubt.chains.grown_since(self._chains)
         there = self._is_there(batch, grown)
         if there and doubt.filled is not None:
@@ -237,20 +233,20 @@ class Writer:
         return False
 
     def _is_there(self, batch: list[Entry], grown: list[ChainGrowth]) -> bool:
-        """Whether its chain has grown on disk just so, or its deltas are there."""
+        """Whether the chain on disk has the expected end, or the deltas are on disk."""
         if grown:
             workspace, chain, position, hash_ = grown[0]
-            found = self._store.chain(workspace, chain, position - 1, 1)
-            return bool(found) and (found[0].position, found[0].hash) == (position, hash_)
-        rows = [row for entry in batch for row in entry.deltas]
-        return bool(rows) and all(self._has_deltas(row) for row in rows)
+            rows = self._store.chain(workspace, chain, position - 1, 1)
+            return bool(rows) and (rows[0].position, rows[0].hash) == (position, hash_)
+        deltas = [row for entry in batch for row in entry.deltas]
+        return bool(deltas) and all(self._has_deltas(row) for row in deltas)
 
     def _has_deltas(self, row: DeltaRow) -> bool:
-        return any(found.epoch == row.epoch for found in self._store.deltas_of_run(row.run_id, row.last_seq - 1))
+        return any(stored.epoch == row.epoch for stored in self._store.deltas_of_run(row.run_id, row.last_seq - 1))
 
     def _catch_up(self, workspace: str) -> bool:
-        """Whether a chain of this writer is longer on disk than it knew, because a commit was taken for failed that was
-        not. From then on it knows: what it would put into the same place would be refused for ever."""
+        """Read the tip of a chain from disk; returns whether it is further than this writer knew, because a commit that
+        counted as failed had succeeded. Otherwise every later record would conflict with it."""
         chain, position, hash_ = self._chains.tip_of(workspace)
         while rows := self._store.chain(workspace, chain, position, REPLAY_PAGE):
             position, hash_ = rows[-1].position, rows[-1].hash
@@ -258,7 +254,7 @@ class Writer:
         return self._chains.resume(workspace, position, hash_, signed)
 
     def _spend_reserve(self) -> bool:
-        """The disk is full: what is under way may still end, on the space kept for it; nothing new is taken."""
+        """Release the reserve of a full disk, so that active runs can end. New work is refused."""
         self.numbers.full = True
         if not self._reserve.held:
             return False
@@ -271,28 +267,39 @@ class Writer:
         return [error] * len(batch)
 
     def _fill(self, transaction: WriteTransaction, batch: list[Entry], chains: Chains, *, last: bool) -> _Filled:
-        """Everything of one commit, in as few statements as there are kinds of rows; and the runs that it ends."""
+        """Write everything of one commit, with one statement per kind of row."""
         transaction.expect_records(sum(len(entry.records) for entry in batch))
         admission = Admission(transaction, batch)
-        sheet = _AdmittedBatch(transaction, chains, self._projector)
+        admitted = _AdmittedBatch(transaction, chains, self._projector)
         outcomes: list[CommitResult] = []
         for entry in batch:
             first_id = 0
             if entry.expects:
-                sheet.write()  # what it expects is about everything before it, in this commit too
-                first_id = sheet.set_apart(len(entry.records))
+                admitted.write()  # its expectations include everything before it in this commit
+                first_id = admitted.reserve_ids(len(entry.records))
             outcome = admission.admit(entry, first_id)
             outcomes.append(outcome)
             if isinstance(outcome, Committed):
-                sheet.entries.append(admission.settled(entry, outcome.judged) if outcome.judged else entry)
+                admitted.entries.append(admission.settled(entry, outcome.judged) if outcome.judged else entry)
             elif isinstance(outcome, ChoreDone) and outcome.rows:
-                sheet.entries.append(admission.accounted(entry, outcome.rows))
-        sheet.write()
+                admitted.entries.append(admission.accounted(entry, outcome.rows))
+        admitted.write()
         heads = chains.due_heads(closing=last)
         for head in heads:
             transaction.add_head(head)
-        self.numbers.records += sheet.records
-        return outcomes, sheet.ended, heads
+        self.numbers.records += admitted.records
+        return outcomes, admitted.ended, heads
+
+
+def _unexpected(error: Exception) -> StorageUnavailable:
+    problem = f"{type(error).__name__}: {error}"
+    return StorageUnavailable(
+        f"the store failed: {problem}",
+        reason="store_failed",
+        hint="see the host's log",
+        outcome="refused",
+        problem=problem,
+    )
 
 
 class _AdmittedBatch:
@@ -302,28 +309,28 @@ class _AdmittedBatch:
         self._transaction = transaction
         self._chains = chains
         self._projector = projector
-        self._apart = range(0)
+        self._reserved = range(0)
         self.entries: list[Entry] = []
         self.records = 0
         self.ended: list[str] = []
 
-    def set_apart(self, count: int) -> int:
-        """The ids of the next records, before they are written: returns the first."""
+    def reserve_ids(self, count: int) -> int:
+        """Reserve the ids of the next records before they are written; returns the first."""
         first = self._transaction.next_record_ids(count)
-        self._apart = range(first, first + count)
+        self._reserved = range(first, first + count)
         return first
 
-    def _chained(self, records: list[NewRecord]) -> list[RecordRow]:
-        apart, self._apart = self._apart, range(0)
-        first, rest = records[: len(apart)], records[len(apart) :]
-        rows = self._chains.chain(first, apart.start)
+    def _chain(self, records: list[NewRecord]) -> list[RecordRow]:
+        reserved, self._reserved = self._reserved, range(0)
+        first, rest = records[: len(reserved)], records[len(reserved) :]
+        rows = self._chains.chain(first, reserved.start)
         return [*rows, *self._chains.chain(rest, self._transaction.next_record_ids(len(rest)))] if rest else rows
 
     def write(self) -> None:
         entries, self.entries = self.entries, []
         transaction = self._transaction
         if records := [record for entry in entries for record in entry.records]:
-            rows = self._chained(records)
+            rows = self._chain(records)
             changes: list[Change] = []
             for row in rows:
                 changes.extend(self._projector.feed(row))

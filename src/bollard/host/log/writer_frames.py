@@ -13,7 +13,7 @@ from bollard.host.store.rows import HeadRow
 
 
 class Begin(msgspec.Struct, tag=True, array_like=True):
-    """What to write to, and as whom."""
+    """The database to write, and the identity of the writer."""
 
     database: str
     data: str
@@ -23,30 +23,30 @@ class Begin(msgspec.Struct, tag=True, array_like=True):
 
 
 class Work(msgspec.Struct, tag=True, array_like=True):
-    """Entries, in order. Hurried: somebody waits for what was put before."""
+    """Entries, in order. `hurried`: a caller waits for entries that were sent before."""
 
     entries: list[Entry]
     hurried: bool = False
 
 
 class Recall(msgspec.Struct, tag=True, array_like=True):
-    """A run of an earlier incarnation that goes on."""
+    """The facts of an unfinished run of an earlier incarnation."""
 
     facts: RunFacts
 
 
 class Close(msgspec.Struct, tag=True, array_like=True):
-    """Write what was put, then stop."""
+    """Write the queued entries, then stop."""
 
 
 class Signature(msgspec.Struct, tag=True, array_like=True):
-    """The host's, of what it was asked to sign."""
+    """The host's response to `Sign`."""
 
     signature: bytes
 
 
 class Failure(msgspec.Struct, tag=True, array_like=True):
-    """A `HostError` by the name of its class."""
+    """A `HostError`, by the name of its class. `details` hold its reason."""
 
     kind: str
     message: str
@@ -54,9 +54,10 @@ class Failure(msgspec.Struct, tag=True, array_like=True):
     details: dict[str, Any]
 
     def error(self) -> HostError:
-        known = getattr(errors, self.kind, None)
-        made = known if isinstance(known, type) and issubclass(known, HostError) else StorageUnavailable
-        return made(self.message, hint=self.hint, **self.details)
+        error_class = getattr(errors, self.kind, None)
+        if not (isinstance(error_class, type) and issubclass(error_class, HostError)):
+            error_class = StorageUnavailable
+        return error_class(self.message, hint=self.hint, **self.details)
 
 
 class Opened(msgspec.Struct, tag=True, array_like=True):
@@ -64,13 +65,13 @@ class Opened(msgspec.Struct, tag=True, array_like=True):
 
 
 class Refused(msgspec.Struct, tag=True, array_like=True):
-    """Cannot be opened."""
+    """The store cannot be opened."""
 
     failure: Failure
 
 
 class Written(msgspec.Struct, tag=True, array_like=True):
-    """The fates of the oldest entries, in order, and the heads that were signed with them or since."""
+    """The results of the oldest entries, in order, and the heads that were signed since the last report."""
 
     fates: list[CommitResult | Failure]
     numbers: WriterNumbers
@@ -78,13 +79,13 @@ class Written(msgspec.Struct, tag=True, array_like=True):
 
 
 class Sign(msgspec.Struct, tag=True, array_like=True):
-    """The text of a head. The writer waits: the signature goes into the commit that the head is of."""
+    """The text of a head. The writer waits for the signature, which is part of the same commit."""
 
     text: bytes
 
 
 class Closed(msgspec.Struct, tag=True, array_like=True):
-    """Everything is on disk."""
+    """All entries are on disk."""
 
 
 FromHost = Begin | Work | Recall | Signature | Close
