@@ -31,7 +31,7 @@ def test_a_log_is_verified_one_byte_is_found_and_a_run_is_proved_to_a_stranger(s
     data, run_id = stopped
     well = bollard("audit", "verify", "--data", str(data), "--text")
     assert well.code == 0, well.out
-    assert well.out.startswith("the log is what was written: ")
+    assert well.out.startswith("the log is intact: ")
     assert "unsigned" not in well.out
     proof = tmp_path / "run.json"
     written = bollard("audit", "prove", run_id, "--out", str(proof), "--data", str(data))
@@ -74,9 +74,9 @@ def test_a_log_is_verified_one_byte_is_found_and_a_run_is_proved_to_a_stranger(s
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("verify", "--data", "{empty}"), "there is no public key"),
+        (("verify", "--data", "{empty}"), "no public key in"),
         (("verify", "--proof", "nowhere.json"), "cannot be read as a proof"),
-        (("verify", "--public-key", "abc", "--data", "{empty}"), "is no public key"),
+        (("verify", "--public-key", "abc", "--data", "{empty}"), "is not a public key"),
         (("show", "--severity", "loud"), "loud"),
     ],
 )

@@ -49,7 +49,7 @@ def test_what_an_agent_asks_for_is_gone_through(ask) -> None:
     told = ask("capabilities", "explain", "wisher", "--text").out
     assert "mcp:nowhere/x" in told
     assert "\ngraph " in told
-    assert ask("capabilities", "explain", "echo", "--text").out == "Agent echo asks for nothing that it could call.\n"
+    assert ask("capabilities", "explain", "echo", "--text").out == "Agent echo requests no capabilities.\n"
 
 
 def test_an_agent_that_is_not_there_is_said_to_be_not_there(ask) -> None:
@@ -67,7 +67,7 @@ def test_what_is_offered_is_shown_with_its_risk_and_what_is_absent_with_the_reas
     assert "private, out" in told
     assert "Adds." in told
     assert "Always." not in told
-    assert "not now: not connected" in told
+    assert "unavailable: not connected" in told
     assert "\u202e" not in told
     assert "⟪U+202E⟫" in told
     assert "读取私有数据" in shown(table_of("capabilities", OFFERED, [ADD], load_text("zh_Hans")))
@@ -93,5 +93,5 @@ def test_a_yes_has_its_name_and_a_no_its_reason() -> None:
     assert "No." in table
     assert "It may." not in table
     assert next(iter(explained(yes, text))) == "tool:local/kit/add: can be called as add"
-    assert [*explained(skill, text)] == ["skill:report: there, but not to be called as a tool"]
+    assert [*explained(skill, text)] == ["skill:report: granted, but not callable as a tool"]
     assert [*explained(no, text)] == ["mcp:x/y: cannot be called (not_found)", "  w: No."]

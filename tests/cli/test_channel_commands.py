@@ -15,16 +15,16 @@ def test_a_channel_is_saved_listed_shown_and_deleted(ask) -> None:
     assert ask("channels", "--text").out == "There are no channels.\n"
     body = json.dumps({"channel_id": "desk", "url": "http://127.0.0.1:9/", "abilities": {"dedupe": "native"}})
     saved = ask("channels", "save", "-", "--text", stdin=body).out
-    assert saved.startswith("saved channel desk, revision 1\nsigning secret (shown only now): whsec_")
+    assert saved.startswith("saved channel desk, revision 1\nsigning secret (shown once): whsec_")
     again = ask("channels", "save", "-", "--text", stdin=body).out
     assert again == "saved channel desk, revision 2\n"
     assert "desk" in ask("channels", "--text").out
     told = ask("channels", "show", "desk", "--text").out
-    assert told.startswith("desk is a channel of kind http\nsends to: http://127.0.0.1:9/\non: yes\n")
-    assert "结果不明的消息会再次发送" in ask("channels", "show", "desk", "--text", BOLLARD_LANG="zh_Hans").out
+    assert told.startswith("desk: channel of kind http\nsends to: http://127.0.0.1:9/\nenabled: yes\n")
+    assert "结果未知的消息会重试" in ask("channels", "show", "desk", "--text", BOLLARD_LANG="zh_Hans").out
     shown = ask("channels", "show", "desk").json
     assert (shown["secret"], ask("channels", "save", "-", stdin=json.dumps(shown)).json["revision"]) == ("__kept__", 3)
-    assert ask("channels", "deliveries", "--text").out == "Nothing was sent yet.\n"
+    assert ask("channels", "deliveries", "--text").out == "There are no deliveries yet.\n"
     assert ask("channels", "delete", "desk", "--text").out == "deleted channel desk\n"
     gone = ask("channels", "show", "desk")
     assert gone.err == "bollard: the host says: there is no such channel\nhint: `bollard channels` lists them\n"
@@ -44,12 +44,12 @@ def test_an_answer_that_could_not_be_sent_is_listed_with_the_reason(ask, bollard
 
 def test_an_event_that_led_to_no_run_is_kept_and_shown_with_the_reason(ask) -> None:
     posted = ask("events", "post", "--type", "thing.happened", "--id", "lost-1", "--data", '{"n": 1}', "--text").out
-    assert "is kept, and led to no run: no binding takes this event\nhint: `bollard resolve`" in posted
+    assert "is saved but started no run: no binding takes this event\nhint: `bollard resolve`" in posted
     event = posted.split()[1]
     told = ask("events", "show", event, "--text").out
-    assert told.startswith(f"{event}: thing.happened from cli, id lost-1\ncame: ")
-    assert 'run: none, and there will be none: no binding takes this event\ndata: {"n": 1}\n' in told
-    assert "没有，也不会有" in ask("events", "show", event, "--text", BOLLARD_LANG="zh_Hans").out
+    assert told.startswith(f"{event}: thing.happened from cli, id lost-1\nreceived: ")
+    assert 'run: none: no binding takes this event\ndata: {"n": 1}\n' in told
+    assert "运行：无" in ask("events", "show", event, "--text", BOLLARD_LANG="zh_Hans").out
     assert ask("events", "show", event).json["reason"]["code"] == "no_binding"
     assert f"{event}: thing.happened" in ask("events", "list", "--text").out
     assert ask("events", "show", "evt_nothing").code != 0

@@ -39,7 +39,7 @@ def test_a_failed_run_is_told_in_words_with_a_hint(bollard, host) -> None:
 
     assert done.code == 1
     assert "failed · runner.error · you asked me to fail" in done.err
-    assert "hint: the runner gave up; its log says more" in done.err
+    assert "hint: The agent failed. See `bollard plugin logs NAME`." in done.err
 
 
 def test_it_speaks_chinese(bollard, host) -> None:
@@ -84,7 +84,7 @@ def test_an_agent_whose_runner_is_gone_is_not_called_unknown(bollard, new_host, 
 
     assert (done.code, done.out) == (2, "")
     sentence, hint = done.err.splitlines()
-    assert sentence == "bollard: agent mine is saved, but its runner plugin:local/brief/default is not there now"
+    assert sentence == "bollard: agent mine is saved, but its runner plugin:local/brief/default is unavailable"
     assert hint.startswith("hint: `bollard plugin list`")
 
 
@@ -93,7 +93,7 @@ def test_an_empty_message_is_not_sent(bollard, host) -> None:
     done = bollard("chat", "--message", "hi", "--message", " ", **host.variables)
 
     assert (done.code, done.out) == (2, "")
-    assert done.err == "bollard: a message is empty\nhint: say something, or leave --message out to talk\n"
+    assert done.err == "bollard: the message is empty\nhint: write a message, or omit --message to chat\n"
     assert len(bollard("runs", "list", "--limit", "100", **host.variables).json["items"]) == before
 
 
@@ -123,7 +123,7 @@ def test_text_appears_while_the_run_goes_on_and_ctrl_c_stops_it(terminal, bollar
     shell.expect("I take my time")
     assert "completed" not in shell.shown
     shell.send(CTRL_C)
-    shell.expect("stopping the run; Ctrl-C again leaves")
+    shell.expect("stopping the run; press Ctrl-C again to leave")
     shell.expect("cancelled · ")
     shell.expect("› ")
     shell.send("hello\n")
@@ -171,7 +171,7 @@ def test_a_line_typed_during_a_run_is_the_next_message(terminal, host) -> None:
     shell.send("slow\n")
     shell.expect("I take my time")
     shell.send("count 2\n")
-    shell.expect("waits for the end of this run")
+    shell.expect("queued until this run ends")
     shell.expect("That was all")
     shell.expect("› count 2")
     shell.expect("1 2 ")
@@ -185,7 +185,7 @@ def test_a_line_typed_during_a_run_that_can_be_steered_joins_it(terminal, steady
     shell.expect("step 1: ")
     shell.send("use blue\n")
     shell.expect("sent into the run")
-    shell.expect("the run has read what was sent into it")
+    shell.expect("The run has read your message.")
     shell.expect("told: use blue")
     shell.send("enough\n")
     shell.expect("told: enough")
@@ -226,9 +226,9 @@ def test_stopping_a_run_drops_what_was_sent_into_it(terminal, bollard, steady_ho
     shell.send("one\n")
     shell.expect("sent into the run")
     shell.send(CTRL_C)
-    shell.expect("what was sent into the run was dropped with it")
+    shell.expect("Your message was dropped with the run.")
     shell.expect("cancelled")
-    shell.expect("1 waiting messages were dropped with the run")
+    shell.expect("1 queued messages were dropped with the run")
     shell.expect("› ")
     shell.send(CTRL_D)
     assert shell.end() == 0
@@ -247,10 +247,10 @@ def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(terminal, b
     shell.expect("› stay")  # the first has its own run now, and the second waits for it
     shell.expect("I do not listen: stay")
     shell.send("stay\n")
-    shell.expect("waits for the end of this run")
+    shell.expect("queued until this run ends")
     shell.send(CTRL_C)
     shell.expect("cancelled")
-    shell.expect("2 waiting messages were dropped with the run")
+    shell.expect("2 queued messages were dropped with the run")
     shell.expect("› ")
     shell.send(CTRL_D)
     assert shell.end() == 0
@@ -265,8 +265,8 @@ def test_what_is_taken_from_a_run_is_told_where_it_is_watched(terminal, bollard,
     shell = terminal("runs", "watch", run.run_id, **steady_host.variables)
     shell.expect("step 1: history read")
     bollard("runs", "revoke", run.run_id, "--operation", "history.page", **steady_host.variables)
-    shell.expect(r"taken away from the run: history\.page")
-    shell.expect(r"api history\.page refused: revoked")
+    shell.expect(r"revoked from the run: history\.page")
+    shell.expect(r"api history\.page denied: revoked")
     bollard("runs", "cancel", run.run_id, **steady_host.variables)
     shell.expect("cancelled")
     assert shell.end() == 1
@@ -282,9 +282,9 @@ def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(term
     host.signal(signal.SIGKILL)
     shell.expect("the connection was lost")
     host.start()
-    shell.expect("connected again")
+    shell.expect("reconnected")
     shell.expect(r"failed · host\.lost")
-    shell.expect("hint: the host stopped in the middle; send the message again")
+    shell.expect("hint: The host stopped during the run. Send the message again.")
     shell.expect("› ")
     shell.send("hello\n")
     shell.expect("You said: hello")
@@ -320,5 +320,5 @@ def test_without_a_host_it_says_so_at_once(bollard) -> None:
     assert (done.code, done.out) == (4, "")
     assert done.err == (
         "bollard: no host answers at http://127.0.0.1:1 (Connection refused)\n"
-        "hint: start one with `bollard up`, or name another with --url\n"
+        "hint: start a host with `bollard up`, or choose another with --url\n"
     )

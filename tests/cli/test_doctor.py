@@ -228,7 +228,7 @@ def _answer_nonsense(listener: socket.socket, stop: threading.Event) -> None:
 
 def test_an_address_that_is_not_of_this_machine_is_found(ask):
     told = ask(BOLLARD_HOST="192.0.2.7", BOLLARD_ORIGINS="https://bollard.example.org")
-    assert "192.0.2.7:1 cannot be listened on" in told["port_refused"]["what"]
+    assert "cannot listen on 192.0.2.7:1" in told["port_refused"]["what"]
 
 
 def test_a_data_directory_that_is_a_file_is_found(ask, tmp_path):
@@ -344,7 +344,7 @@ def test_a_running_host_is_asked_and_is_well(host, bollard):
     assert done.json["host"] == host.url
     assert {finding["check"] for finding in done.json["findings"]} <= NOTES | {"disk_low"}
     told = bollard("doctor", "--data", str(host.data), "--text", **{**host.variables, "BOLLARD_LANG": "zh_Hans"})
-    assert "没有阻碍" in told.out
+    assert "没有问题" in told.out
 
 
 def test_a_host_that_listens_elsewhere_is_told_from_one_with_other_data(host, bollard, tmp_path):

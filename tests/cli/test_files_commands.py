@@ -21,15 +21,15 @@ def test_a_file_is_added_listed_shown_and_removed(files: Any, tmp_path: Path) ->
     assert files("list", "--text").out == "The workspace has no files. Add one: bollard files add PATH\n"
     added = files("add", str(path), "--text")
     first, second = added.out.splitlines()
-    file_id = first.split()[1]
-    assert (added.code, first) == (0, f"file {file_id} added: prices.csv, 8 bytes"), added.err
+    file_id = first.split()[2].rstrip(":")
+    assert (added.code, first) == (0, f"added file {file_id}: prices.csv, 8 bytes"), added.err
     assert "access.resources.files.add" in second
     assert "工作区" not in files("list", "--text").out
     listed = files("--text", BOLLARD_LANG="zh_Hans").out
     assert all(word in listed for word in (file_id, "prices.csv", "text/csv", "字节")), listed
     assert files("show", file_id).json["mime_type"] == "text/csv"
     assert f"file_id: {file_id}" in files("show", file_id, "--text").out
-    assert files("remove", file_id, "--text").out == f"file {file_id} removed\n"
+    assert files("remove", file_id, "--text").out == f"removed file {file_id}\n"
     gone = files("show", file_id)
     assert (gone.code, gone.out) == (4, "")
 

@@ -95,7 +95,7 @@ def test_headings_are_bold_on_a_terminal_only(terminal) -> None:
     shell = terminal("--help", columns=120)
     shell.expect("Commands:")
     assert shell.end() == 0
-    assert "Exit codes: 0 all is well" in shell.shown
+    assert "Exit codes: 0 success" in shell.shown
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -109,8 +109,8 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_the_global_options_may_stand_anywhere(bollard, tmp_path) -> None:
     assert bollard("plugin", "--help", "--lang", "zh_Hans").out == bollard("--lang=zh_Hans", "plugin", "--help").out
-    assert bollard("plugin", "new", "one", "--text").out.startswith("Made one:")
-    assert bollard("--text", "plugin", "new", "two").out.startswith("Made two:")
+    assert bollard("plugin", "new", "one", "--text").out.startswith("Created one:")
+    assert bollard("--text", "plugin", "new", "two").out.startswith("Created two:")
 
 
 def test_completion_can_be_shown(bollard) -> None:

@@ -84,7 +84,7 @@ def test_an_event_that_comes_again_gets_its_first_run(host, bollard) -> None:
     again = bollard(*post, **host.variables).json
     assert (first["first"], again["first"]) == (True, False)
     assert again["run_id"] == first["run_id"]
-    assert bollard(*post, "--text", **host.variables).out == f"this event was known already: {first['run_id']}\n"
+    assert bollard(*post, "--text", **host.variables).out == f"duplicate event: {first['run_id']}\n"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_event_that_comes_again_gets_its_first_run(host, bollard) -> None:
     [
         ("[1]", "--data is not a JSON object"),
         ("{", "--data is not JSON: "),
-        ("@nothing.json", "--data: nothing.json cannot be read: "),
+        ("@nothing.json", "--data: cannot read nothing.json: "),
     ],
 )
 def test_data_that_is_no_object_is_refused(bollard, data: str, sentence: str) -> None:

@@ -81,9 +81,13 @@ def test_a_plugin_is_installed_with_a_yes_and_gone_when_it_is_removed(ask: Any, 
     folder = talker(permissions="{history: [page]}")
     refused = ask("plugin", "install", str(folder))
     assert refused.code == 2
-    assert refused.err == ("bollard: acme/talker 1.0.0 needs your yes\nhint: read what it asks for, then say --yes\n")
+    assert refused.err == (
+        "bollard: acme/talker 1.0.0 needs your consent\nhint: review the permissions, then repeat with --yes\n"
+    )
     made = ask("plugin", "install", str(folder), "--yes", "--text")
-    assert made.out.startswith("acme/talker 1.0.0 asks for:\n  runner default may: history.page\ninstalled acme/talker")
+    assert made.out.startswith(
+        "acme/talker 1.0.0 requests:\n  runner default, permissions: history.page\ninstalled acme/talker"
+    )
     assert said(ask, "hi") == "one hi"
     shown = ask("plugin", "show", "acme/talker").json
     assert (shown["status"], shown["source"]) == ("ready", "talker")
@@ -107,7 +111,7 @@ def test_an_update_shows_what_is_new_and_can_be_taken_back(ask: Any, talker: Any
     wider = talker(says="two", version="2.0.0", permissions="{history: [page]}")
     assert ask("plugin", "update", str(wider)).code == 2
     done = ask("plugin", "update", str(wider), "--yes", "--text")
-    assert "which differs from what it has:\n  + runner default: history.page\n" in done.out
+    assert "compared with its current permissions:\n  + runner default: history.page\n" in done.out
     assert "acme/talker is now 2.0.0" in done.out
     assert said(ask, "hi") == "two hi"
     narrower = talker(says="three", version="3.0.0")

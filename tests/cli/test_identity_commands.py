@@ -51,7 +51,7 @@ def test_a_user_who_is_there_is_not_added_again(user, ask) -> None:
     assert user("ulf", "viewer", "--text").out == "added user ulf (viewer)\n"
     refused = ask("users", "add", "ulf", "--role", "admin", "--no-password")
     assert refused.code == 2
-    assert refused.err.startswith("bollard: there is a user ulf already\nhint: `bollard users set`")
+    assert refused.err.startswith("bollard: user ulf already exists\nhint: `bollard users set`")
     assert [item["role"] for item in ask("users").json["items"] if item["user_id"] == "ulf"] == ["viewer"]
 
 
@@ -130,10 +130,10 @@ def test_a_password_is_set_and_changed(ask, user, tmp_path: Path) -> None:
     own = {"BOLLARD_TOKEN": "", "XDG_CONFIG_HOME": str(tmp_path)}
     second, third = "another password", "a third password"
     told = ask("users", "password", "pia", "--password-stdin", "--text", stdin=f"{second}\n")
-    assert told.out == "the password of pia is set; their sessions have ended\n"
+    assert told.out == "password of pia set; their sessions have ended\n"
     assert ask("login", "pia", "--password-stdin", stdin=f"{second}\n", **own).code == 0
     told = ask("users", "password", "--password-stdin", "--text", stdin=f"{second}\n{third}\n", **own)
-    assert told.out == "your password is changed; your other sessions have ended\n"
+    assert told.out == "password changed; your other sessions have ended\n"
     assert ask("whoami", **own).code == 0
     assert ask("login", "pia", "--password-stdin", stdin=f"{third}\n", **own).code == 0
 
@@ -147,7 +147,7 @@ def test_a_key_is_made_shown_used_and_deleted(ask) -> None:
     assert ask("agents", BOLLARD_TOKEN=token).code == 0
     assert ask("whoami", BOLLARD_TOKEN=token).json["rights"] == ["runs.create", "agents.read"]
     told = ask("keys", "show", key_id, "--text").out
-    assert told.startswith(f"{key_id} (ci)\nmay: runs.create, agents.read\nmade by admin-token at ")
+    assert told.startswith(f"{key_id} (ci)\nrights: runs.create, agents.read\ncreated by admin-token at ")
     assert "last used at " in told
     assert token not in ask("keys").out
     assert key_id in ask("keys", "--text").out
@@ -158,7 +158,7 @@ def test_a_key_is_made_shown_used_and_deleted(ask) -> None:
 def test_a_person_sees_a_new_key_once_and_is_told_so(ask) -> None:
     lines = ask("keys", "add", "--name", "me", "--right", "runs.read", "--text").out.splitlines()
     assert lines[1].startswith("blk_")
-    assert lines[2] == "Keep it now: it is not shown again."
+    assert lines[2] == "Save it now: it is not shown again."
     ask("keys", "delete", lines[1].split("_")[1])
 
 
@@ -166,7 +166,7 @@ def test_a_person_sees_a_new_key_once_and_is_told_so(ask) -> None:
     ("arguments", "said"),
     [
         (("--name", "k", "--right", "everything"), "--right cannot be 'everything'"),
-        (("--name", "k", "--right", "runs.read", "--expires", "soon"), "'soon' is no span of time"),
+        (("--name", "k", "--right", "runs.read", "--expires", "soon"), "'soon' is not a duration"),
         (("--name", "k"), "--right"),
     ],
 )
@@ -189,7 +189,7 @@ def test_what_is_no_span_of_time_is_refused(given: str) -> None:
 
 
 def test_a_workspace_is_made_used_and_deleted(ask) -> None:
-    assert ask("workspaces", "add", "far", "--name", "Far", "--text").out == "made workspace far\n"
+    assert ask("workspaces", "add", "far", "--name", "Far", "--text").out == "created workspace far\n"
     assert ask("workspaces", "add", "far").code == 4
     assert [item["workspace_id"] for item in ask("workspaces").json["items"]][:2] == ["default", "far"]
     far = {"BOLLARD_WORKSPACE": "far"}
@@ -204,8 +204,8 @@ def test_a_workspace_is_made_used_and_deleted(ask) -> None:
 
 def test_an_actor_of_a_channel_is_linked_to_a_user(ask, user) -> None:
     user("lin", "viewer")
-    assert ask("users", "link", "feishu:ou_9", "lin", "--text").out == "feishu:ou_9 is lin from now on\n"
+    assert ask("users", "link", "feishu:ou_9", "lin", "--text").out == "linked feishu:ou_9 to lin\n"
     assert "feishu:ou_9 is lin" in ask("users", "links", "--text").out
     assert ask("users", "unlink", "feishu:ou_9").json["deleted"] is True
     gone = ask("users", "unlink", "feishu:ou_9")
-    assert gone.err == "bollard: feishu:ou_9 is linked to no user\nhint: `bollard users links` lists them\n"
+    assert gone.err == "bollard: feishu:ou_9 is not linked to a user\nhint: list the links with `bollard users links`\n"

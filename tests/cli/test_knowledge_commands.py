@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_documents_are_put_asked_listed_and_forgotten(ask: Any, folder: Path) -> None:
     added = ask("add", "handbook", "--name", "Handbook", "--description", "How we work.", "--text")
-    assert (added.code, added.out.splitlines()[0]) == (0, "knowledge base handbook saved, revision 1"), added.err
+    assert (added.code, added.out.splitlines()[0]) == (0, "saved knowledge base handbook, revision 1"), added.err
     changed = ask("add", "handbook", "--flow", "private,untrusted")
     assert (changed.json["name"], changed.json["flow"]) == ("Handbook", ["private", "untrusted"])
     put = ask("put", "handbook", str(folder), "--meta", "language=en", "--meta", "language=zh", "--source", "wiki")
@@ -48,18 +48,18 @@ def test_documents_are_put_asked_listed_and_forgotten(ask: Any, folder: Path) ->
     assert found.out.splitlines()[0].startswith("[1] wiki › Leave ("), found.out
     assert "thirty days of leave" in found.out
     assert "出差坐火车" in ask("ask", "handbook", "出差怎么走").out
-    assert ask("ask", "handbook", "train", "--where", "language=fr", "--text").out == "Nothing was found.\n"
+    assert ask("ask", "handbook", "train", "--where", "language=fr", "--text").out == "No results.\n"
     listed = ask("documents", "handbook", "--text", BOLLARD_LANG="zh_Hans").out
     assert "leave.md" in listed
-    assert "已索引 1 个片段" in listed
+    assert "已索引 1 个分块" in listed
     assert ask("list", "--text").out.count("Handbook") == 1
     shown = ask("show", "handbook", "--text").out
-    assert "a run that reads of it takes in: private, untrusted" in shown
+    assert "data flow of runs that read it: private, untrusted" in shown
     assert ask("reindex", "handbook").json == {"kb_id": "handbook"}
     gone = ask("forget", "handbook", "leave.md", "--text")
-    assert gone.out == "leave.md of handbook deleted\n"
+    assert gone.out == "deleted leave.md from handbook\n"
     assert ask("forget", "handbook", "leave.md").code == 4
-    assert ask("remove", "handbook", "--text").out == "knowledge base handbook removed, and all that it held\n"
+    assert ask("remove", "handbook", "--text").out == "removed knowledge base handbook with all its documents\n"
     assert ask("show", "handbook").code == 4
 
 
@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp
     assert ask("add", "broken").code == 0
     put = ask("put", "broken", str(tmp_path / "broken.pdf"), "--text")
     assert (put.code, put.out.startswith("broken.pdf: failed: it is no PDF that can be read: ")) == (1, True), put.err
-    assert "documents that could not be read: 1" in put.err
+    assert "documents that could not be indexed: 1" in put.err
     listed = ask("documents", "broken", "--text", BOLLARD_LANG="zh_Hans").out
     assert "失败：它不是可以读取的" in listed, listed
     (tmp_path / "picture.png").write_bytes(b"no text")

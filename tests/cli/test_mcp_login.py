@@ -43,17 +43,17 @@ def test_a_person_logs_in_for_a_server_and_out_again(
     ask: Any, started: Any, steady_host: Any, guarded: Guarded
 ) -> None:
     added = ask("mcp", "add", "guarded", "--server-url", guarded.url, "--oauth", "--scope", "read", "--text")
-    assert added.out == "guarded is saved; `bollard mcp login guarded` logs in for it\n", added.err
+    assert added.out == "saved guarded; log in with `bollard mcp login guarded`\n", added.err
     eventually(lambda: ask("mcp", "show", "guarded").json, lambda shown: shown["status"] == "needs_login")
     assert "需要登录" in ask("mcp", "list", "--text", BOLLARD_LANG="zh_Hans").out
 
     login = started("mcp", "login", "guarded", "--text", **steady_host.variables)
     told = [login.stdout.readline().decode() for _ in range(2)]
-    assert told[0].startswith("To log in for guarded")
+    assert told[0].startswith("To log in to guarded")
     page = httpx2.get(told[1].strip(), follow_redirects=True)
     assert page.status_code == 200
     assert "You can close this window" in page.text
-    assert "you are logged in for guarded" in login.stdout.read().decode()
+    assert "logged in to guarded" in login.stdout.read().decode()
     assert login.wait(PATIENCE_S) == 0
 
     shown = ask("mcp", "refresh", "guarded").json
@@ -62,7 +62,7 @@ def test_a_person_logs_in_for_a_server_and_out_again(
     records = ask("audit", "show").out
     assert "mcp_server/guarded/login" in records
     assert [token for token in guarded.seen["issued"] if token in json.dumps(shown) + secrets + records] == []
-    assert ask("mcp", "logout", "guarded", "--text").out == "nobody is logged in for guarded any more\n"
+    assert ask("mcp", "logout", "guarded", "--text").out == "logged out of guarded\n"
     assert "nobody has logged in" in ask("mcp", "logout", "guarded").err
     assert ask("mcp", "remove", "guarded").code == 0
 

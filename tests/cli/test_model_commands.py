@@ -59,20 +59,20 @@ def test_a_model_is_added_tried_shown_and_removed(ask: Any, provider_url: str) -
     where = ("--base-url", provider_url, "--model", "tiny", "--secret", "MODEL_KEY")
     prices = ("--price-input", "0.15", "--price-output", "0.6", "--context-window", "1000", "--vision")
     added = ask("models", "add", "small", *where, *prices, "--text")
-    assert (added.code, added.out) == (0, "model small saved; try it: bollard models test small\n"), added.err
+    assert (added.code, added.out) == (0, "saved model small; test it: bollard models test small\n"), added.err
     shown = ask("models", "show", "small", "--text").out
-    assert "its key is the secret MODEL_KEY" in shown
-    assert "a million tokens: 0.15 sent, 0.6 said, in USD" in shown
+    assert "key: secret MODEL_KEY" in shown
+    assert "price per million tokens: 0.15 input, 0.6 output, in USD" in shown
     tried = ask("models", "test", "small", "--text")
     assert tried.code == 0, tried.err
-    assert "it said: hello there" in tried.out
+    assert "answer: hello there" in tried.out
     listing = ask("models")
     listed = {item["model_id"]: item for item in listing.json["items"]}
     assert (listed["small"]["origin"], listed["demo"]["is_default"]) == ("saved", True)
     assert (listed["small"]["vision"], listed["small"]["secret"]) == (True, "MODEL_KEY")
     assert "sk-0123456789" not in listing.out
     assert "内置" in ask("models", "list", "--text", BOLLARD_LANG="zh_Hans").out
-    assert ask("models", "remove", "small", "--text").out == "model small removed\n"
+    assert ask("models", "remove", "small", "--text").out == "removed model small\n"
     assert ask("models", "show", "small").code == 4
     assert ask("secrets", "remove", "MODEL_KEY").code == 0
 
@@ -83,7 +83,7 @@ def test_a_model_that_does_not_answer_says_why_and_what_to_do(ask: Any) -> None:
     tried = ask("models", "test", "dead", "--text", BOLLARD_LANG="zh_Hans")
     assert tried.code == 1
     assert "没有回答（unreachable）：http://127.0.0.1:1：10 秒内没有连上：" in tried.out
-    assert "可以尝试：请检查 base_url，以及从这里能否连到提供方" in tried.out
+    assert "提示：请检查 base_url，以及从这里能否连到提供方" in tried.out
 
 
 @pytest.mark.parametrize(

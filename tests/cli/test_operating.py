@@ -130,11 +130,11 @@ def test_an_operator_drains_a_host_waits_for_it_and_takes_it_back(new_host: Any,
     assert waiting.wait(PATIENCE_S) == 0
     assert json.loads(waiting.stdout.read()) == {"draining": True, "live": 0, "queued": 0}
     said = bollard("drain", "--undo", "--text", **host.variables)
-    assert (said.code, said.out) == (0, f"{host.url} takes work again\n")
+    assert (said.code, said.out) == (0, f"{host.url} accepts work again\n")
     assert ask(host, "GET", "/readyz")[0] == 200
     assert bollard("drain", "--text", "--lang", "zh_Hans", **host.variables).out.startswith(
         f"{host.url} 不再接受新任务"
     )
     both = bollard("drain", "--undo", "--wait", **host.variables)
-    assert (both.code, both.err) == (2, "bollard: --undo and --wait do not go together\nhint: give one of them\n")
+    assert (both.code, both.err) == (2, "bollard: --undo and --wait cannot be combined\nhint: give one of them\n")
     assert bollard("drain", "--url", host.url, "--token", "wrong").code == 4

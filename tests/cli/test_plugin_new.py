@@ -79,7 +79,7 @@ def test_it_goes_where_it_is_told(bollard, tmp_path) -> None:
     assert (tmp_path / "plugins/hello/manifest.yaml").is_file()
 
 
-@pytest.mark.parametrize(("language", "made"), [("en_US", "Made hello:"), ("zh_Hans", "已建立 hello：")])
+@pytest.mark.parametrize(("language", "made"), [("en_US", "Created hello:"), ("zh_Hans", "已创建 hello：")])
 def test_a_person_is_told_what_to_do_next(bollard, language: str, made: str) -> None:
     out = bollard("plugin", "new", "hello", "--text", "--lang", language).out
     assert out.startswith(made)

@@ -170,7 +170,7 @@ def test_the_plugins_own_tools_can_be_called(said) -> None:
 def test_a_call_that_the_manifest_does_not_permit_is_refused_and_shown(said) -> None:
     done = said("forbidden")
     assert done.code == 1
-    assert "api platform.request refused: unauthorized" in done.err
+    assert "api platform.request denied: unauthorized" in done.err
     assert "failed · runner.error" in done.err
 
 

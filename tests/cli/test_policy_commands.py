@@ -50,8 +50,8 @@ def test_an_agent_is_saved_shown_and_deleted(ask, saved) -> None:
     shown = ask("agents", "show", "brisk").json
     assert shown["config"] == body["config"]
     told = ask("agents", "show", "brisk", "--text").out
-    assert "brisk (Steady) runs plugin:local/steady/default\nrevision: 1\nmay: history: page\n" in told
-    assert "谁可以和它说话：所有人" in ask("agents", "show", "brisk", "--text", BOLLARD_LANG="zh_Hans").out
+    assert "brisk (Steady) runs plugin:local/steady/default\nrevision: 1\npermissions: history: page\n" in told
+    assert "可使用者：所有人" in ask("agents", "show", "brisk", "--text", BOLLARD_LANG="zh_Hans").out
     assert "brisk" in ask("agents", "--text").out
     assert ask("chat", "--agent", "brisk", "--message", "go", "--text").out.endswith("done\n")
     assert ask("agents", "delete", "brisk", "--text").out == "deleted agent brisk\n"
@@ -90,7 +90,7 @@ def test_a_runners_own_agent_stays(ask) -> None:
 def test_a_document_without_a_name_is_refused(ask, group: str) -> None:
     refused = ask(group, "save", "-", stdin="{}")
     assert refused.code == 2
-    assert refused.err.startswith(f"bollard: - does not say its {group[:-1]}_id\nhint: ")
+    assert refused.err.startswith(f"bollard: - has no field {group[:-1]}_id\nhint: ")
 
 
 BINDING = {
@@ -129,7 +129,7 @@ def test_resolving_says_binding_by_binding_why(ask, saved) -> None:
     both = ask("resolve", "--type", "repository.pushed", "--actor", "user:ada").json
     assert (both["binding"], both["agent"], both["decision"]) == ("ada", "steady", {"kind": "start"})
     nobody = ask("resolve", "--type", "nothing.happened", "--text", BOLLARD_LANG="zh_Hans").out.splitlines()
-    assert nobody[-2:] == ["没有绑定与事件匹配。", "没有人得到它"]
+    assert nobody[-2:] == ["没有绑定与事件匹配。", "没有智能体处理该事件"]
 
 
 def test_a_binding_to_nobody_and_an_agent_that_is_bound_are_refused(ask, saved) -> None:
@@ -149,9 +149,9 @@ def test_a_closed_gate_is_told_with_its_hint(ask, saved) -> None:
 
     told = ask("resolve", "--agent", "shy", "--actor", "user:bob", "--text").out.splitlines()
     assert told[0] == "The event names agent shy itself."
-    assert told[1].startswith("a gate is closed (unauthorized): agent shy only answers listed actors")
+    assert told[1].startswith("the gate denies it (unauthorized): agent shy only answers listed actors")
     assert told[2].startswith("hint: ask the administrator of the agent")
-    assert told[3] == "without the gate shy would start a run at once"
+    assert told[3] == "without the gate, shy would start a run at once"
     assert not any("starts a run" in line for line in told)
     assert ask("resolve", "--agent", "shy", "--actor", "user:ada").json["refused"] is None
 
@@ -160,7 +160,7 @@ def test_a_live_run_takes_the_message_of_who_started_it(ask, ada) -> None:
     run = ada("resolved")
 
     at = ("resolve", "--agent", "steady", "--conversation", "resolved", "--text")
-    assert f"it goes into {run.run_id} of steady\n" in ask(*at, "--actor", "user:ada").out
-    assert "steady runs it after what its conversation has before it\n" in ask(*at, "--actor", "user:bob").out
+    assert f"the event is sent into {run.run_id} of steady\n" in ask(*at, "--actor", "user:ada").out
+    assert "steady runs it after the runs queued before it in the conversation\n" in ask(*at, "--actor", "user:bob").out
     ask("runs", "cancel", run.run_id)
     run.end()

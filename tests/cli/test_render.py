@@ -70,7 +70,7 @@ def test_a_whole_message_that_was_streamed_is_not_said_twice(screen) -> None:
 
 
 def test_a_whole_message_that_says_something_else_stands_over_its_increments(screen) -> None:
-    assert screen.show(delta("one"), completed("two")) == "one\n  the whole message reads:\ntwo\n"
+    assert screen.show(delta("one"), completed("two")) == "one\n  the complete message:\ntwo\n"
 
 
 def test_a_whole_message_without_increments_is_said(screen) -> None:
@@ -108,7 +108,7 @@ def test_an_api_call_in_the_middle_of_a_line_waits_for_its_end(screen) -> None:
 
 def test_a_refused_call_says_why(screen) -> None:
     screen.renderer.called(ApiDone(action="tools.call", params={"name": "t"}, error="not_found: no tool", seconds=0))
-    assert screen.text == "  api tools.call t refused: not_found: no tool\n"
+    assert screen.text == "  api tools.call t denied: not_found: no tool\n"
 
 
 def test_an_invalid_or_unknown_result_shows_nothing_by_itself(screen) -> None:
@@ -137,7 +137,7 @@ def test_a_side_line_without_end_is_cut() -> None:
             "failed · runner.error · ValueError: x · 1.23 s · 2 results",
         ),
         (ended("cancelled", "cancelled", "the run was cancelled"), "cancelled · 1.23 s · 2 results"),
-        (ended("timeout", "runner.timeout"), "out of time · runner.timeout · 1.23 s · 2 results"),
+        (ended("timeout", "runner.timeout"), "timed out · runner.timeout · 1.23 s · 2 results"),
     ],
 )
 def test_the_end_is_one_line(screen, end: RunEnded, line: str) -> None:
@@ -179,7 +179,7 @@ def test_a_program_gets_results_and_ends_and_nothing_else() -> None:
     assert side.getvalue().splitlines() == [
         "PL12 x: entry: is gone",
         "hint: define it",
-        "without effect (result.rejected): too large",
+        "ignored (result.rejected): too large",
         "log info: a b",
         "a note",
     ]

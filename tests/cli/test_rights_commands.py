@@ -79,20 +79,20 @@ def test_what_is_taken_away_is_refused_to_the_next_call_and_explained(ask, ada) 
     run = ada("narrowed")
 
     before = ask("runs", "explain", run.run_id, "history.page", "--text").out
-    assert before.startswith("history.page: may\n  manifest: The runner's manifest asks for history.page.\n")
+    assert before.startswith("history.page: allowed\n  manifest: The runner's manifest asks for history.page.\n")
     assert before.endswith("  revocation: Nobody took it away since.\n")
     taken = ask("runs", "revoke", run.run_id, "--operation", "history.page").json
     assert taken == {"run_id": run.run_id, "revoked": {"operations": ["history.page"]}}
     assert run.record("api.denied")["data"] == {"action": "history.page", "outcome": "revoked"}
     run.record("message.delta", "history revoked, state kept")
     assert ask("runs", "explain", run.run_id, "history.page", "--text").out == (
-        "history.page: may not (revoked)\n  revocation: An operator took it away during the run.\n"
+        "history.page: denied (revoked)\n  revocation: An operator took it away during the run.\n"
     )
     chinese = ask("runs", "explain", run.run_id, "history.page", "--text", BOLLARD_LANG="zh_Hans").out
-    assert chinese == "history.page：不可以（revoked）\n  收回：管理员在运行期间收回了它。\n"
+    assert chinese == "history.page：拒绝（revoked）\n  撤销：管理员在运行期间收回了它。\n"
     granted = ask("runs", "grant", run.run_id, "--text").out
     assert "operations: history.page\n" in granted
-    assert "taken away since: history.page\n" in granted
+    assert "revoked: history.page\n" in granted
     ask("runs", "steer", run.run_id, "enough", *ADA)
     assert run.end() == 0
 
@@ -101,7 +101,7 @@ def test_a_run_from_which_everything_is_taken_ends(ask, ada) -> None:
     run = ada("emptied")
 
     told = ask("runs", "revoke", run.run_id, "--everything", "--text").out
-    assert told == f"taken away from {run.run_id}: everything\n"
+    assert told == f"revoked from {run.run_id}: everything\n"
     assert run.record("run.ended")["data"]["status"] == "cancelled"
     gone = ask("runs", "revoke", run.run_id, "--everything")
     assert gone.code == 4

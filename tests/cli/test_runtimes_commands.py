@@ -81,21 +81,27 @@ def test_a_runtime_from_its_code_to_its_revocation(ask, runtime, tmp_path: Path)
     (key,) = (tmp_path / "config" / "bollard" / "runtimes").rglob("*.json")
     assert (key.stat().st_mode & 0o777, key.name) == (0o600, "afar.json")
     refused = ask("runtimes", "consent", "afar-box")
-    assert (refused.code, "needs your yes" in refused.err) == (2, True)
+    assert (refused.code, "needs your consent" in refused.err) == (2, True)
     assert ask("runtimes", "consent", "afar-box", "--yes").json["consented"]["by"] == "admin-token"
     listed = ask("runtimes", "--text").out
     assert "afar-box" in listed
     assert "ready" in listed
     assert "就绪" in ask("runtimes", "--text", BOLLARD_LANG="zh_Hans").out
     one = ask("runtimes", "show", "afar-box", "--text").out
-    for said in ("brings local/afar 0", waiting["public_key"], "runner default may: history.page", "ping", "agreed"):
+    for said in (
+        "plugin local/afar 0",
+        waiting["public_key"],
+        "runner default, permissions: history.page",
+        "ping",
+        "consent to",
+    ):
         assert said in one, one
     talked = ask("chat", "--agent", "afar", "--message", "hi", "--text")
     assert "afar: hi" in talked.out, talked.err
     assert "on another machine" in ask("plugin", "show", "local/afar", "--text").out
     kept = ask("plugin", "disable", "local/afar")
     assert (kept.code, "comes from a remote runtime" in kept.err) == (4, True)
-    assert ask("runtimes", "revoke", "afar-box", "--text").out == "afar-box is revoked\n"
+    assert ask("runtimes", "revoke", "afar-box", "--text").out == "revoked afar-box\n"
     assert process.wait(PATIENCE_S) == 4
     assert ask("runtimes", "revoke", "afar-box").err.startswith("bollard: the host says: there is no such runtime")
 
@@ -103,7 +109,7 @@ def test_a_runtime_from_its_code_to_its_revocation(ask, runtime, tmp_path: Path)
 def test_a_runtime_is_switched_off_and_on(ask, runtime) -> None:
     process = runtime("--enroll", ask("runtimes", "enroll", "switched").json["code"])
     until(ask, "switched", "waiting")
-    assert ask("runtimes", "disable", "switched", "--text").out == "switched may not connect\n"
+    assert ask("runtimes", "disable", "switched", "--text").out == "disabled switched\n"
     assert process.wait(PATIENCE_S) == 4
     assert ask("runtimes", "show", "switched").json["status"] == "disabled"
     assert ask("runtimes", "enable", "switched").json["enabled"] is True

@@ -17,9 +17,9 @@ def test_a_secret_is_set_listed_and_removed_and_its_value_is_never_shown(bollard
     def ask(*arguments, **more):
         return bollard(*arguments, **{**host.variables, **more})
 
-    assert ask("secrets", "--text").out == "there are no secrets; `bollard secrets set NAME` sets one\n"
+    assert ask("secrets", "--text").out == "There are no secrets; set one with `bollard secrets set NAME`\n"
     saved = ask("secrets", "set", "API_KEY", "--text", stdin=f"{VALUE}\n").out
-    assert saved == "secret API_KEY is set; write secret:API_KEY where it is needed\n"
+    assert saved == "secret API_KEY is set; refer to it as secret:API_KEY\n"
     again = ask("secrets", "set", "API_KEY", stdin=VALUE).json
     assert (again["revision"], again["masked"]) == (2, True)
     listed = ask("secrets", "list", "--text").out
@@ -36,7 +36,7 @@ def test_a_secret_is_set_listed_and_removed_and_its_value_is_never_shown(bollard
 
 def test_a_short_value_is_kept_with_a_warning_and_an_empty_one_is_refused(ask) -> None:
     short = ask("secrets", "set", "PIN", "--text", stdin="1234").out
-    assert short.endswith("it is too short to be kept out of what runs say\n")
+    assert short.endswith("the value is too short to be redacted from the output of runs\n")
     ask("secrets", "remove", "PIN")
     empty = ask("secrets", "set", "PIN", stdin="\n")
-    assert (empty.code != 0, empty.err.startswith("bollard: there is no value\nhint: pipe it in")) == (True, True)
+    assert (empty.code != 0, empty.err.startswith("bollard: the value is empty\nhint: pipe it in")) == (True, True)

@@ -27,7 +27,7 @@ def test_what_somebody_wrote_is_shown_and_then_purged(bollard: Any, new_host: An
     looked = purge("--actor", "user:eve", "--dry-run", "--text")
     first, last = looked.out.splitlines()
     assert (looked.code, first.split()[:2]) == (0, ["conversation", "bad"]), looked.err
-    assert (first.split()[2][:4], last) == ("run_", "values that would be deleted: 1")
+    assert (first.split()[2][:4], last) == ("run_", "values to delete: 1")
     run_id = first.split()[2]
     assert purge("--agent", "keeper", "--dry-run").json["matched"] == 2
     assert purge("--run", run_id, "--source", "elsewhere", "--text").out == "values deleted: 0\n"

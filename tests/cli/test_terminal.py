@@ -96,7 +96,7 @@ def test_text_appears_while_the_run_goes_on(terminal, show) -> None:
     shell.expect("waiting")
     assert "cancelled" not in shell.shown
     shell.send(CTRL_C)
-    shell.expect("stopping the run; Ctrl-C again leaves\n")
+    shell.expect("stopping the run; press Ctrl-C again to leave\n")
     shell.expect("last words\n")
     shell.expect(r"  cancelled · ")
     shell.expect("› ")
@@ -138,13 +138,13 @@ def test_at_the_prompt_the_first_interruption_only_warns(terminal, show) -> None
     shell = terminal("plugin", "run", "show.py")
     shell.expect("› ")
     shell.send(CTRL_C)
-    shell.expect("another Ctrl-C")
+    shell.expect("press Ctrl-C again")
     shell.expect("› ")
     shell.send("hello\n")
     shell.expect("You said: hello\n")
     shell.expect("› ")
     shell.send(CTRL_C)
-    shell.expect("another Ctrl-C")
+    shell.expect("press Ctrl-C again")
     shell.expect("› ")
     shell.send(CTRL_C)
     assert shell.end() == 130
@@ -185,7 +185,7 @@ def test_a_line_typed_during_another_run_waits_for_its_end(terminal, show) -> No
     shell.send("pause\n")
     shell.expect("pausing")
     shell.send("next\n")
-    shell.expect("waits for the end of this run\n")
+    shell.expect("queued until this run ends\n")
     shell.expect("completed")
     shell.expect("› next\n")
     shell.expect("You said: next\n")
@@ -197,10 +197,10 @@ def test_stopping_a_run_drops_what_waited_for_it_and_says_so(terminal, show) -> 
     shell.send("wait\n")
     shell.expect("waiting")
     shell.send("next\n")
-    shell.expect("waits for the end of this run\n")
+    shell.expect("queued until this run ends\n")
     shell.send(CTRL_C)
     shell.expect("cancelled")
-    shell.expect("1 waiting messages were dropped with the run\n")
+    shell.expect("1 queued messages were dropped with the run\n")
     shell.expect("› ")
     assert "You said: next" not in shell.shown
 
@@ -211,7 +211,7 @@ def test_leaving_during_a_run_waits_for_its_end(terminal, show) -> None:
     shell.send("pause\n")
     shell.expect("pausing")
     shell.send(CTRL_D)
-    shell.expect("Ctrl-D: leaves when this run has ended; Ctrl-C stops it")
+    shell.expect("Ctrl-D: leaving when this run ends; Ctrl-C stops it")
     shell.expect("completed")
     assert shell.end() == 0
 

@@ -38,9 +38,9 @@ def test_a_token_can_be_given_and_a_wrong_one_is_refused(host, bollard) -> None:
     assert bollard("agents", "--url", host.url, "--token", host.token, **elsewhere).code == 0
     assert bollard("agents", BOLLARD_URL=host.url, BOLLARD_TOKEN=host.token, **elsewhere).code == 0
     wrong = bollard("agents", "--url", host.url, "--token", "wrong", **elsewhere)
-    assert (wrong.code, wrong.err.splitlines()[0]) == (4, f"bollard: the host at {host.url} does not accept the token")
+    assert (wrong.code, wrong.err.splitlines()[0]) == (4, f"bollard: the host at {host.url} rejected the token")
     none = bollard("agents", "--url", host.url, **elsewhere)
-    assert (none.code, none.err.splitlines()[0]) == (4, f"bollard: there is no token for {host.url}")
+    assert (none.code, none.err.splitlines()[0]) == (4, f"bollard: no token for {host.url}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken_costs_nothing(bollard, tmp_path) -> None:
         done = bollard("up", "--port", str(port), "--data", "d")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        f"bollard: port {port} is taken\nhint: stop what listens there, or choose another port with --port\n"
+        f"bollard: port {port} is in use\nhint: stop the program that uses it, or choose another port with --port\n"
     )
     assert not (tmp_path / "d/bollard.db").exists()
 
@@ -107,7 +107,7 @@ def test_a_disk_without_room_for_a_line_is_one_sentence(tmp_path) -> None:
     command = ["sh", "-c", 'ulimit -f 0; exec "$0" up --data "$1"', BOLLARD, str(tmp_path / "data")]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"bollard: {tmp_path / 'data'} cannot be written: ")
+    assert done.stderr.startswith(f"bollard: cannot write {tmp_path / 'data'}: ")
 
 
 def test_two_hosts_cannot_share_a_data_directory(host, bollard) -> None:
@@ -122,15 +122,15 @@ def test_two_hosts_cannot_share_a_data_directory(host, bollard) -> None:
 @pytest.mark.parametrize(
     ("arguments", "variables", "code", "sentence"),
     [
-        (("--data", "file/data"), {}, 2, "file/data cannot be written: Not a directory"),
-        (("--data", ""), {}, 2, "the settings cannot work: data is ''"),
-        ((), {"BOLLARD_DATA": ""}, 2, "the settings cannot work: data is ''"),
+        (("--data", "file/data"), {}, 2, "cannot write file/data: Not a directory"),
+        (("--data", ""), {}, 2, "invalid settings: data is ''"),
+        ((), {"BOLLARD_DATA": ""}, 2, "invalid settings: data is ''"),
         ((), {"BOLLARD_HOST": "0.0.0.0"}, 2, "a public address without TLS is refused"),
-        (("--port", "70000"), {}, 2, "the settings cannot work: port is 70000"),
-        (("--workers", "0"), {}, 2, "the settings cannot work: workers is 0"),
-        (("--database", "mysql://x"), {}, 2, "the settings cannot work: the database is not a PostgreSQL URL"),
+        (("--port", "70000"), {}, 2, "invalid settings: port is 70000"),
+        (("--workers", "0"), {}, 2, "invalid settings: workers is 0"),
+        (("--database", "mysql://x"), {}, 2, "invalid settings: the database is not a PostgreSQL URL"),
         (("--plugins", "nowhere"), {}, 2, "nowhere does not exist"),
-        ((), {"BOLLARD_RETENTION": "mesage.completed=3"}, 2, "the settings cannot work: retention names 'mesage.compl"),
+        ((), {"BOLLARD_RETENTION": "mesage.completed=3"}, 2, "invalid settings: retention names 'mesage.compl"),
         (("--port", "many"), {}, 2, "the value of --port cannot be used"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_log_whose_end_was_changed_is_gone_on_with_only_when_somebody_says_so(
     for variables in ({}, {"BOLLARD_JOURNAL": "thread"}, {"BOLLARD_BROKEN_LOG": "another:1"}):
         done = bollard("up", "--port", "0", "--data", str(host.data), **variables)
         assert (done.code, done.out) == (4, "")
-        assert done.err.startswith("bollard: nothing is written behind this end of the log: ")
+        assert done.err.startswith("bollard: the end of the log is broken, so nothing is appended: ")
         assert done.err.endswith(f"BOLLARD_BROKEN_LOG={name}\n")
         assert database.execute("SELECT count(*) FROM records").fetchone() == count
     gone = bollard("up", "--port", "0", "--data", str(host.data), BOLLARD_BROKEN_LOG=name)
@@ -192,7 +192,7 @@ def test_settings_may_stand_in_a_file(bollard, write) -> None:
 def test_on_a_terminal_it_speaks_in_sentences(terminal, tmp_path) -> None:
     shell = terminal("up", "--port", "0", XDG_CONFIG_HOME=str(tmp_path / "c"), columns=120)
     shell.expect(r"Bollard \S+ listens at http://127\.0\.0\.1:\d+")
-    shell.expect(r"admin token \(shown only now\): bollard_\S+")
+    shell.expect(r"admin token \(shown once\): bollard_\S+")
     shell.expect(r"agent \w+ is ready")
     shell.expect(r"agent \w+ is ready")
     shell.send("\x03")
@@ -228,7 +228,7 @@ def test_help_needs_no_host_installed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("bollard: the host's parts are not installed (uvicorn is missing)\nhint: pip install")
+    assert done.stderr.startswith("bollard: the host is not installed (uvicorn is missing)\nhint: pip install")
 
 
 def test_a_host_does_not_carry_what_draws_tracebacks() -> None:

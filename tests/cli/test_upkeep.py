@@ -72,7 +72,7 @@ def test_a_restore_without_keys_says_what_that_means_and_the_next_start_prints_a
     host.start()
     assert host.token != first
     refused = bollard("agents", "--url", host.url, "--token", first, XDG_CONFIG_HOME="/nonexistent")
-    assert "does not accept the token" in refused.err
+    assert "rejected the token" in refused.err
     assert bollard("runs", **{**host.variables, "BOLLARD_TOKEN": host.token}).json["items"]
 
 
@@ -86,7 +86,7 @@ def test_what_is_in_the_way_of_a_backup_or_restore_is_said_and_nothing_is_writte
     assert done.json["missing"] != []
     trust = ("--trust", done.json["signed_by"])
     again = bollard("backup", str(archive), "--data", str(past))
-    assert (again.code, again.err.splitlines()[0]) == (2, "bollard: all.zip is there already and is not overwritten")
+    assert (again.code, again.err.splitlines()[0]) == (2, "bollard: all.zip exists and is not overwritten")
     nowhere = bollard("backup", "b.zip", "--data", "nowhere")
     assert (nowhere.code, nowhere.err.splitlines()[0]) == (2, "bollard: nowhere is not a folder")
     busy = bollard("restore", str(archive), "--data", str(past), *trust)
@@ -161,7 +161,7 @@ def test_an_older_program_refuses_a_newer_database_whatever_it_is_asked(bollard,
     connection.close()
     done = bollard(*command, "--data", str(past))
     assert done.code == 4
-    assert done.err.startswith("bollard: the data was written by a newer version: ")
+    assert done.err.startswith("bollard: a newer version wrote the data: ")
     assert "9999" in done.err
     assert "hint: run that version again, or restore a backup" in done.err
 
@@ -222,7 +222,7 @@ def test_an_archive_that_is_not_known_here_is_refused_unattended_with_a_hint_and
         chinese = bollard(*words, "--data", "new", BOLLARD_LANG="zh_Hans")
         assert "未知的密钥" in chinese.err
     wrong = bollard("restore", "all.zip", "--data", "new", "--trust", "abc")
-    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "bollard: abc is no fingerprint")
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "bollard: abc is not a fingerprint")
     for words in (("restore", PAST / "backup.zip"), ("import", PAST / "export.zip", "--incomplete")):
         refused = bollard(*map(str, words), "--data", "new")
         assert refused.code == 1

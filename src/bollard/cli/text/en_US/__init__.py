@@ -1,4 +1,4 @@
-"""What the command line says in English."""
+"""The English catalogue of the command line."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What a host says, in English: as it says it."""
+"""Texts of the host in English: shown as they are."""
 
 from typing import Final
 

@@ -1,52 +1,48 @@
-"""What the command line says in English about state."""
+"""English texts about state, conversations and artifacts."""
 
 from typing import Final
 
 STATE: Final = {
-    "state": "Delete what somebody wrote into state.",
-    "state.purge": "Delete the state values that a run, an agent, an actor or a source wrote last.\n\n"
-    "What is named must all be true. Values that somebody else has overwritten stay.",
-    "state.run": "Only what this run, or one that it called, wrote.",
-    "state.actor": "Only what runs for this actor wrote, such as user:ann.",
-    "state.agent": "Only what this agent, or one that it called, wrote.",
-    "state.source": "Only what runs wrote that began with an event of this source.",
-    "state.dry_run": "Delete nothing; show what would be.",
+    "state": "Delete state values.",
+    "state.purge": "Delete state values last written by a run, agent, actor or source.\n\nAll given conditions must "
+    "match. Values overwritten by another writer stay.",
+    "state.run": "Only values written by this run or by runs that it called.",
+    "state.actor": "Only values written by runs for this actor, for example user:ann.",
+    "state.agent": "Only values written by this agent or by agents that it called.",
+    "state.source": "Only values written by runs that an event of this source started.",
+    "state.dry_run": "Dry run: show what would be deleted.",
     "state.more": "… and {more} more",
-    "state.found": "values that would be deleted: {matched}",
+    "state.found": "values to delete: {matched}",
     "state.purged": "values deleted: {deleted}",
-    "state.kept": "values that changed meanwhile and stay: {kept}",
-    "state.unknown": "values whose writer is not known, and that stay: {unknown}",
-    "error.purge": "nothing says whose state is meant",
+    "state.kept": "values that changed meanwhile and were not deleted: {kept}",
+    "state.unknown": "values with an unknown writer, not deleted: {unknown}",
+    "error.purge": "no condition given",
     "hint.purge": "give --run, --actor, --agent or --source",
 }
 
-
-# What the command line says in English about what was said, and what came of it.
-
-
 READING: Final = {
-    "conversations": "List conversations and show what was said in one.",
-    "conversations.list": "List conversations and their threads, the one with the newest message first.",
-    "conversations.show": "Show the newest messages of a conversation, or of one of its threads.",
-    "conversations.id": "The conversation's id.",
-    "conversations.thread": "A thread of it; without this, what was said outside of any thread.",
-    "conversations.bot": "The bot that the conversation is with, where there is one.",
-    "conversations.limit": "How many, 1 to 100.",
-    "conversations.none": "nothing was said in any conversation yet",
-    "conversations.more": "… there is more before this; --limit shows up to 100, --json has a cursor",
+    "conversations": "List conversations and show their messages.",
+    "conversations.list": "List conversations and threads, newest message first.",
+    "conversations.show": "Show the newest messages of a conversation or thread.",
+    "conversations.id": "Conversation id.",
+    "conversations.thread": "Thread id (default: messages outside any thread).",
+    "conversations.bot": "Bot of the conversation, if it has one.",
+    "conversations.limit": "Number of entries, 1 to 100.",
+    "conversations.none": "There are no conversations yet",
+    "conversations.more": "… earlier messages exist; --limit shows up to 100, --json has a cursor",
     "conversations.column.conversation": "Conversation",
     "conversations.column.thread": "Thread",
     "conversations.column.bot": "Bot",
     "conversations.column.last": "Last message",
-    "artifacts": "Show what is known of an artifact, and fetch its content.",
-    "artifacts.show": "Show what is known of an artifact.",
-    "artifacts.get": "Write the content of an artifact to a file.\n\nIts digest is checked; what arrives otherwise is "
-    "not kept.",
-    "artifacts.id": "The artifact's id, as records and messages name it.",
-    "artifacts.file": "Where to write it; - for standard output.",
-    "artifacts.remove": "Delete an artifact before its time.\n\nWhoever refers to it finds none from then on.",
-    "artifacts.removed": "artifact {artifact} removed",
+    "artifacts": "Show, download and remove artifacts.",
+    "artifacts.show": "Show one artifact.",
+    "artifacts.get": "Download an artifact to a file.\n\nThe digest is checked; a file that does not match is "
+    "discarded.",
+    "artifacts.id": "Artifact id, as named in records and messages.",
+    "artifacts.file": "File to write; - writes to stdout.",
+    "artifacts.remove": "Delete an artifact before it expires.\n\nReferences to it stop working.",
+    "artifacts.removed": "removed artifact {artifact}",
     "artifacts.kept": "wrote {file} ({size} bytes)",
-    "error.content": "the content of {artifact} is not what the host says it is",
-    "hint.content": "fetch it again; if that does not help, the host's disk may be damaged",
+    "error.content": "the content of {artifact} does not match its digest",
+    "hint.content": "download it again; if that fails too, the host's disk may be damaged",
 }

@@ -1,4 +1,4 @@
-"""What the command line says in Chinese."""
+"""The Chinese catalogue of the command line."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
