@@ -249,7 +249,11 @@ class ApprovalRoutes:
         number = whole_number_in(request.path_params["number"], "number", "use the number that the approval names")
         attached = (await asyncio.to_thread(display, approval)).attached
         if not 1 <= number <= len(attached):
-            raise NotFound("the approval has no such content", hint="its display.attached lists what it has")
+            raise NotFound(
+                "the approval has no such attachment",
+                reason="no_attachment",
+                hint="display.attached lists the attachments",
+            )
         found = attached[number - 1]
         lines = await asyncio.to_thread(lines_of, found.content)
         first = whole_number(request, "line", "use the number of a line") or 0
@@ -298,8 +302,9 @@ class ApprovalRoutes:
         """Raises `Forbidden` for who may see it and not decide it."""
         if not await self._audience.may(caller, "approve", run):
             raise Forbidden(
-                f"agent {run.agent_id} lets only some approve what it asks for, and you are not among them",
-                hint="ask whoever keeps the agent (policy.audience.approve)",
+                f"you may not approve calls of agent {run.agent_id}",
+                reason="not_an_approver",
+                hint="ask the administrator of the agent (policy.audience.approve)",
                 agent=run.agent_id,
             )
         agent = self._agents.get(run.agent_id, run.workspace)
@@ -312,7 +317,8 @@ class ApprovalRoutes:
         )
         if others_only and asks_self:
             raise Forbidden(
-                "somebody else than the one it is for must decide this",
+                "another person than the requester must decide this approval",
+                reason="own_approval",
                 hint="ask another person (policy.approval.other_person of the agent)",
                 agent=run.agent_id,
             )

@@ -92,7 +92,9 @@ class Artifacts:
     async def content(self, request: Request) -> Response:
         row = await self._readable(request)
         if row.sha256 is None:
-            raise NotFound("the artifact has no content here", hint="its metadata says where it is")
+            raise NotFound(
+                "the artifact has no content here", reason="artifact_elsewhere", hint="its metadata says where it is"
+            )
         return await content_of(request, self._blobs, row.sha256, row.name, row.mime_type)
 
     async def delete(self, request: Request) -> Response:
@@ -130,4 +132,4 @@ class Artifacts:
 
 
 def _absent() -> NotFound:
-    return NotFound("there is no such artifact", hint="records and messages name artifacts")
+    return NotFound("there is no such artifact", reason="no_artifact", hint="records and messages name artifacts")

@@ -139,7 +139,8 @@ class Capabilities:
         if agent is None:
             waits = self._agents.saved_one(agent_id, workspace) is not None
             problem = f"the runner of agent {agent_id} is not there" if waits else "there is no such agent"
-            raise NotFound(problem, hint="`bollard agents` lists them")
+            reason = "runner_missing" if waits else "no_agent"
+            raise NotFound(problem, reason=reason, hint="`bollard agents` lists them", agent=agent_id)
         session, offer = self._maker.session(_EVENT, agent, "run_preview"), self._offers.of(workspace)
         named, locale = request.query_params.get("capability"), request.query_params.get("locale", "en_US")
         ids = concerned(session.grant, session.graph) if named is None else [named]

@@ -247,7 +247,7 @@ def _unsigned(fault: str) -> Unauthenticated:
         "late": "the time in webhook-timestamp is too far from now: look at the clock, and sign again",
         "forged": "no channel of this name has the secret that signed it; look at both",
     }
-    return Unauthenticated("this needs the signature of a channel", hint=hints[fault])
+    return Unauthenticated("this needs the signature of a channel", reason=f"signature_{fault}", hint=hints[fault])
 
 
 def _delivery(row: OutboxRow) -> JsonObject:

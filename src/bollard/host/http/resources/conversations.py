@@ -135,7 +135,9 @@ class Conversations:
         page = await asyncio.to_thread(self._page, replace(query, before=before), purpose, page_limit(request))
         place = RunPlace(bot=query.bot, conversation=query.conversation, thread=query.thread)
         if (not page.items and before is None) or not await self._audience.sees_place(caller_of(request), place):
-            raise NotFound("there is no such conversation", hint="`bollard conversations` lists them")
+            raise NotFound(
+                "there is no such conversation", reason="no_conversation", hint="`bollard conversations` lists them"
+            )
         return self._pages.answer(request, purpose, [item.to_wire() for item in page.items], page.behind)
 
     def _page(self, query: TranscriptQuery, purpose: str, limit: int) -> _MessagePage:

@@ -111,7 +111,7 @@ class EventList:
         if len(event_id) <= _ID_CHARACTERS:
             row = await asyncio.to_thread(self._store.event, caller.workspace, event_id)
         if row is None or row.event_id not in await self._seen(caller, [row]):
-            raise NotFound("there is no such event", hint="`bollard events list` lists the newest")
+            raise NotFound("there is no such event", reason="no_event", hint="`bollard events list` lists the newest")
         return JsonAnswer(await asyncio.to_thread(self._event, row))
 
     async def _seen(self, caller: Caller, rows: Sequence[EventRow]) -> frozenset[str]:

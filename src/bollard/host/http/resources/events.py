@@ -202,8 +202,8 @@ class Events:
             body = parsed(PostEvent, document)
             source_id = chosen_id(request, body.id)
             if source_id is None:
-                hint = "name the event, so that it is known again"
-                raise InvalidRequest("id: this field is needed", hint=hint, field="id")
+                hint = "give the event an id, so that a repeat is recognised"
+                raise InvalidRequest("id: this field is needed", reason="event_id_missing", hint=hint, field="id")
             return native_draft(body, body.source, source_id, body.type, content)
 
         async with self._payloads.received(request, again=True) as payload:
@@ -221,6 +221,8 @@ class Events:
         if self._channels.find(caller.workspace, draft.source) is not None:
             raise Forbidden(
                 f"events of channel {draft.source} come through the channel",
+                reason="source_is_channel",
+                channel=draft.source,
                 hint=f"send it to /api/v1/channels/{draft.source}/events, or name another source",
             )
         if draft.actor_type is not None:

@@ -163,14 +163,18 @@ class ExternalExecution:
             return run
         row = await self._row(request)
         if row.status in TERMINAL_STATUSES:
-            raise Conflict(f"the run has ended: {row.status}", hint="read its records", status=row.status)
+            raise Conflict(
+                f"the run has ended: {row.status}", reason="run_ended", hint="read its records", status=row.status
+            )
         raise _not_begun(row.status)
 
     async def _row(self, request: Request) -> RunRow:
         row = await self._rows.of(request)
         if not facts_of(row).external:
             raise Forbidden(
-                "a worker executed this run", hint="only a run created for an outside program takes results"
+                "a worker executed this run",
+                reason="run_of_worker",
+                hint="only a run that was created for an external program takes results",
             )
         return row
 
@@ -181,7 +185,12 @@ class ExternalExecution:
             raise _not_begun(row.status)
         said, ending = await asyncio.to_thread(self._last_records, row.run_id)
         if said is None or said.type != kind or self._shown(data_of(said)) != self._shown(data):
-            raise Conflict(f"the run has ended otherwise: {row.status}", hint="read its records", status=row.status)
+            raise Conflict(
+                f"the run has ended with another result: {row.status}",
+                reason="run_ended_otherwise",
+                hint="read its records",
+                status=row.status,
+            )
         return {"run_id": row.run_id, **ending}
 
     def _shown(self, data: JsonObject) -> JsonValue:
@@ -224,4 +233,6 @@ def _last_word(body: JsonObject) -> tuple[str, JsonObject]:
 
 
 def _not_begun(status: str) -> Conflict:
-    return Conflict("the run has not begun", hint="it waits for its turn; try again in a moment", status=status)
+    return Conflict(
+        "the run has not started", reason="run_not_started", hint="it is queued; try again in a moment", status=status
+    )

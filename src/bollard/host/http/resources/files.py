@@ -80,9 +80,17 @@ class Files:
             file = await self._kept(request, name, mime_type)
         except PayloadTooLarge:
             hint = "give the agent a smaller file, or put it where a tool can read it"
-            raise PayloadTooLarge(f"a file is at most {FILE_BYTES} bytes", hint=hint, field="body") from None
+            raise PayloadTooLarge(
+                f"a file is at most {FILE_BYTES} bytes",
+                reason="file_too_large",
+                hint=hint,
+                field="body",
+                most=FILE_BYTES,
+            ) from None
         except Overloaded:
-            raise Overloaded("too many large files come in at once", hint="try again in a moment") from None
+            raise Overloaded(
+                "too many large files arrive at once", reason="too_many_files", hint="try again in a moment"
+            ) from None
         return JsonAnswer(_shown(file), status_code=201)
 
     async def delete(self, request: Request) -> Response:
@@ -122,8 +130,9 @@ def _shown(file: WorkspaceFile) -> JsonObject:
 
 def _has_secret(field: str) -> InvalidRequest:
     return InvalidRequest(
-        "the file has a secret of the workspace in it",
-        hint="take it out: runners get secrets through `secret` fields of their configuration",
+        "the file contains a secret of the workspace",
+        reason="file_has_secret",
+        hint="remove it: runners get secrets through `secret` fields of their configuration",
         field=field,
     )
 
@@ -133,7 +142,10 @@ def _name(request: Request) -> str:
     name = request.query_params.get("name", str(_NAME.default))
     if name in (".", "..") or not name.isprintable() or any(each in name for each in "/\\"):
         raise InvalidRequest(
-            "the name is no name of a file", hint="leave out folders and what cannot be printed", field="name"
+            "the file name is invalid",
+            reason="file_name",
+            hint="leave out folders and unprintable characters",
+            field="name",
         )
     return name
 
@@ -142,7 +154,10 @@ def _media_type(request: Request) -> str:
     said = request.headers.get("content-type", _BYTES)
     if len(said) > FILE_NAME_CHARACTERS or not is_media_type(said):
         raise InvalidRequest(
-            "Content-Type is no media type", hint=f"send one such as text/csv, or {_BYTES}", field="content-type"
+            "Content-Type is not a media type",
+            reason="content_type",
+            hint=f"send one such as text/csv, or {_BYTES}",
+            field="content-type",
         )
     return said
 

@@ -142,9 +142,11 @@ def document_id_in(text: str) -> str:
     """Raises `InvalidRequest` for what cannot be the id of a document."""
     if _ID.match(text) is None:
         raise InvalidRequest(
-            "document_id is no id of a document",
+            "document_id is not a valid id",
+            reason="document_id",
             hint=f"use 1 to {DOCUMENT_ID_CHARACTERS} letters, digits, dots, hyphens and underscores",
             field="document_id",
+            most=DOCUMENT_ID_CHARACTERS,
         )
     return text
 
@@ -156,9 +158,11 @@ def media_type_of(said: str, name: str) -> str:
         media = _BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), media)
     if media not in _OTHERS and not media.startswith("text/"):
         raise UnsupportedMedia(
-            f"{media[:64]} is not read here",
-            hint="send text, Markdown, HTML, PDF or DOCX, and say so in Content-Type or by the end of the name",
+            f"documents of type {media[:64]} are not supported",
+            reason="document_type",
+            hint="send text, Markdown, HTML, PDF or DOCX, with the right Content-Type or file extension",
             field="body",
+            media=media[:64],
         )
     return media[:MIME_CHARACTERS]
 

@@ -134,9 +134,16 @@ class KnowledgeDocuments:
         given = parsed(WrittenDocument, await read_body(request))
         if request.query_params:
             field = next(iter(request.query_params))
-            raise InvalidRequest(f"{field} belongs into the body", hint="send it with the text", field=field)
+            raise InvalidRequest(
+                f"{field} belongs in the body", reason="query_in_body", hint="send it with the text", field=field
+            )
         if document_id is not None and given.document_id not in (None, document_id):
-            raise InvalidRequest("the path and document_id differ", hint="leave it out", field="document_id")
+            raise InvalidRequest(
+                "document_id differs from the path",
+                reason="id_differs_from_path",
+                hint="leave out document_id, or make them equal",
+                field="document_id",
+            )
         return NewDocument(
             document_id=document_id or given.document_id or self._new_id(),
             name=given.name,
@@ -151,7 +158,7 @@ class KnowledgeDocuments:
         query = request.query_params
         name = query.get("name") or document_id
         if name is None:
-            raise InvalidRequest("a file needs a name", hint="send it as ?name=…", field="name")
+            raise InvalidRequest("a file needs a name", reason="document_name", hint="send it as ?name=…", field="name")
         mime_type = media_type_of(request.headers.get("content-type", ""), name)
         metadata = check_metadata(_metadata(query.get("metadata")))
         return NewDocument(
@@ -169,10 +176,16 @@ class KnowledgeDocuments:
                 return await self._payloads.read(payload)
         except PayloadTooLarge:
             raise PayloadTooLarge(
-                f"a document is at most {DOCUMENT_BYTES} bytes", hint="send it in parts", field="body"
+                f"a document is at most {DOCUMENT_BYTES} bytes",
+                reason="document_too_large",
+                hint="split it",
+                field="body",
+                most=DOCUMENT_BYTES,
             ) from None
         except Overloaded:
-            raise Overloaded("too many large documents come in at once", hint="try again in a moment") from None
+            raise Overloaded(
+                "too many large documents arrive at once", reason="too_many_documents", hint="try again in a moment"
+            ) from None
 
     def _new_id(self) -> str:
         return f"doc_{self._ids.next(self._clock.now_ms())}"
@@ -184,9 +197,13 @@ def _metadata(text: str | None) -> JsonObject:
     try:
         value = decode(text.encode())
     except (FrameError, UnicodeEncodeError) as error:
-        raise InvalidRequest("metadata is not JSON", hint="send one JSON object", field="metadata") from error
+        raise InvalidRequest(
+            "metadata is not JSON", reason="metadata_json", hint="send one JSON object", field="metadata"
+        ) from error
     if not isinstance(value, dict):
-        raise InvalidRequest("metadata is not an object", hint="send one JSON object", field="metadata")
+        raise InvalidRequest(
+            "metadata is not an object", reason="metadata_object", hint="send one JSON object", field="metadata"
+        )
     return value
 
 

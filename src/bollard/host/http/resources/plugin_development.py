@@ -221,7 +221,7 @@ class PluginLogs:
     def _log(self, request: Request) -> PluginLog:
         workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
         if self._fleet.find(workspace, plugin_id) is None and self._repository.find(workspace, plugin_id) is None:
-            raise NotFound("there is no such plugin", hint="`bollard plugin list` names them")
+            raise NotFound("there is no such plugin", reason="no_plugin", hint="`bollard plugin list` lists them")
         return self._fleet.log_of(workspace, plugin_id)
 
 
@@ -231,7 +231,12 @@ def _last_id(request: Request) -> int | None:
         return None
     number = said.rpartition(".")[2]
     if not number.isascii() or not number.isdigit() or len(number) > 15:
-        raise InvalidRequest("Last-Event-ID is no number of a line", hint="send the last id", field="last-event-id")
+        raise InvalidRequest(
+            "Last-Event-ID is not a line number",
+            reason="last_event_id",
+            hint="send the id of the last event",
+            field="last-event-id",
+        )
     return int(number)
 
 

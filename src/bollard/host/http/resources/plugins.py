@@ -228,14 +228,16 @@ class Plugins:
         fitting = self._fleet.find(workspace, plugin_id)
         if fitting is None:
             self._repository.get(workspace, plugin_id)  # there, but switched off
-            raise NotFound("the plugin has no workers", hint="enable it first", plugin=plugin_id)
+            raise NotFound(
+                "the plugin has no workers", reason="plugin_disabled", hint="enable it first", plugin=plugin_id
+            )
         fitting.pool.restart()
         return JsonAnswer(self._shown(workspace, plugin_id), status_code=202)
 
     def _shown(self, workspace: str, plugin_id: str) -> JsonObject:
         installed, fitting = self._repository.find(workspace, plugin_id), self._fleet.find(workspace, plugin_id)
         if installed is None and fitting is None:
-            raise NotFound("there is no such plugin", hint="`bollard plugin list` names them")
+            raise NotFound("there is no such plugin", reason="no_plugin", hint="`bollard plugin list` lists them")
         leaving, unusable = self._fleet.leaving(workspace, plugin_id), self._repository.unusable(workspace, plugin_id)
         return shown(plugin_id, installed, fitting, leaving, unusable)
 
@@ -311,7 +313,11 @@ def check_archive(request: Request) -> None:
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > PLUGIN_ARCHIVE_BYTES:
         raise PayloadTooLarge(
-            f"the archive is larger than {PLUGIN_ARCHIVE_BYTES} bytes", hint="leave out large files", field="body"
+            f"the archive is larger than {PLUGIN_ARCHIVE_BYTES} bytes",
+            reason="archive_too_large",
+            hint="leave out large files",
+            field="body",
+            most=PLUGIN_ARCHIVE_BYTES,
         )
 
 
@@ -338,6 +344,7 @@ async def _arrival(request: Request, taking: PluginUploads) -> AsyncGenerator[_A
     else:
         raise InvalidRequest(
             "the body is neither a zip nor JSON",
+            reason="plugin_body",
             hint=f"send the plugin as {ARCHIVE}, or {{'package': …}} as application/json",
             field="content-type",
         )

@@ -179,8 +179,18 @@ class Control:
         if not await self._dispatcher.stop(row.run_id):
             row = await asyncio.to_thread(self._store.run, row.run_id) or row
             if row.status in TERMINAL_STATUSES:
-                raise Conflict(f"the run has ended: {row.status}", hint="there is nothing to cancel", status=row.status)
-            raise Conflict("the run is ending, or is not on this host", hint="try again in a moment", status=row.status)
+                raise Conflict(
+                    f"the run has ended: {row.status}",
+                    reason="cancel_ended",
+                    hint="there is nothing to cancel",
+                    status=row.status,
+                )
+            raise Conflict(
+                "the run is ending, or is not on this host",
+                reason="run_not_here",
+                hint="try again in a moment",
+                status=row.status,
+            )
 
     async def steer(self, request: Request) -> Response:
         """A message into the run's conversation. Which run takes it is decided as for every message there."""
@@ -220,15 +230,20 @@ class Control:
 
     def _check_steerable(self, row: RunRow) -> None:
         if row.conversation is None:
-            raise _not_steered("the run has no conversation", "only a message of a conversation can steer", row)
+            raise _not_steered(
+                "the run has no conversation",
+                "steer_no_conversation",
+                "only a message of a conversation can steer",
+                row,
+            )
         run = self._live.get(row.run_id)
         if run is None or run.ending:
-            raise _not_steered("the run is not active", "say it to the agent instead: it gets a run of its own", row)
-        if not run.grant.steerable or run.facts.external:
-            hint = (
-                "its runner must declare steering and a worker execute it; the agent's concurrency mode must be steer"
+            raise _not_steered(
+                "the run is not active", "steer_inactive", "send it to the agent: it starts a new run", row
             )
-            raise _not_steered("the run takes no messages", hint, row)
+        if not run.grant.steerable or run.facts.external:
+            hint = "the runner must declare steering, a worker must execute the run, and its concurrency must be steer"
+            raise _not_steered("the run takes no messages", "steer_unsupported", hint, row)
 
     async def grant(self, request: Request) -> Response:
         row = await self._rows.of(request)
@@ -240,7 +255,9 @@ class Control:
         query = request.query_params
         action, thing, locale = query.get("action"), query.get("thing"), query.get("locale", "en_US")
         if thing is not None and action is None:
-            raise InvalidRequest("thing is of no use without action", hint="name the action too", field="action")
+            raise InvalidRequest(
+                "thing needs an action", reason="thing_without_action", hint="name the action too", field="action"
+            )
         row = await self._rows.of(request)
         found = await self._control.explain(row.run_id, action, thing)
         return JsonAnswer({"items": [_explained(each, locale) for each in found]})
@@ -268,8 +285,8 @@ def _starter(row: RunRow) -> Actor | None:
     return None if facts.actor_type is None else Actor.model_construct(type=facts.actor_type, id=facts.actor_id)
 
 
-def _not_steered(sentence: str, hint: str, row: RunRow) -> HostError:
-    return Conflict(sentence, hint=hint, status=row.status)
+def _not_steered(sentence: str, reason: str, hint: str, row: RunRow) -> HostError:
+    return Conflict(sentence, reason=reason, hint=hint, status=row.status)
 
 
 def _explained(found: Explanation, locale: str) -> JsonObject:

@@ -27,8 +27,8 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def no_run() -> NotFound:
-    """What is said of every run that is not there, or not for the caller: the same bytes."""
-    return NotFound("there is no such run", hint="`bollard runs` lists the newest")
+    """The same answer for a missing run and for a run that the caller may not see."""
+    return NotFound("there is no such run", reason="no_run", hint="`bollard runs` lists the newest")
 
 
 class RunRows:
@@ -74,8 +74,9 @@ class RunRows:
         """Raises `Forbidden` for who may see the run and neither steer nor stop it."""
         if not await self._audience.may(caller, "steer", row):
             raise Forbidden(
-                f"agent {row.agent_id} lets only some steer and stop its runs, and you are not among them",
-                hint="take part in its conversation, or ask whoever keeps the agent (policy.audience.steer)",
+                f"you may not steer or stop runs of agent {row.agent_id}",
+                reason="not_a_steerer",
+                hint="take part in its conversation, or ask the administrator of the agent (policy.audience.steer)",
                 agent=row.agent_id,
             )
 
@@ -83,8 +84,9 @@ class RunRows:
         """Raises `Forbidden` for who may not speak in a conversation, because it is others'."""
         if not await self._audience.may_enter(caller, place):
             raise Forbidden(
-                "others talk in this conversation, and you may not see it",
-                hint="name another conversation, or ask somebody who speaks for others to let you in",
+                "this conversation belongs to other people",
+                reason="foreign_conversation",
+                hint="choose another conversation, or ask an operator to add you",
             )
 
     async def steering_of(self, row: RunRow) -> list[JsonObject]:

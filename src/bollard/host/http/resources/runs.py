@@ -279,7 +279,9 @@ class Runs:
         after = whole_number(request, "after", "use the seq of the last record you got")
         place = self._pages.numbered(request, purpose)
         if after is not None and place is not None:
-            raise InvalidRequest("there is a cursor and an after", hint="send one of them", field="after")
+            raise InvalidRequest(
+                "cursor and after exclude each other", reason="cursor_and_after", hint="send one of them", field="after"
+            )
         rows = await asyncio.to_thread(self._store.records_of_run, row.run_id, after or place or 0, limit + 1)
         return self._pages.of_rows(
             request,
@@ -324,7 +326,13 @@ class _Stream(Response):
 def _conversation(request: Request) -> str | None:
     wanted = request.query_params.get("conversation")
     if wanted is not None and (problem := key_problem(wanted)) is not None:
-        raise InvalidRequest(f"conversation {problem}", hint="no conversation is called so", field="conversation")
+        raise InvalidRequest(
+            f"conversation {problem}",
+            reason="conversation_key",
+            hint="choose another name for the conversation",
+            field="conversation",
+            problem=problem,
+        )
     return wanted
 
 

@@ -128,18 +128,24 @@ class RuntimeEntrance:
     async def upgrade(self, request: Request) -> Response:
         """A plain request."""
         del request
-        raise UpgradeRequired("this is a WebSocket", hint=_HINT)
+        raise UpgradeRequired("this path needs a WebSocket", reason="runtime_websocket", hint=_HINT)
 
     async def open(self, socket: WebSocket) -> None:
         if "origin" in socket.headers:
-            raise ForbiddenOrigin("this is no place for a browser", hint=_HINT)
+            raise ForbiddenOrigin("browsers cannot connect here", reason="runtime_browser", hint=_HINT)
         if CHANNEL_SUBPROTOCOL not in socket.scope["subprotocols"]:
             raise InvalidRequest(
-                f"the handshake does not offer {CHANNEL_SUBPROTOCOL}", hint=_HINT, field="sec-websocket-protocol"
+                f"the handshake does not offer {CHANNEL_SUBPROTOCOL}",
+                reason="runtime_subprotocol",
+                hint=_HINT,
+                field="sec-websocket-protocol",
+                subprotocol=CHANNEL_SUBPROTOCOL,
             )
         said = [socket.headers.getlist(name) for name in (KEY_HEADER, NONCE_HEADER, SIGNATURE_HEADER)]
         if any(len(values) != 1 for values in said):
-            raise self._strangers.take(_address(socket)) or Unauthenticated("this needs a signed challenge", hint=_HINT)
+            raise self._strangers.take(_address(socket)) or Unauthenticated(
+                "this needs a signed challenge", reason="runtime_challenge", hint=_HINT
+            )
         try:
             async with self._connections.admitted(*(values[0] for values in said)) as connection:
                 await self._carry(socket, connection)

@@ -182,7 +182,11 @@ class SessionRoutes:
     async def end(self, request: Request) -> Response:
         caller, token = caller_of(request), token_of(request)
         if caller.kind != "session" or caller.user_id is None or token is None:
-            raise Conflict("this token is no session", hint="delete the key instead; the admin token stays")
+            raise Conflict(
+                "this token is not a session",
+                reason="not_a_session",
+                hint="delete the key instead; the admin token stays",
+            )
         await self._book.sessions.end(caller.workspace, caller.user_id, digest_of(token))
         answer = JsonAnswer({"ended": True})
         if cookie_name(request) in request.cookies:

@@ -151,10 +151,20 @@ def _files(wanted: SavedSkill) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for each in wanted.files:
         if each.path in found:
-            raise InvalidRequest(f"{each.path!a} is there twice", hint="send each file once", field="files")
+            raise InvalidRequest(
+                f"{each.path!a} appears twice",
+                reason="skill_file_twice",
+                hint="send each file once",
+                field="files",
+                path=each.path,
+            )
         if (each.text is None) == (each.content_base64 is None):
             raise InvalidRequest(
-                f"{each.path!a} needs text or content_base64", hint="send one of the two", field="files"
+                f"{each.path!a} needs text or content_base64",
+                reason="skill_file_content",
+                hint="send one of the two",
+                field="files",
+                path=each.path,
             )
         try:
             found[each.path] = (
@@ -163,7 +173,13 @@ def _files(wanted: SavedSkill) -> dict[str, bytes]:
                 else (each.text or "").encode()
             )
         except (binascii.Error, ValueError) as error:
-            raise InvalidRequest(f"{each.path!a} is no base64", hint="encode it again", field="files") from error
+            raise InvalidRequest(
+                f"{each.path!a} is not base64",
+                reason="skill_file_base64",
+                hint="encode it again",
+                field="files",
+                path=each.path,
+            ) from error
     return found
 
 

@@ -47,7 +47,10 @@ class PurgeState(Strict):
         """Raises `InvalidRequest` where nobody is named: that would be everything."""
         if all(getattr(self, name) is None for name in _WRITERS):
             raise InvalidRequest(
-                "nothing says whose state is meant", hint=f"name one of {', '.join(_WRITERS)}", field="body"
+                "the filter names no writer",
+                reason="purge_filter",
+                hint=f"name one of {', '.join(_WRITERS)}",
+                field="body",
             )
         actor = None if self.actor is None else (self.actor.type, self.actor.id)
         return WriterQuery(run_id=self.run_id, agent_id=self.agent_id, actor=actor, source=self.source)

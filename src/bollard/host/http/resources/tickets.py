@@ -60,9 +60,17 @@ class Tickets:
         operation = self._operation_at(path)
         if operation is None or not operation.ticket:
             raise InvalidRequest(
-                "path: no ticket opens this", hint="tickets open streams and sockets: name one's path", field="path"
+                "path: tickets do not open this path",
+                reason="ticket_path",
+                hint="name the path of a stream or a socket",
+                field="path",
             )
         if operation.right is not None and not caller.may(operation.right):
-            raise Forbidden(f"this needs the right {operation.right}", hint="ask for a key that has it")
+            raise Forbidden(
+                f"this needs the right {operation.right}",
+                reason="missing_right",
+                hint="ask for a key that has it",
+                right=operation.right,
+            )
         ticket = self._book.issue(caller, path)
         return JsonAnswer({"ticket": ticket, "path": path, "expires_in_s": TICKET_S}, status_code=201)
