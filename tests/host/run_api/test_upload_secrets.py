@@ -72,7 +72,7 @@ async def test_an_upload_that_was_refused_a_piece_goes_on_without_it(memory_hous
     await append(again["offset"], b"no more")
     made = await memory_house.ask(run, "artifacts.finish", upload_id=upload, sha256=digest_of(first + b" and no more"))
 
-    assert (refused.code, refused.message) == ("invalid_argument", "the content has a secret of the workspace in it")
+    assert (refused.code, refused.message) == ("invalid_argument", "the content contains a secret of the workspace")
     assert made["size_bytes"] == len(first + b" and no more")
 
 

@@ -1,4 +1,4 @@
-"""`artifacts.metadata` and `artifacts.read`, over what is in the run's reach. Absent and foreign look the same."""
+"""`artifacts.*`: read the artifacts in the reach of a run, and upload new ones. Absent and foreign look the same."""
 
 import asyncio
 import base64
@@ -11,7 +11,14 @@ import msgspec
 
 from bollard.host.errors import Conflict, HostError, NotFound
 from bollard.host.run_api.reach import FindArtifact
-from bollard.host.run_api.refusal import ApiRefused, check_name, check_type, write_down
+from bollard.host.run_api.refusal import (
+    ApiRefused,
+    check_name,
+    check_type,
+    no_such_run,
+    secret_in_content,
+    write_down,
+)
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.results import artifact_id_of
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
@@ -29,16 +36,14 @@ from bollard.protocol import (
     JsonObject,
 )
 
-# One range of a stored content, as runners get bytes: artifacts, storage and files read the same way.
-
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Some bytes and where they stand."""
+    """A range of a stored content."""
 
     content: bytes
     offset: int
     size_bytes: int
-    """Of the whole."""
+    """Size of the whole content."""
 
     @property
     def base64(self) -> str:
@@ -46,15 +51,15 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes follow. Behind the end there are none, however far."""
+        """Whether more bytes follow."""
         return bool(self.content) and self.offset + len(self.content) < self.size_bytes
 
 
 def read_piece(blobs: BlobStore, sha256: str, offset: int, length: int) -> Piece | None:
-    """Blocks; reads no more than the range. Nothing where the content is not here."""
+    """Read a range. `None` if the content is not stored here. Blocks."""
     try:
         size = blobs.size(sha256)
-        # An offset that no file has is behind the end too, and no system call takes it.
+        # A huge offset would make the system call fail.
         content = blobs.read(sha256, offset, length) if offset < size else b""
     except NotFound:
         return None
@@ -100,7 +105,7 @@ class Artifacts:
 
 
 def metadata_of(row: ArtifactRow) -> ArtifactMetadata:
-    """A row as runners see it."""
+    """The metadata of an artifact row."""
     return ArtifactMetadata.from_wire(
         {
             "artifact_id": row.artifact_id,
@@ -120,18 +125,16 @@ def metadata_of(row: ArtifactRow) -> ArtifactMetadata:
     )
 
 
-# `artifacts.begin`, `.append` and `.finish`: contents that come in pieces, each upload of one run alone.
-#
-# An upload is dropped when its run ends; one that a killed host left behind is swept with the blobs when it has been
-# idle for a day. Nothing of it is an artifact before `finish`, whose record is on disk before its answer.
-
-
 UPLOADS_PER_RUN: Final = 16
 """Uploads that one run may have open."""
 
 
 class Uploads:
-    """The open uploads of this host's live runs."""
+    """The open uploads of live runs (`artifacts.begin`, `.append`, `.finish`).
+
+    An upload belongs to one run and is dropped when the run ends. Uploads left by a crash are swept after a day. The
+    artifact exists once `finish` has recorded it.
+    """
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class Uploads:
         self._check_room(run)
         upload_id = await asyncio.to_thread(self._blobs.begin)
         try:
-            self._check_room(run)  # others may have begun, or the run ended, meanwhile
+            self._check_room(run)  # again, because other uploads may have begun or the run may have ended
         except ApiRefused:
             self._drop([upload_id])
             raise
@@ -173,17 +176,17 @@ class Uploads:
         return ArtifactUpload(upload_id=params.upload_id, offset=here)
 
     def _append(self, run: LiveRun, upload_id: str, offset: int, content: bytes) -> int:
-        """Unless a secret would be whole: the pieces of one may come one by one, and at once."""
+        """Append a piece, unless it completes a secret. A secret may span pieces."""
 
         def judge(joined: bytes) -> None:
             if run.recorder.withholds(joined):
-                raise ApiRefused("invalid_argument", "the content has a secret of the workspace in it")
+                raise secret_in_content()
 
         return self._blobs.append(upload_id, offset, content, reach=run.recorder.secret_bytes, judge=judge)
 
     async def finish(self, run: LiveRun, params: ArtifactsFinish) -> ArtifactMetadata:
         begun = self._find(run, params.upload_id)
-        with _upload_errors("sha256"):  # of two at once, the blobs let one through
+        with _upload_errors("sha256"):  # of two concurrent calls, the blob store lets one through
             size = await asyncio.to_thread(self._keep, params.upload_id, params.sha256)
         await self._record(run, params, begun, size)
         self._forget(run, params.upload_id)
@@ -206,11 +209,11 @@ class Uploads:
         }
         await write_down(run, "artifact.created", data)
 
-    # --- whose they are ---
+    # --- open uploads ---
 
     def _check_room(self, run: LiveRun) -> None:
         if run.done.done():
-            raise ApiRefused("not_found", "there is no such run")
+            raise no_such_run()
         if len(self._open.get(run.facts.run_id, ())) >= UPLOADS_PER_RUN:
             raise ApiRefused("rate_limited", f"{UPLOADS_PER_RUN} uploads of this run are open; finish one first")
 
@@ -222,7 +225,7 @@ class Uploads:
         return self._open[run_id]
 
     def _find(self, run: LiveRun, upload_id: str) -> ArtifactsBegin:
-        """The run's own open upload; that of another run looks like none."""
+        """The open upload of this run. Uploads of other runs do not exist for it."""
         begun = self._open.get(run.facts.run_id, {}).get(upload_id)
         if begun is None:
             raise _no_upload()
@@ -238,12 +241,12 @@ class Uploads:
 
     def _abandon(self, upload_ids: list[str]) -> None:
         for upload_id in upload_ids:
-            with contextlib.suppress(HostError):  # it was finished meanwhile, or the sweep will take it
+            with contextlib.suppress(HostError):  # finished meanwhile, or left to the sweep
                 self._blobs.abandon(upload_id)
 
 
 def _artifact_id(run: LiveRun, upload_id: str) -> str:
-    return artifact_id_of(run.facts.run_id, upload_id)  # random, so nobody guesses it and nothing else has it
+    return artifact_id_of(run.facts.run_id, upload_id)
 
 
 def _no_upload() -> ApiRefused:
@@ -252,7 +255,7 @@ def _no_upload() -> ApiRefused:
 
 @contextmanager
 def _upload_errors(field: str) -> Generator[None]:
-    """What the blobs say of an upload, as a runner gets it."""
+    """Turns errors of the blob store into refusals."""
     try:
         yield
     except NotFound:

@@ -1,4 +1,4 @@
-"""`events.get` and `events.page`: the events in the run's reach, or only its own where it has no conversation."""
+"""`events.get` and `events.page`: the events in the reach of a run. Without a conversation, only its own event."""
 
 import asyncio
 from typing import Final
@@ -22,7 +22,7 @@ class _Raw(msgspec.Struct):
 
 
 class _Received(msgspec.Struct):
-    """The data of `event.received`, as far as it is looked at."""
+    """The part of `event.received` that is used here."""
 
     raw: _Raw | None = None
 
@@ -31,7 +31,7 @@ _received: Final = msgspec.json.Decoder(_Received).decode
 
 
 class Events:
-    """Reads events for runs. What the platform sent in full is not among it: an artifact has it."""
+    """Reads events for runs. The full payload of a platform is an artifact."""
 
     def __init__(self, store: Store, cursors: Cursors, find_artifact: FindArtifact) -> None:
         self._store = store
@@ -53,16 +53,16 @@ class Events:
         return row, self._item(run, row)
 
     async def page(self, run: LiveRun, params: EventsPage) -> EventPage:
-        """Items are oldest first; the next page is before them."""
+        """Items are oldest first. The next page has older ones."""
         before = self._cursors.open(_PAGE, run.facts.run_id, _place(run), params.before, "before")
-        brought = FlowTracker()
-        page = await asyncio.to_thread(self._page, run, before, params.limit, brought)
-        run.take_in(brought.bits)
+        flow = FlowTracker()
+        page = await asyncio.to_thread(self._page, run, before, params.limit, flow)
+        run.take_in(flow.bits)
         return page
 
-    def _page(self, run: LiveRun, before: int | None, limit: int, brought: FlowTracker) -> EventPage:
+    def _page(self, run: LiveRun, before: int | None, limit: int, flow: FlowTracker) -> EventPage:
         def item_of(row: EventRow) -> AgentEventRecord:
-            brought.by(row)
+            flow.by(row)
             return self._item(run, row)
 
         newest_first, has_more = filled(self._rows(run, before, limit + 1), item_of, limit)
@@ -102,7 +102,7 @@ class Events:
         )
 
     def _raw_ref(self, run: LiveRun, row: EventRow) -> RawRef | None:
-        """What its sender sent in full, where the run can read it. Only the event's record names it."""
+        """The full payload, if the run may read it. Only the record of the event refers to it."""
         record = next(iter(self._store.records(row.record_id - 1, 1)), None)
         if record is None or record.id != row.record_id or record.data is None:
             return None

@@ -1,7 +1,7 @@
-"""The one gate of the run API: who calls is known from the channel, what it may do from its run's grant (§6).
+"""The gate of the run API. The connection identifies the run, and the grant of the run decides what it may do (§6).
 
-Checked before any effect: the run is alive, the action exists, calls in flight, rate, budget, size, time left, the
-parameters, the grant. Then the handler, within the time that is left. Every call leaves a record.
+Before any effect the gate checks: the run is live, calls in flight, rate, budget, the action exists, size, time left,
+the parameters, the grant. Then the handler runs within the time that is left. Every call leaves a record.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from bollard.wire import ChannelClosed, PayloadTooLarge, encode
 _log = structlog.get_logger("bollard.runapi")
 
 Emit = Callable[[JsonObject], Awaitable[None]]
-"""Hands one piece of an answer on; waits while whoever reads is behind. Raises `WireError` when nobody reads."""
+"""Sends one chunk of a response; waits for credit. Raises `WireError` if the reader is gone."""
 Handler = Callable[[LiveRun, Any], Awaitable[Shape | ConditionalAnswer]]
-"""Answers one action for one run that may do it. Raises `ApiRefused` or `HostError`."""
+"""Performs one permitted action for one run. Raises `ApiRefused` or `HostError`."""
 
 StreamHandler = Callable[[LiveRun, Any, Emit], Awaitable[None]]
-"""Answers one action in pieces, each handed on before the next is made."""
+"""Performs one action with a streamed response."""
 
-_THINGS: Final = (
+_RESOURCE_PARAMETERS: Final = (
     "model_id",
     "name",
     "kb_id",
@@ -49,15 +49,15 @@ _THINGS: Final = (
     "action",
     "names",
 )
-"""Parameters that name what a call is about."""
+"""Parameters that name the resource of a call."""
 _MAY_WAIT: Final = frozenset({"tools.call", "platform.request", "agents.call"})
-"""What somebody may be asked about first. What bounds each is the run's deadline, and the limit of what it does."""
+"""Actions that may need an approval. The run's deadline and the capability's own limit bound them."""
 _GONE: Final = AgentAPIError(code="not_found", message="there is no such run")
 _NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has no such action")
 
 
 class _GateCall:
-    """A call that is being answered."""
+    """A call in progress."""
 
     __slots__ = ("_settle", "call", "run", "settled", "span", "started")
 
@@ -77,7 +77,7 @@ class _GateCall:
         self._settle = settle
 
     def cut(self) -> None:
-        """Its run ends, or nobody waits for it any more, before anything came of it."""
+        """The run ends, or the caller gave up, before there is a result."""
         self._settle(self, "cancelled")
 
 
@@ -91,11 +91,11 @@ class RunApi:
         self._tracer = tracer or Tracer(clock)
         self._clock = clock
         self._rates: dict[int, Rates[str]] = {}
-        """By calls a second: few runs have a rate of their own."""
+        """By calls per second. Most runs share one rate."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def called(self, run: LiveRun, call: ApiCall) -> None:
-        """A runner asks. Whatever it says of itself in the parameters is not believed: `run` comes of its channel."""
+        """Handle a call of a runner. `run` comes from the connection, never from the parameters."""
         admitted = self._admit(run, call)
         if isinstance(admitted, AgentAPIError):
             self._deny(run, call, admitted)
@@ -104,24 +104,23 @@ class RunApi:
         run.calls_in_flight += 1
         run.calls += 1
         span = None if call.action in SPANS_OF_THEIR_OWN else self._span(run)
-        asked = _GateCall(run, call, self._clock.monotonic(), span, self._settle)
-        run.closing.add(asked.cut)
-        task = asyncio.create_task(self._answer(asked, admitted))
+        gate_call = _GateCall(run, call, self._clock.monotonic(), span, self._settle)
+        run.closing.add(gate_call.cut)
+        task = asyncio.create_task(self._answer(gate_call, admitted))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        call.on_given_up = partial(self._give_up, asked, task)
+        call.on_given_up = partial(self._give_up, gate_call, task)
 
     def crowded(self, run: LiveRun, call: ApiCall, times: int) -> None:
-        """The channel refused it and its like, as the gate would have."""
+        """The connection refused `times` calls, because too many are unanswered."""
         self._note_denied(run, call, "rate_limited", times)
 
     def _deny(self, run: LiveRun, call: ApiCall, error: AgentAPIError) -> None:
-        """Refused before anything happened."""
         self._note_denied(run, call, error.code, 1)
         call.refuse(error)
 
     def _note_denied(self, run: LiveRun, call: ApiCall, code: str, times: int) -> None:
-        """Of a flood the first is recorded, and later how many there were."""
+        """Record a denied call. Of a flood, the first call is recorded, and later the count."""
         self._counts.deny(code, times)
         self._end_span(self._span(run), run, call, code)
         limited = code == "rate_limited"
@@ -129,10 +128,10 @@ class RunApi:
             self._record(run, call, code, None)
         run.calls_limited += times if limited else 0
 
-    # --- before anything happens ---
+    # --- admission ---
 
     def _admit(self, run: LiveRun, call: ApiCall) -> Strict | AgentAPIError:
-        """The checked parameters, or why the call is refused."""
+        """The validated parameters, or the error."""
         if run.ending:
             return _GONE
         if (crowd := self._crowded(run)) is not None:
@@ -155,7 +154,7 @@ class RunApi:
         return params
 
     def _crowded(self, run: LiveRun) -> AgentAPIError | None:
-        """Too many at once, too fast, or more than its budget."""
+        """The error for too many calls in flight, per second or per run."""
         allowed = run.grant.limits
         if run.calls_in_flight >= allowed.calls_in_flight:
             return _error("rate_limited", f"{allowed.calls_in_flight} calls are in flight already", retryable=True)
@@ -168,18 +167,18 @@ class RunApi:
         return None
 
     def _rates_of(self, calls_per_s: int) -> Rates[str]:
-        """What may come at once grows and shrinks with the rate."""
+        """The burst is proportional to the rate."""
         if calls_per_s not in self._rates:
             burst = max(1, calls_per_s * limits.CALLS_BURST // limits.CALLS_PER_S)
             self._rates[calls_per_s] = Rates(calls_per_s * 60, burst)
         return self._rates[calls_per_s]
 
-    # --- answering ---
+    # --- responses ---
 
-    async def _answer(self, asked: "_GateCall", params: Strict) -> None:
-        run, call = asked.run, asked.call
+    async def _answer(self, gate_call: "_GateCall", params: Strict) -> None:
+        run, call = gate_call.run, gate_call.call
         try:
-            # One that waits for a person is not measured by this clock: the run's own stands still meanwhile.
+            # No timeout for a call that may wait for a person: the clock of the run stands still meanwhile.
             async with asyncio.timeout(None if call.action in _MAY_WAIT else run.left_s):
                 answer = await self._handle(run, call, params)
         except TimeoutError:
@@ -195,29 +194,30 @@ class RunApi:
         else:
             error = call.unfit(answer)
             if error is None:
-                self._settle(asked, "ok")
+                self._settle(gate_call, "ok")
                 call.answer(answer)
                 return
             if call.on_unread is not None:
                 call.on_unread()
                 call.on_unread = None
-        self._settle(asked, error.code)
+        self._settle(gate_call, error.code)
         call.refuse(error)
 
-    def _give_up(self, asked: "_GateCall", task: "asyncio.Task[None]") -> None:
-        """Nobody waits for it any more. It is settled here: a task that has not begun does nothing more at all."""
-        asked.cut()
+    def _give_up(self, gate_call: "_GateCall", task: "asyncio.Task[None]") -> None:
+        """The caller gave up. Settled here, because a cancelled task that has not started runs no code."""
+        gate_call.cut()
         task.cancel()
 
-    def _settle(self, asked: "_GateCall", outcome: str) -> None:
-        """What came of a call, once; the first to know it says it."""
-        if asked.settled:
+    def _settle(self, gate_call: "_GateCall", outcome: str) -> None:
+        """Record the outcome of a call. Only the first outcome counts."""
+        if gate_call.settled:
             return
-        asked.settled = True
-        asked.run.calls_in_flight -= 1
-        asked.run.closing.discard(asked.cut)
-        self._end_span(asked.span, asked.run, asked.call, None if outcome == "ok" else outcome)
-        self._record(asked.run, asked.call, outcome, asked.started)
+        gate_call.settled = True
+        run, call = gate_call.run, gate_call.call
+        run.calls_in_flight -= 1
+        run.closing.discard(gate_call.cut)
+        self._end_span(gate_call.span, run, call, None if outcome == "ok" else outcome)
+        self._record(run, call, outcome, gate_call.started)
 
     def _span(self, run: LiveRun) -> OpenSpan | None:
         return None if run.span is None else self._tracer.under(run.span.context)
@@ -230,7 +230,7 @@ class RunApi:
     async def _handle(self, run: LiveRun, call: ApiCall, params: Strict) -> JsonObject:
         handler, stream = self.handlers.get(call.action), self.streams.get(call.action)
         if handler is None and stream is None:
-            raise ApiRefused("unauthorized", f"{call.action} cannot be answered by this host")
+            raise ApiRefused("unauthorized", f"this host does not support {call.action}")
         if not await run.written():  # a runner reads its own writes
             raise ApiRefused("not_found", _GONE.message)
         if handler is not None:
@@ -246,17 +246,17 @@ class RunApi:
         try:
             await stream(run, params, call.chunk)
         except ChannelClosed:
-            raise ApiRefused("cancelled", "nobody reads the stream any more") from None
+            raise ApiRefused("cancelled", "the reader closed the stream") from None
         except PayloadTooLarge as error:
             raise ApiRefused("payload_too_large", str(error)) from error
 
     def _record(self, run: LiveRun, call: ApiCall, outcome: str, started: float | None) -> None:
-        """What was asked and what came of it. Nobody waits for it, so it shares a later commit."""
+        """Record the call and its outcome. The record may share a later commit."""
         data: JsonObject = {"action": call.action[:64], "outcome": outcome}
         if started is not None:
             data["ms"] = round((self._clock.monotonic() - started) * 1000, 1)
-        if (thing := _named(call, *_THINGS)) is not None:
-            data["resource"] = thing
+        if (resource := _named(call, *_RESOURCE_PARAMETERS)) is not None:
+            data["resource"] = resource
         if (key := _named(call, "key")) is not None:
             data["key"] = key
         if (target := _named(call, "target")) is not None:
@@ -265,7 +265,7 @@ class RunApi:
 
 
 def _named(call: ApiCall, *parameters: str) -> str | None:
-    """The thing that a call names, as the runner named it: of several the first, of a target its fields."""
+    """The first of these parameters that is set, as text."""
     for name in parameters:
         value = call.params.get(name)
         if isinstance(value, list):

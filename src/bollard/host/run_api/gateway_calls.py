@@ -1,4 +1,4 @@
-"""Calls of the run API that come from a harness and not over a worker's channel. They pass the same gate."""
+"""Calls of the run API that come from an MCP client instead of a worker connection. They pass the same gate."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class _GatewayCall:
         limit = limits.FRAME_BYTES if self.action in RANGED_READS else limits.CALL_BYTES
         if size <= limit:
             return None
-        message = f"the answer is {size} bytes of JSON, the limit is {limit}"
+        message = f"the response has {size} bytes of JSON, the limit is {limit}"
         return AgentAPIError(code="payload_too_large", message=message)
 
     def answer(self, result: JsonValue) -> None:
@@ -40,18 +40,18 @@ class _GatewayCall:
     def give_up(self) -> None:
         if self.given_up:
             return
-        if self.answered.done():  # in this very turn of the loop: whoever asked has not got it
+        if self.answered.done():  # in this turn of the loop, so the caller has not received it
             if self.on_unread is not None:
                 self.on_unread()
             return
         self.given_up = True
-        self.refuse(AgentAPIError(code="cancelled", message="the call was given up"))
+        self.refuse(AgentAPIError(code="cancelled", message="the caller cancelled the call"))
         if self.on_given_up is not None:
             self.on_given_up()
 
 
 async def ask(run: LiveRun, action: str, params: JsonObject) -> JsonValue | AgentAPIError:
-    """The answer, or why there is none. Whoever stops waiting gives the call up, and so does the end of the run."""
+    """The response or the error of a call. Cancelling this, or the end of the run, cancels the call."""
     call = _GatewayCall(action, params)
 
     def over(_: object) -> None:

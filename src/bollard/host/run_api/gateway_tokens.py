@@ -1,5 +1,5 @@
-"""Tokens for the MCP gateway of one run. Kept as digests in memory: they open nothing once the run has ended here, and
-no run outlives the process that executes it."""
+"""Tokens for the MCP gateway of one run. Only their digests are held, in memory: a token ends with its run, and no run
+outlives its process."""
 
 import secrets
 from collections import deque
@@ -11,33 +11,33 @@ from bollard.host.errors import NotFound
 from bollard.host.runs.live_run import LiveRun
 
 AUDIENCE: Final = "mcp-run"
-TOKEN_START: Final = "blg_"  # noqa: S105 -- how each begins, so that one is known where it should not be
+TOKEN_START: Final = "blg_"  # noqa: S105 -- the prefix by which scanners recognize a leaked token
 TOKENS_OF_RUN: Final = 8
-"""Tokens that one run may have; another one takes the place of the oldest."""
+"""Tokens per run. A new one replaces the oldest."""
 _BYTES: Final = 32
 
 
 class GatewayTokens:
-    """One per host."""
+    """Issues and resolves the tokens of live runs."""
 
     def __init__(self) -> None:
         self._runs: dict[str, LiveRun] = {}
-        """By the digest of a token."""
+        """By token digest."""
         self._digests: dict[str, deque[str]] = {}
-        """By run, the oldest first."""
+        """By run, oldest first."""
 
     async def issue(self, run: LiveRun, by: str) -> str:
-        """A token for this run and nothing else. That it was issued is on disk before it opens anything: raises
-        `AuditUnavailable` where that takes too long, and `NotFound` when the run has ended."""
+        """Issue a token for this run. `token.issued` is on disk before the token is valid. Raises `AuditUnavailable` if
+        that takes too long, and `NotFound` if the run has ended."""
         await LiveLedger(run).write("token.issued", {"purpose": AUDIENCE, "by": by})
         if run.ending or run.done.done():
-            raise NotFound("there is no such run", hint="it has ended")
+            raise NotFound("there is no such run", reason="run_ended", hint="the run has ended")
         token = TOKEN_START + secrets.token_urlsafe(_BYTES)
         self._keep(run, _digest(token))
         return token
 
     def run_of(self, token: str) -> LiveRun | None:
-        """The run that a token is for, while it goes on."""
+        """The live run of a token."""
         run = self._runs.get(_digest(token))
         return None if run is None or run.ending else run
 
@@ -46,11 +46,11 @@ class GatewayTokens:
         if run_id not in self._digests:
             self._digests[run_id] = deque()
             run.done.add_done_callback(lambda _: self._forget(run_id))
-        known = self._digests[run_id]
-        known.append(digest)
+        digests = self._digests[run_id]
+        digests.append(digest)
         self._runs[digest] = run
-        while len(known) > TOKENS_OF_RUN:
-            del self._runs[known.popleft()]
+        while len(digests) > TOKENS_OF_RUN:
+            del self._runs[digests.popleft()]
 
     def _forget(self, run_id: str) -> None:
         for digest in self._digests.pop(run_id, ()):

@@ -19,11 +19,9 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.store import Store
 from bollard.protocol import HostInfo, HostInfoQuery, JsonObject, limits
 
-# `host.info`: the host's version and the limits that a runner can count on.
-
 
 class HostFacts:
-    """Says what the host is. No secret is among it, so that every run may ask."""
+    """`host.info`: the version of the host and the limits of the run. Open to every run."""
 
     def __init__(self, host_version: str) -> None:
         self._host_version = host_version
@@ -31,7 +29,7 @@ class HostFacts:
     async def info(self, run: LiveRun, params: HostInfoQuery) -> HostInfo:
         del params
         granted = run.grant.limits
-        found: JsonObject = {
+        values: JsonObject = {
             "calls_in_flight": granted.calls_in_flight,
             "calls_per_s": granted.calls_per_s,
             "call_bytes": granted.payload_bytes,
@@ -45,14 +43,14 @@ class HostFacts:
             "run_output_mib": run.output_mib,
         }
         if granted.calls_per_run is not None:
-            found["calls_per_run"] = granted.calls_per_run
-        return HostInfo(host_version=self._host_version, protocol=limits.PROTOCOL_VERSION, limits=found)
+            values["calls_per_run"] = granted.calls_per_run
+        return HostInfo(host_version=self._host_version, protocol=limits.PROTOCOL_VERSION, limits=values)
 
 
 def data_handlers(
     store: Store, blobs: BlobStore, clock: Clock, terms: ArtifactTerms, cursor_secret: bytes
 ) -> dict[str, Handler]:
-    """The actions that read and write what the host stores."""
+    """The actions that read and write stored data."""
     cursors, reach = Cursors(cursor_secret), ArtifactReach(store, clock)
     history, events = History(store, cursors, reach.find), Events(store, cursors, reach.find)
     artifacts, uploads = Artifacts(reach.find, blobs), Uploads(blobs, reach.find, terms=terms)
@@ -85,5 +83,5 @@ def knowledge_handlers(library: Library, models: Models | None) -> dict[str, Han
 
 
 def model_handlers(models: Models) -> dict[str, Handler]:
-    """All actions of models but `models.stream`, which answers in pieces."""
+    """All actions of models except the streamed `models.stream`."""
     return {"models.invoke": models.invoke, "models.rerank": models.rerank, "models.embed": models.embed}

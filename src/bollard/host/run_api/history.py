@@ -1,5 +1,5 @@
-"""`history.page` and `history.search`: the transcript of the run's own conversation and thread; of a conversation that
-the grant names, also the whole. What a user looks for is only ever data."""
+"""`history.page` and `history.search`: the transcript of the run's thread, or of a whole conversation that the grant
+names. Search terms are data, never patterns."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -34,19 +34,16 @@ from bollard.protocol import (
 )
 from bollard.segments import terms
 
-# A message of the transcript as runners get it, and the artifacts it refers to. Pure.
-
-
 REFS_PER_ITEM: Final = 32
-"""Artifacts of one message that are named with it."""
+"""Artifact references of one message."""
 SHORT_CHARACTERS: Final = limits.PAGE_BYTES // 8
-"""What is kept of a text that no page could hold: JSON needs six bytes for a character at most."""
+"""The length to which an oversized text is cut. JSON needs at most six bytes per character."""
 
 _decode: Final = msgspec.json.Decoder().decode
 
 
 def item_of(row: TranscriptRow, cursor: str, refs: tuple[ArtifactRef, ...]) -> TranscriptItem:
-    """One message. One that is larger than a page is cut, and says so."""
+    """One message. A message larger than a page is cut and marked as `shortened`."""
     item = TranscriptItem(
         transcript_id=row.transcript_id,
         event_id=row.event_id,
@@ -69,17 +66,17 @@ def item_of(row: TranscriptRow, cursor: str, refs: tuple[ArtifactRef, ...]) -> T
 
 
 def refs_of(row: TranscriptRow, find: Callable[[str], ArtifactRow | None]) -> tuple[ArtifactRef, ...]:
-    """What the message says of its artifacts, and what is known of those that stand in its content; each once."""
-    found: dict[str, ArtifactRef] = {}
+    """The artifact references of the message and the artifacts in its content, each once."""
+    refs: dict[str, ArtifactRef] = {}
     content = None if row.content_json is None else _decode(row.content_json)
     for named in _named(content):
-        if len(found) == REFS_PER_ITEM:
+        if len(refs) == REFS_PER_ITEM:
             break
         if isinstance(named, ArtifactRef):
-            found.setdefault(named.artifact_id, named)
-        elif (kept := find(named)) is not None:
-            found.setdefault(kept.artifact_id, artifact_ref(kept))
-    return tuple(found.values())
+            refs.setdefault(named.artifact_id, named)
+        elif (artifact := find(named)) is not None:
+            refs.setdefault(artifact.artifact_id, artifact_ref(artifact))
+    return tuple(refs.values())
 
 
 def _named(content: JsonValue) -> Iterator[ArtifactRef | str]:
@@ -89,7 +86,7 @@ def _named(content: JsonValue) -> Iterator[ArtifactRef | str]:
             try:
                 yield ArtifactRef.from_wire(ref)
             except ValidationError:
-                continue  # the log keeps what a runner said; what is no reference is none
+                continue  # the log stores results of runners unchanged, including invalid references
         content = content.get("content")
     for element in content if isinstance(content, list) else ():
         artifact_id = element.get("artifact_id") if isinstance(element, dict) else None
@@ -98,7 +95,7 @@ def _named(content: JsonValue) -> Iterator[ArtifactRef | str]:
 
 
 def artifact_ref(row: ArtifactRow) -> ArtifactRef:
-    """An artifact, as messages name it."""
+    """The reference to an artifact."""
     return ArtifactRef(
         artifact_id=row.artifact_id,
         artifact_type=row.type,
@@ -112,19 +109,19 @@ def artifact_ref(row: ArtifactRow) -> ArtifactRef:
 
 _PAGE: Final = "history.page"
 ROWS_AT_ONCE: Final = 32
-"""Messages that are read into memory at once: each may be large, and a page may be full before its number is."""
+"""Messages per read. Each may be large, and the size limit of a page may be reached first."""
 _ROWS_OF_A_THREAD: Final = 4
-"""As many of each thread at least, where several are read together."""
+"""The minimum per thread when several threads are merged."""
 THREADS: Final = 32
-"""Threads of a whole conversation that are read together, those with the newest runs."""
+"""Threads of a whole conversation that are merged, those with the newest runs."""
 THREAD_RUNS: Final = 2000
-"""Runs of a whole conversation that are looked at to find its threads."""
+"""Runs of a conversation that are scanned for threads."""
 _LAST_S: Final = 1 << 43
-"""A time that nothing is behind, in seconds of the epoch."""
+"""The latest time, in seconds of the epoch."""
 
 
 class _Filters(Strict):
-    """What a search may be narrowed by; times are exclusive."""
+    """Filters of a search. Times are exclusive."""
 
     role: str | None = None
     before: Timestamp | None = None
@@ -132,7 +129,7 @@ class _Filters(Strict):
 
 
 class _Reading(msgspec.Struct, frozen=True):
-    """What is read: one thread, or the whole conversation whatever the query says of a thread."""
+    """A query for one thread, or for the whole conversation."""
 
     query: TranscriptQuery
     whole: bool = False
@@ -153,7 +150,7 @@ class History:
         self._find_artifact = find_artifact
 
     async def page(self, run: LiveRun, params: HistoryPageQuery) -> HistoryPage:
-        """Items are oldest first, whichever way the pages go."""
+        """Items are oldest first in both directions."""
         reading, run_id = _reading(run, params.conversation_id), run.facts.run_id
         query = replace(
             reading.query,
@@ -161,13 +158,13 @@ class History:
             after=self._cursors.open(_PAGE, run_id, reading.place, params.after, "after"),
             forward=params.direction == "forward",
         )
-        brought = FlowTracker()
-        page = await asyncio.to_thread(self._page, run, replace(reading, query=query), params, brought)
-        run.take_in(brought.bits)
+        flow = FlowTracker()
+        page = await asyncio.to_thread(self._page, run, replace(reading, query=query), params, flow)
+        run.take_in(flow.bits)
         return page
 
     async def search(self, run: LiveRun, params: HistorySearch) -> HistorySearchResult:
-        """Best first; hits that no page could hold are left out from the worst end."""
+        """Best hits first. The worst hits are left out if the page is full."""
         filters, reading = _filters(params), _reading(run, None)
         query = replace(
             reading.query,
@@ -176,15 +173,15 @@ class History:
             before_ms=_ms(filters.before),
             after_ms=_ms(filters.after),
         )
-        brought = FlowTracker()
-        items = await asyncio.to_thread(self._search, run, replace(reading, query=query), params, brought)
-        run.take_in(brought.bits)
+        flow = FlowTracker()
+        items = await asyncio.to_thread(self._search, run, replace(reading, query=query), params, flow)
+        run.take_in(flow.bits)
         return HistorySearchResult(items=tuple(items), query=params.query)
 
-    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery, brought: FlowTracker) -> HistoryPage:
+    def _page(self, run: LiveRun, reading: _Reading, params: HistoryPageQuery, flow: FlowTracker) -> HistoryPage:
         items, has_more = filled(
             self._whole(reading.query) if reading.whole else self._rows(reading.query),
-            lambda row: self._item(run, reading, row, brought, include_artifacts=params.include_artifacts),
+            lambda row: self._item(run, reading, row, flow, include_artifacts=params.include_artifacts),
             params.limit,
         )
         first, last = (items[0].cursor, items[-1].cursor) if items else (None, None)
@@ -205,7 +202,7 @@ class History:
             query = replace(query, after=last) if query.forward else replace(query, before=last)
 
     def _whole(self, query: TranscriptQuery) -> Iterator[TranscriptRow]:
-        """The threads side by side, each in its own order: no index puts them together."""
+        """Merges the threads, because no index orders them together."""
         found = self._store.threads(query.workspace, query.bot, query.conversation, THREAD_RUNS)
         threads = [None, *(thread for thread in found if thread is not None)][:THREADS]
         limit = max(_ROWS_OF_A_THREAD, query.limit // len(threads))
@@ -213,31 +210,29 @@ class History:
         return merge(*sides, key=lambda row: row.seq, reverse=not query.forward)
 
     def _search(
-        self, run: LiveRun, reading: _Reading, params: HistorySearch, brought: FlowTracker
+        self, run: LiveRun, reading: _Reading, params: HistorySearch, flow: FlowTracker
     ) -> list[TranscriptItem]:
         rows = self._store.search(reading.query, terms(params.query))
-        items, _ = filled(
-            rows, lambda row: self._item(run, reading, row, brought, include_artifacts=False), params.top_k
-        )
+        items, _ = filled(rows, lambda row: self._item(run, reading, row, flow, include_artifacts=False), params.top_k)
         return items
 
     def _item(
-        self, run: LiveRun, reading: _Reading, row: TranscriptRow, brought: FlowTracker, *, include_artifacts: bool
+        self, run: LiveRun, reading: _Reading, row: TranscriptRow, flow: FlowTracker, *, include_artifacts: bool
     ) -> TranscriptItem:
         cursor = self._cursors.seal(_PAGE, run.facts.run_id, reading.place, row.seq)
-        brought.by(row)
+        flow.by(row)
 
         def find(artifact_id: str) -> ArtifactRow | None:
             found = self._find_artifact(run, artifact_id)
             if found is not None:
-                brought.by(found)
+                flow.by(found)
             return found
 
         return item_of(row, cursor, refs_of(row, find) if include_artifacts else ())
 
 
 def _reading(run: LiveRun, conversation: str | None) -> _Reading:
-    """The run's own thread, or the whole of a conversation that the grant names. Raises `ApiRefused`."""
+    """The query for the run's own thread, or for a whole conversation that the grant names. Raises `ApiRefused`."""
     scope = run.grant.scope
     whole = conversation is not None and whole_conversation(run.grant, run.revoked, conversation)
     if not whole:
@@ -260,7 +255,7 @@ def _ms(at: float | None) -> int | None:
 
 
 def _filters(params: HistorySearch) -> _Filters:
-    """Raises `ApiRefused` at a filter that nobody knows: ignored, it would widen what was asked for."""
+    """Parse the filters. An unknown filter is refused, because ignoring it would widen the search."""
     try:
         return _Filters.from_wire(params.filters or {})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Pages of the run API: as many items as the protocol's limits let through, and keys by prefix. Pure."""
+"""Pages and cursors of the run API. Pure."""
 
 import base64
 import binascii
@@ -17,24 +17,24 @@ Item = TypeVar("Item", bound=Shape)
 
 
 def size_of(item: Shape) -> int:
-    """Bytes of an item on the wire, with the comma behind it."""
+    """The bytes of an item on the wire, including the comma."""
     return len(encode(item.to_wire())) + 1
 
 
 def filled(rows: Iterable[Row], item_of: Callable[[Row], Item], limit: int) -> tuple[list[Item], bool]:
-    """Items until there are `limit` of them or the page has its bytes; and whether rows were left. Never empty where
-    there is a row, so that whoever reads on gets on."""
-    kept: list[Item] = []
+    """At most `limit` items and `PAGE_BYTES` bytes, and whether rows are left. The first row is always included, so
+    that readers make progress."""
+    items: list[Item] = []
     room = limits.PAGE_BYTES
     for row in rows:
-        if len(kept) == limit:
-            return kept, True
+        if len(items) == limit:
+            return items, True
         item = item_of(row)
         room -= size_of(item)
-        if kept and room < 0:
-            return kept, True
-        kept.append(item)
-    return kept, False
+        if items and room < 0:
+            return items, True
+        items.append(item)
+    return items, False
 
 
 def keys_with(
@@ -42,36 +42,31 @@ def keys_with(
 ) -> tuple[list[str], bool]:
     """Keys that begin with `prefix`, in order, and whether there are more.
 
-    They stand together in the order of keys, so the prefix is where the read begins and never a pattern. `has` says
-    whether there is this key, `behind` gives those after one.
+    Keys with a prefix are adjacent, so the prefix is a start position and never a pattern. `has` says whether a key
+    exists, `behind` returns the keys after one.
     """
-    found = [prefix] if after is None and prefix and has(prefix) else []
-    more = behind(max(prefix, after or ""), limit + 1 - len(found))
-    found.extend(takewhile(lambda key: key.startswith(prefix), more))
-    return found[:limit], len(found) > limit
-
-
-# Cursors of the run API: signed, and good for one action of one run over one place. Pure.
-#
-# Whatever does not fit, altered or made for something else, gets one answer without a word about why.
+    keys = [prefix] if after is None and prefix and has(prefix) else []
+    more = behind(max(prefix, after or ""), limit + 1 - len(keys))
+    keys.extend(takewhile(lambda key: key.startswith(prefix), more))
+    return keys[:limit], len(keys) > limit
 
 
 _KEY_CHARACTERS: Final = 4096
-"""The longest key inside a cursor, encoded: a key has 256 characters of four bytes at most."""
+"""The longest encoded key in a cursor. A key has at most 256 characters of four bytes."""
 
 
 class Cursors:
-    """Made and read with one secret."""
+    """Signed cursors, each valid for one action of one run over one place. Every invalid cursor gets the same error."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def seal(self, action: str, run_id: str, place: str, at: int) -> str:
-        """Where a page of numbered rows goes on."""
+        """The cursor after a numbered row."""
         return seal_cursor(self._secret, purpose=action, scope=f"{run_id}/{place}", place=at)
 
     def open(self, action: str, run_id: str, place: str, cursor: str | None, field: str) -> int | None:
-        """The number inside; nothing where there is no cursor. Raises `ApiRefused`."""
+        """The row number, or `None` without a cursor. Raises `ApiRefused`."""
         if cursor is None:
             return None
         try:
@@ -80,13 +75,13 @@ class Cursors:
             raise _refused(action, field) from None
 
     def seal_key(self, action: str, run_id: str, place: str, key: str) -> str:
-        """Where a page of keys goes on. A key may be longer than a cursor, so its digest is what is signed."""
+        """The cursor after a key. A key may exceed the size of a cursor, so its digest is signed."""
         text = key.encode()
         signed = seal_cursor(self._secret, purpose=action, scope=f"{run_id}/{place}", place=_digest(text))
         return f"{signed}.{base64.urlsafe_b64encode(text).decode()}"
 
     def open_key(self, action: str, run_id: str, place: str, cursor: str | None) -> str | None:
-        """The key inside; nothing where there is no cursor. Raises `ApiRefused`."""
+        """The key, or `None` without a cursor. Raises `ApiRefused`."""
         if cursor is None:
             return None
         signed, _, encoded = cursor.partition(".")
@@ -97,7 +92,7 @@ class Cursors:
             raise _refused(action, "cursor") from None
         if found != _digest(text):
             raise _refused(action, "cursor")
-        return text.decode()  # it was signed here, so it is a key
+        return text.decode()
 
 
 def _digest(text: bytes) -> str:
@@ -105,4 +100,4 @@ def _digest(text: bytes) -> str:
 
 
 def _refused(action: str, field: str) -> ApiRefused:
-    return ApiRefused("invalid_argument", f"{field}: is no cursor of {action} here", details={"field": field})
+    return ApiRefused("invalid_argument", f"{field}: is not a valid cursor of {action}", details={"field": field})

@@ -1,8 +1,7 @@
-"""What a run may know of, whether it is an event, a message or an artifact: what happened in its own place. All else
-does not exist for it.
+"""The reach of a run: the events, messages and artifacts of its own workspace, bot, conversation and thread.
 
-A place is a workspace, a bot, a conversation and a thread. Where the grant names a conversation and its history may be
-read, all its threads are in reach, of the run's own bot.
+Everything else does not exist for the run. If the grant names a conversation and allows its history, all threads of
+that conversation on the run's bot are in reach.
 """
 
 from collections.abc import Callable
@@ -15,11 +14,11 @@ from bollard.host.store.rows import ArtifactRow
 from bollard.host.store.store import Store
 
 FindArtifact = Callable[[LiveRun, str], ArtifactRow | None]
-"""The artifact of this id, if the run may know of it. Blocks."""
+"""The artifact with this id, if it is in the reach of the run. Blocks."""
 
 
 class Placed(Protocol):
-    """Whatever happened somewhere."""
+    """A row with a workspace, bot, conversation and thread."""
 
     @property
     def workspace(self) -> str: ...
@@ -32,7 +31,7 @@ class Placed(Protocol):
 
 
 def reaches(run: LiveRun, there: Placed) -> bool:
-    """Whether something that happened there is in the run's reach. What happened in no conversation is in nobody's."""
+    """Whether a row of that place is in the reach of the run. A row without a conversation never is."""
     here = run.facts
     if not there.conversation or (there.workspace, there.bot) != (here.workspace, here.bot):
         return False
@@ -48,7 +47,7 @@ def _where(there: Placed) -> tuple[str | None, ...]:
 
 
 class ArtifactReach:
-    """Looks artifacts up for runs."""
+    """Finds artifacts for runs."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -60,13 +59,13 @@ class ArtifactReach:
             return None
         if row.run_id == run.facts.run_id:
             return row
-        if not row.conversation:  # a file of the workspace, or what came with an event that nobody took
+        if not row.conversation:  # a file of the workspace, or the payload of an event without a run
             return None
         there = self._place(row)
         return row if there is not None and reaches(run, there) else None
 
     def made_in(self, there: Placed, artifact_id: str) -> ArtifactRow | None:
-        """The artifact of this id, if it was made in that very place: every run there may know of it."""
+        """The artifact with this id, if it belongs to exactly that place."""
         row = self._alive(there.workspace, artifact_id)
         made = None if row is None or not row.conversation else self._place(row)
         return row if made is not None and _where(made) == _where(there) else None
@@ -76,14 +75,11 @@ class ArtifactReach:
         return None if row is None or (row.expires_ms is not None and row.expires_ms <= self._clock.now_ms()) else row
 
     def _place(self, row: ArtifactRow) -> Placed | None:
-        """Where it was made. A row names a conversation alone, and two bots may have conversations of one name."""
+        """The place of an artifact. Its row has no bot, and conversations of two bots may have the same name."""
         if row.run_id is not None:
             return self._store.run(row.run_id)
-        # What came with an event whose run was not known yet bears the event's name.
+        # The payload of an event is named after the event.
         return self._store.event(row.workspace, row.name) if row.source == "event" and row.name is not None else None
-
-
-# What the rows of one answer bring along, collected while they are read beside the loop.
 
 
 class _Row(Protocol):
@@ -97,7 +93,7 @@ class _Keyed(_Row, Protocol):
 
 
 class FlowTracker:
-    """Bits of `Flow`. Handed to the run before it gets the answer."""
+    """Collects the bits of `Flow` of rows that are read in a thread. The run takes them before the response is sent."""
 
     def __init__(self) -> None:
         self.bits = 0
@@ -106,7 +102,7 @@ class FlowTracker:
         self.bits |= row.flow
 
     def key(self, row: _Keyed, prefix: str = "") -> str:
-        """The key of a row; of one that is listed, so that it counts."""
+        """The key of a row. Its bits count if the key has the prefix and is listed."""
         if row.key.startswith(prefix):
             self.by(row)
         return row.key

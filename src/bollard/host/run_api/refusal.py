@@ -1,4 +1,4 @@
-"""A call of the run API that is refused, as its handlers raise it. The gate turns it into the protocol's error."""
+"""Refusals of the run API, which the gate turns into errors of the protocol, and checks that handlers share."""
 
 import asyncio
 
@@ -39,11 +39,11 @@ _MODEL_REASONS: dict[str, ErrorCode] = {
     "timeout": "deadline_exceeded",
     "context_length": "payload_too_large",
 }
-"""Why a model did not answer, where §7 has a code for it."""
+"""Reasons of failed model calls that have a code in §7."""
 
 
 class ApiRefused(Exception):
-    """The code is one of §7; the sentence never holds an id that the run may not know of."""
+    """A refused call. The code is one of §7. The message never contains an id that the run may not know."""
 
     def __init__(self, code: ErrorCode, message: str, *, retryable: bool = False, details: JsonObject | None = None):
         super().__init__(message)
@@ -51,12 +51,12 @@ class ApiRefused(Exception):
 
 
 def protocol_code(code: str) -> ErrorCode:
-    """The code of §7 for one of the host's own."""
+    """The code of §7 for a code of the host."""
     return _CODES.get(code, "runtime_error")
 
 
 def refusal_of(error: HostError) -> AgentAPIError:
-    """A host's error as a runner gets it."""
+    """The protocol error for an error of the host."""
     if isinstance(error, ModelFailed):
         return _of_model(error)
     return AgentAPIError(
@@ -65,44 +65,47 @@ def refusal_of(error: HostError) -> AgentAPIError:
 
 
 def _of_model(error: ModelFailed) -> AgentAPIError:
-    """`details.reason` says more than any code. Whoever has had a part of the answer must not ask again unawares."""
+    """`details.reason` is more precise than the code. A call that has emitted a part is not retryable."""
     code = _MODEL_REASONS.get(str(error.details.get("reason")), "runtime_error")
     return AgentAPIError(code=code, message=error.message, retryable=error.retryable, details=error.details)
 
 
-# Names that runners give to things: what no store could keep as it is, is refused the same way over every store.
-
-
 def check_key(key: str, field: str = "key") -> None:
-    """A key of state or storage, or the id of a call. Raises `ApiRefused`."""
+    """Check a key of state or storage, or a call id. Refuses what some store could not store. Raises `ApiRefused`."""
     if (problem := key_problem(key)) is not None:
         raise ApiRefused("invalid_argument", f"{field}: {problem}", details={"field": field})
 
 
 def check_name(field: str, text: str) -> None:
-    """A name that people will see, in one line. Raises `ApiRefused`."""
+    """Check a name that is displayed to people. Raises `ApiRefused`."""
     if (problem := name_problem(text)) is not None:
         raise ApiRefused("invalid_argument", f"{field}: {problem}", details={"field": field})
 
 
 def check_type(terms: ArtifactTerms, mime_type: str) -> None:
-    """A media type that artifacts may have. Raises `ApiRefused`."""
+    """Check the media type of an artifact. Raises `ApiRefused`."""
     if (problem := terms.type_problem(mime_type)) is not None:
         raise ApiRefused("invalid_argument", f"mime_type: {problem}", details={"field": "mime_type"})
 
 
-# Writing a record for a run that asks for something: on disk before the answer, or the run is gone.
+def secret_in_content() -> ApiRefused:
+    return ApiRefused("invalid_argument", "the content contains a secret of the workspace")
+
+
+def no_such_run() -> ApiRefused:
+    return ApiRefused("not_found", "there is no such run")
 
 
 async def write_down(
     run: LiveRun, kind: str, data: JsonObject, *, expects: StateExpectation | None = None, blob: bytes | None = None
 ) -> ExpectationResult:
-    """What became of the expectation, once the record is on disk. Raises `ApiRefused` where it never will be."""
+    """Write a record of the run and return the result of its expectation once it is on disk. Raises `ApiRefused` if
+    the run has ended."""
     if blob is not None and run.recorder.withholds(blob):
-        raise ApiRefused("invalid_argument", "the content has a secret of the workspace in it")
+        raise secret_in_content()
     landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
-    taken = run.note(kind, data, into(landed), expects=expects, blob=blob)
-    judged = await landed if taken else None
-    if judged is None:
-        raise ApiRefused("not_found", "there is no such run")
-    return judged
+    accepted = run.note(kind, data, into(landed), expects=expects, blob=blob)
+    result = await landed if accepted else None
+    if result is None:
+        raise no_such_run()
+    return result

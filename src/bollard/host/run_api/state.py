@@ -1,4 +1,4 @@
-"""`state.*`: JSON values by key, in the scopes of the run's grant. Whether a write counts is decided in its commit."""
+"""`state.*`: JSON values by key, in the scopes of the run's grant. Versions and quotas are checked in the commit."""
 
 import asyncio
 from typing import Final
@@ -27,12 +27,12 @@ from bollard.protocol import (
 )
 
 STATE_TTL_S: Final = 10 * 365 * 24 * 3600
-"""The longest life of a value that has one."""
+"""The longest time to live."""
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class State:
-    """Reads and writes state for runs. Whose state it is, the grant says; a key of another scope does not exist."""
+    """Reads and writes state for runs. The grant determines the scopes."""
 
     def __init__(self, store: Store, clock: Clock, cursors: Cursors) -> None:
         self._store = store
@@ -61,8 +61,8 @@ class State:
             data["expires_ms"] = expires_ms
         size += len(params.key.encode())
         expects = _expectation(params, scope_key, size=size, expires_ms=expires_ms)
-        judged = await _write(run, "state.updated", data, expects)
-        return Written(version=judged.version, existed=judged.existed)
+        result = await _write(run, "state.updated", data, expects)
+        return Written(version=result.version, existed=result.existed)
 
     async def delete(self, run: LiveRun, params: StateDelete) -> Written:
         check_key(params.key)
@@ -71,7 +71,7 @@ class State:
         if row is None:
             if params.if_version:
                 raise _other_version(0)
-            return Written(existed=False)  # nothing was there, so nothing is written
+            return Written(existed=False)
         data: JsonObject = {"scope": params.scope, "key": params.key}
         expects = _expectation(params, scope_key, size=0)
         await _write(run, "state.deleted", data, expects)
@@ -81,34 +81,31 @@ class State:
         scope_key, run_id = _scope(run, params.scope), run.facts.run_id
         place = f"{scope_key}/{params.prefix}"
         after = self._cursors.open_key("state.list", run_id, place, params.cursor)
-        brought = FlowTracker()
-        keys, has_more = await asyncio.to_thread(
-            self._keys_behind, scope_key, params.prefix, after, params.limit, brought
-        )
-        run.take_in(brought.bits)  # a key is chosen by whoever writes it, like a value
+        flow = FlowTracker()
+        keys, has_more = await asyncio.to_thread(self._keys_behind, scope_key, params.prefix, after, params.limit, flow)
+        run.take_in(flow.bits)  # keys are content of their writers, like values
         cursor = self._cursors.seal_key("state.list", run_id, place, keys[-1]) if has_more else None
         return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
 
     def _keys_behind(
-        self, scope_key: str, prefix: str, after: str | None, limit: int, brought: FlowTracker
+        self, scope_key: str, prefix: str, after: str | None, limit: int, flow: FlowTracker
     ) -> tuple[list[str], bool]:
         store, now_ms = self._store, self._clock.now_ms()
 
         def first(key: str) -> bool:
             row = store.state(scope_key, key, now_ms)
-            return row is not None and brought.key(row) == key
+            return row is not None and flow.key(row) == key
 
         return keys_with(
             prefix,
             after,
             limit,
             has=first,
-            behind=lambda key, count: [brought.key(row, prefix) for row in store.states(scope_key, key, count, now_ms)],
+            behind=lambda key, count: [flow.key(row, prefix) for row in store.states(scope_key, key, count, now_ms)],
         )
 
 
 def _scope(run: LiveRun, scope: StateScope) -> str:
-    """The gate has let the scope through, so that the grant has it."""
     return run.grant.state_keys[scope]
 
 
@@ -121,7 +118,7 @@ def _life_ms(ttl: int) -> int:
 def _expectation(
     params: StateSet | StateDelete, scope_key: str, *, size: int, expires_ms: int | None = None
 ) -> StateExpectation:
-    """What the record that is written instead can say beforehand: what was wanted."""
+    """The condition of the write, and the `state.refused` record that is written if it fails."""
     refused: JsonObject = {"scope": params.scope, "key": params.key, "version": params.if_version, "size": size}
     return StateExpectation(
         record=0,
@@ -136,21 +133,17 @@ def _expectation(
 
 
 async def _write(run: LiveRun, kind: str, data: JsonObject, expects: StateExpectation) -> ExpectationResult:
-    """Raises `ApiRefused` where the expectation is not met."""
-    judged = await write_down(run, kind, data, expects=expects)
-    _check_met(judged)
-    return judged
-
-
-def _check_met(judged: ExpectationResult) -> None:
-    if judged.unmet == "version":
-        raise _other_version(judged.version)
-    if judged.unmet == "quota":
+    """Raises `ApiRefused` if the expectation is not met."""
+    result = await write_down(run, kind, data, expects=expects)
+    if result.unmet == "version":
+        raise _other_version(result.version)
+    if result.unmet == "quota":
         message = f"value: the scope would hold more than {limits.STATE_SCOPE_BYTES} bytes"
         raise ApiRefused("payload_too_large", message, details={"field": "value", "reason": "quota"})
+    return result
 
 
 def _other_version(version: int) -> ApiRefused:
-    now = f"has version {version}" if version else "is not there"
+    now = f"has version {version}" if version else "does not exist"
     details: JsonObject = {"field": "if_version", "reason": "version", "version": version}
     return ApiRefused("invalid_argument", f"if_version: the value {now}", details=details)

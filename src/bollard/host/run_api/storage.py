@@ -1,4 +1,4 @@
-"""`storage.*`: bytes by key, in the area of the run's plugin or of its workspace. Contents are blobs."""
+"""`storage.*`: bytes by key, in the area of the plugin or of the workspace; and `files.get`. Contents are blobs."""
 
 import asyncio
 import base64
@@ -34,7 +34,7 @@ from bollard.protocol import (
 
 
 class Storage:
-    """Reads and writes stored values for runs. The log names an area by the same function."""
+    """Reads and writes stored values for runs."""
 
     def __init__(self, store: Store, blobs: BlobStore, cursors: Cursors) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class Storage:
     async def delete(self, run: LiveRun, params: StorageDelete) -> Written:
         check_key(params.key)
         if await self._row(run, params.area, params.key) is None:
-            return Written(existed=False)  # nothing was there, so nothing is written
+            return Written(existed=False)
         await write_down(run, "storage.deleted", {"area": params.area, "key": params.key})
         return Written(existed=True)
 
@@ -74,9 +74,9 @@ class Storage:
         area, run_id = _area(run, params.area), run.facts.run_id
         place = f"{area}/{params.prefix}"
         after = self._cursors.open_key("storage.list", run_id, place, params.cursor)
-        brought = FlowTracker()
-        keys, has_more = await asyncio.to_thread(self._keys_behind, area, params.prefix, after, params.limit, brought)
-        run.take_in(brought.bits)  # a key is chosen by whoever writes it, like a value
+        flow = FlowTracker()
+        keys, has_more = await asyncio.to_thread(self._keys_behind, area, params.prefix, after, params.limit, flow)
+        run.take_in(flow.bits)  # keys are content of their writers, like values
         cursor = self._cursors.seal_key("storage.list", run_id, place, keys[-1]) if has_more else None
         return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
 
@@ -84,20 +84,20 @@ class Storage:
         return await asyncio.to_thread(self._store.storage, _area(run, area), key)
 
     def _keys_behind(
-        self, area: str, prefix: str, after: str | None, limit: int, brought: FlowTracker
+        self, area: str, prefix: str, after: str | None, limit: int, flow: FlowTracker
     ) -> tuple[list[str], bool]:
         store = self._store
 
         def first(key: str) -> bool:
             row = store.storage(area, key)
-            return row is not None and brought.key(row) == key
+            return row is not None and flow.key(row) == key
 
         return keys_with(
             prefix,
             after,
             limit,
             has=first,
-            behind=lambda key, count: [brought.key(row, prefix) for row in store.storages(area, key, count)],
+            behind=lambda key, count: [flow.key(row, prefix) for row in store.storages(area, key, count)],
         )
 
 
@@ -105,16 +105,12 @@ def _area(run: LiveRun, area: StorageArea) -> str:
     return area_key(run.facts.workspace, area, run.facts.runner_id)
 
 
-# `files.get`: a file of the workspace that the grant lists, which is an artifact that somebody uploaded; or a document
-# of a knowledge base whose documents it lists.
-
-
 _DOCUMENTS_AT_ONCE: Final = 2
-"""Documents of knowledge bases that are in memory at the same time: the engine gives them whole."""
+"""Documents of knowledge bases that are in memory at the same time. The engine returns them whole."""
 
 
 class Files:
-    """Reads files for runs. That the grant lists the file was checked before."""
+    """`files.get`: uploaded files of the workspace and documents of knowledge bases. The gate checked the grant."""
 
     def __init__(self, store: Store, blobs: BlobStore, library: Library | None = None) -> None:
         self._store = store
@@ -125,7 +121,7 @@ class Files:
     async def get(self, run: LiveRun, params: FilesGet) -> BytesResult:
         kb_id = base_of(params.file_id)
         piece = await (self._file(run, params) if kb_id is None else self._document(run, kb_id, params))
-        if piece is None:  # listed and gone looks as not listed does
+        if piece is None:  # a deleted file looks like one that the grant does not list
             denied = NOT_FOUND["files"]
             raise ApiRefused(denied.code, denied.sentence)
         return BytesResult(
@@ -133,17 +129,17 @@ class Files:
         )
 
     async def _file(self, run: LiveRun, params: FilesGet) -> Piece | None:
-        brought = FlowTracker()
-        piece = await asyncio.to_thread(self._read, run.facts.workspace, params, brought)
-        run.take_in(brought.bits)
+        flow = FlowTracker()
+        piece = await asyncio.to_thread(self._read, run.facts.workspace, params, flow)
+        run.take_in(flow.bits)
         return piece
 
-    def _read(self, workspace: str, params: FilesGet, brought: FlowTracker) -> Piece | None:
+    def _read(self, workspace: str, params: FilesGet, flow: FlowTracker) -> Piece | None:
         row = self._store.artifact(workspace, params.file_id)
         if row is None or row.source != "upload" or row.sha256 is None:
             return None
-        brought.by(row)
-        brought.bits |= PRIVATE_BIT  # what people of the workspace put there is theirs
+        flow.by(row)
+        flow.bits |= PRIVATE_BIT  # uploads of the workspace are private
         return read_piece(self._blobs, row.sha256, params.offset, params.length)
 
     async def _document(self, run: LiveRun, kb_id: str, params: FilesGet) -> Piece | None:
@@ -152,11 +148,11 @@ class Files:
         saved = None if library is None else library.book.find(workspace, kb_id)
         if library is None or saved is None or not document_id:
             return None
-        run.take_in(saved.thing.brings.bits)  # as what is asked of the base
+        run.take_in(saved.thing.brings.bits)  # the same bits as a retrieval
         try:
             async with self._documents:
                 content = await library.content(workspace, kb_id, document_id)
         except NotFound:
             return None
-        wanted = content[params.offset : params.offset + params.length]
-        return Piece(content=wanted, offset=params.offset, size_bytes=len(content))
+        part = content[params.offset : params.offset + params.length]
+        return Piece(content=part, offset=params.offset, size_bytes=len(content))

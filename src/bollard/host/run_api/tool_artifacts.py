@@ -1,4 +1,4 @@
-"""Artifacts for the built-in tools: the same reach as a runner's own calls, and the same records."""
+"""Artifacts for the built-in tools, with the same reach and the same records as calls of the runner."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ from bollard.protocol import JsonObject
 
 
 class RunArtifacts:
-    """For runs that are alive: a call that is made after its run's end reaches none."""
+    """Reads and writes artifacts of live runs."""
 
     def __init__(
         self,
@@ -36,10 +36,12 @@ class RunArtifacts:
     async def read(self, context: CallContext, artifact_id: str, offset: int, length: int) -> ArtifactPiece:
         row = await asyncio.to_thread(self._find, self._run(context), artifact_id)
         if row is None or row.sha256 is None:
-            raise NotFound("this run has no such artifact", hint="use an id from the conversation")
+            hint = "use an artifact id from the conversation"
+            raise NotFound("this run has no such artifact", reason="no_artifact", hint=hint)
         piece = await asyncio.to_thread(read_piece, self._blobs, row.sha256, offset, length)
         if piece is None:
-            raise NotFound("the artifact has no content here", hint="use another one")
+            hint = "use another artifact"
+            raise NotFound("the content of the artifact is not stored here", reason="no_artifact_content", hint=hint)
         return ArtifactPiece(
             name=row.name,
             mime_type=row.mime_type or "application/octet-stream",
@@ -65,11 +67,13 @@ class RunArtifacts:
             }
             await write_down(run, "artifact.created", {**reference, "flow": run.flow}, blob=content)
         except ApiRefused as refused:
-            raise ToolFailed(refused.error.message, hint="choose another name or media type") from None
+            message, hint = refused.error.message, "choose another name or media type"
+            raise ToolFailed(message, reason="artifact_refused", hint=hint, problem=message) from None
         return reference
 
     def _run(self, context: CallContext) -> LiveRun:
         run = self._live(context.run_id)
         if run is None:
-            raise ToolFailed("the run has ended, and its artifacts cannot be reached by a call any more")
+            message = "the run has ended, so its artifacts are not available to tools"
+            raise ToolFailed(message, reason="artifacts_of_ended_run", hint="start a new run")
         return run

@@ -1,4 +1,4 @@
-"""`tools.detail`: how the tools of a run are called, read from the graph that its calls are resolved in."""
+"""`tools.detail`, `tools.call` and `platform.request`. Calls go to the executor in the name of the run."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from bollard.protocol import (
 
 
 class Tools:
-    """Describes tools to runs. That the grant holds each was checked before."""
+    """Describes tools from the graph of the run. The gate checked the grant."""
 
     async def detail(self, run: LiveRun, params: ToolsDetail) -> ToolDetailList:
         graph = run.session.graph
@@ -33,7 +33,7 @@ class Tools:
         if sum(len(each.json) for each in found) > limits.RESULT_BYTES:
             raise ApiRefused(
                 "payload_too_large",
-                f"these definitions are together larger than {limits.RESULT_BYTES} bytes: ask for fewer at once",
+                f"these definitions together exceed {limits.RESULT_BYTES} bytes: request fewer at once",
             )
         return ToolDetailList(tools=tuple(_detail(graph, each) for each in found))
 
@@ -49,17 +49,15 @@ def _detail(graph: CapabilityGraph, capability: Capability) -> ToolDetail:
     )
 
 
-# `tools.call`: what a runner asks to be done goes to the executor, in the name of its run.
-
-
 class ToolCalls:
-    """One per host."""
+    """The action `tools.call`."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._known: set[str] = set()
-        self._heard: dict[tuple[str, str], Progress] = {}
-        """Who hears how far a call is, by its run and its id."""
+        self._watched: set[str] = set()
+        """Runs whose end is watched."""
+        self._listeners: dict[tuple[str, str], Progress] = {}
+        """Progress listeners by run and call id."""
 
     async def call(self, run: LiveRun, params: ToolsCall) -> ToolResult:
         check_key(params.call_id or "", "call_id")
@@ -67,9 +65,9 @@ class ToolCalls:
         return ToolResult.from_wire((await self.carry_out(run, call)).result())
 
     async def carry_out(self, run: LiveRun, call: Call) -> Outcome:
-        """The outcome of a call that was done. Raises `ApiRefused` for one that was not, or that nobody knows of."""
+        """Execute a call. Raises `ApiRefused` unless it completed."""
         self._watch(run)
-        progress = self._heard.get((run.facts.run_id, call.call_id or ""))
+        progress = self._listeners.get((run.facts.run_id, call.call_id or ""))
         outcome = await self._executor.execute(run.session, call, LiveLedger(run), progress=progress)
         if outcome.status != "completed":
             raise refused(outcome)
@@ -77,63 +75,59 @@ class ToolCalls:
 
     @contextmanager
     def heard(self, run: LiveRun, call_id: str, progress: Progress) -> Generator[None]:
-        """Meanwhile, how far this call of the run is, is told here."""
+        """Report the progress of this call to `progress` for the duration of the block."""
         key = (run.facts.run_id, call_id)
-        self._heard[key] = progress
+        self._listeners[key] = progress
         try:
             yield
         finally:
-            self._heard.pop(key, None)
+            self._listeners.pop(key, None)
 
     def _watch(self, run: LiveRun) -> None:
-        """What the executor knows of a run is forgotten with it."""
+        """Make the executor forget the run when it ends."""
         run_id = run.facts.run_id
-        if run_id not in self._known:
-            self._known.add(run_id)
+        if run_id not in self._watched:
+            self._watched.add(run_id)
             run.done.add_done_callback(lambda _: self._forget(run_id))
 
     def _forget(self, run_id: str) -> None:
-        self._known.discard(run_id)
+        self._watched.discard(run_id)
         self._executor.forget(run_id)
 
 
 def refused(outcome: Outcome) -> ApiRefused:
-    """An outcome that is no answer, as a runner gets it."""
+    """The refusal for an outcome without a result."""
     details: JsonObject = {"call_id": outcome.call_id}
     return ApiRefused(
         protocol_code(outcome.code or ""), outcome.message or "", retryable=outcome.retryable, details=details
     )
 
 
-# `platform.request`: an action on the platform that an event came from, or on another channel of the workspace. It is
-# a capability like any other, so it goes to the executor.
-
-
 class PlatformCalls:
-    """One per host."""
+    """The action `platform.request`: an action on the channel of the event, or on another channel of the workspace."""
 
     def __init__(self, calls: ToolCalls) -> None:
         self._calls = calls
 
     async def request(self, run: LiveRun, params: PlatformRequest) -> PlatformOutcome:
-        """What came of it, when somebody has allowed it and it was done."""
-        capability_id, arguments = _meant(run, params)
+        """Execute the action, after an approval if one is required."""
+        capability_id, arguments = _capability_call(run, params)
         outcome = await self._calls.carry_out(run, Call(name=capability_id, arguments=arguments))
         return PlatformOutcome(call_id=outcome.call_id, outcome=outcome.status, result=outcome.structured)
 
 
-def _meant(run: LiveRun, params: PlatformRequest) -> tuple[str, JsonObject]:
-    """The capability and its arguments. Where no target is named, it is the one that answers go to."""
-    answers = run.facts.deliver_to
+def _capability_call(run: LiveRun, params: PlatformRequest) -> tuple[str, JsonObject]:
+    """The capability and its arguments. The default target is the delivery target of the run."""
+    default = run.facts.deliver_to
     target = params.target or {}
-    channel = target.get("channel", None if answers is None else answers.channel)
-    where = target.get("target")
-    if where is None and answers is not None and channel == answers.channel:
-        where = answers.target
-    if not isinstance(channel, str) or not isinstance(where, str):
+    channel = target.get("channel", None if default is None else default.channel)
+    recipient = target.get("target")
+    if recipient is None and default is not None and channel == default.channel:
+        recipient = default.target
+    if not isinstance(channel, str) or not isinstance(recipient, str):
         raise ApiRefused(
             "invalid_argument",
-            "target names no place: the event came through no channel that could be meant",
+            "target: names no channel and target, and the run has no delivery target",
             details={"field": "target"},
         )
-    return f"channel:{channel}/{params.action}", {**(params.payload or {}), "target": where}
+    return f"channel:{channel}/{params.action}", {**(params.payload or {}), "target": recipient}
