@@ -80,7 +80,7 @@ async def test_only_what_the_agent_says_is_sent(memory_store: Any, posts: Any) -
     await post.say()
     await post.until(lambda: sorted(post.statuses) == ["failed", "sent"])
     assert post.channel.texts == ["one\ntwo"]
-    assert post.rows()[1].reason == "there is nothing in it that can be sent"
+    assert post.rows()[1].reason == "the message has no content that can be sent"
 
 
 async def test_messages_of_one_target_keep_their_order_and_others_do_not_wait(memory_store: Any, posts: Any) -> None:
@@ -307,5 +307,5 @@ async def test_an_answer_of_yesterday_is_not_sent(memory_store: Any, posts: Any,
     await post.stage.ended(await post.say("new"))
     post.start()
     await post.until(lambda: post.statuses == ["failed", "sent"])
-    assert post.rows()[0].reason == "it waited too long"
+    assert post.rows()[0].reason == "the message waited too long"
     assert post.channel.texts == ["re: new"]

@@ -1,4 +1,4 @@
-"""What becomes of a delivery, as records. Each is on disk when its call returns."""
+"""The records of deliveries. Each is on disk when its method returns."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from bollard.protocol import JsonObject
 
 _log = structlog.get_logger("bollard.delivery")
 _RETRY_S: Final = 1.0
-"""Time between two tries of a record that the store refused."""
+"""Time before a record that the store refused is written again."""
 
 
 class DeliveryLog:
-    """Writes records of the workspace: a delivery goes on when its run is long over."""
+    """Writes records of the workspace, not of the run, because a delivery may outlive its run."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
 
     async def started(self, row: OutboxRow, part: int) -> None:
-        """From now on it may have left. Raises `HostError`: then it must not leave."""
+        """Record that a part is about to be sent. If this raises `HostError`, the part must not be sent."""
         await self._write(row.workspace, "delivery.started", {**_named(row), "part": part})
 
     async def begun(self, delivery_id: str, facts: RunFacts, goes_to: DeliverTo, message_key: str) -> None:
-        """A preview may have left. Raises `HostError`: then it must not leave."""
+        """Record that a preview is about to be sent. If this raises `HostError`, it must not be sent."""
         preview: JsonObject = {
             "channel": goes_to.channel,
             "target": goes_to.target,
@@ -43,7 +43,7 @@ class DeliveryLog:
         data: JsonObject = {"delivery_id": delivery_id, "run_id": facts.run_id, "preview": preview}
         await self._write(facts.workspace, "delivery.started", data)
 
-    # What has happened is written down until the store takes it: it cannot be taken back.
+    # --- outcomes: retried until the store takes them, because they cannot be undone ---
 
     async def previewed(self, delivery_id: str, facts: RunFacts, message: str) -> None:
         data: JsonObject = {"delivery_id": delivery_id, "run_id": facts.run_id, "messages": [message], "preview": True}
@@ -73,7 +73,7 @@ class DeliveryLog:
             try:
                 await self._write(workspace, kind, data)
             except HostError as error:
-                _log.warning("what became of a message could not be written down yet", problem=error.message)
+                _log.warning("the outcome of a delivery could not be recorded yet", problem=error.message)
                 await asyncio.sleep(_RETRY_S)
             else:
                 return

@@ -1,6 +1,6 @@
-"""The outbox at work: reads what waits, sends it lane by lane in order, and listens to runs for more.
+"""The outbox: reads pending messages, sends those of each target in order, and follows runs for new ones.
 
-Everything that waits is on disk, put there by the commit that completed the message. A restart reads it and goes on.
+The commit that completes a message puts it into the outbox, so a restart continues where the host stopped.
 """
 
 import asyncio
@@ -33,52 +33,50 @@ from bollard.host.runs.hub import Hub, StreamRecord, Subscription
 from bollard.host.store.rows import OutboxRow
 from bollard.host.store.store import Store
 
-# Which messages of the outbox are held in memory: so many of each channel, each in the order of the outbox. Pure.
-#
-# A channel that is away or slow fills its own window, and what is meant for others goes past it. What found no room
-# stays on disk and is read again when there is some; until then nothing behind it of the same channel is held either.
-
-
 Place = tuple[str, str]
 """Workspace and channel."""
 
 
 class OutboxWindow:
-    """The outbox is read in pages: `turn`, then each row of the page is asked for with `admits`."""
+    """Which messages of the outbox are in memory: up to `most` of each channel, in order. Pure.
+
+    A slow channel fills only its own window. Messages without room stay on disk, and so do all later ones of that
+    channel, until there is room. For each page call `turn`, then `admits` for each row.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._held: set[str] = set()
         self._of: Counter[Place] = Counter()
         self._left: dict[Place, int] = {}
-        """Of each channel that is full the first record that found no room."""
+        """The first record without room, of each full channel."""
         self._roomy: set[Place] = set()
-        """Those of them that have room again."""
+        """Full channels that have room again."""
         self._over: set[str] = set()
-        """What was done with while a page was being read: it may be in the page as if it were not."""
+        """Deliveries that ended while a page was being read. The page may still contain them."""
         self._seen_to = 0
         self.read_to = 0
-        """The record behind which the next page begins."""
+        """The last record that was read. The next page begins after it."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     def is_full(self, place: Place) -> bool:
-        """Whether something of it stayed on disk."""
+        """Whether messages of the channel stayed on disk."""
         return place in self._left
 
     def holds_any(self, place: Place) -> bool:
         return place in self._of
 
     def turn(self) -> None:
-        """A page is read now."""
+        """Start to read a page."""
         self._over.clear()
         for place in self._roomy:
             self.read_to = min(self.read_to, self._left.pop(place) - 1)
         self._roomy.clear()
 
     def admits(self, row: OutboxRow) -> bool:
-        """Whether the next row of the page is to be dealt with. A preview is, when it is seen first."""
+        """Whether to process the next row of the page. A preview is processed once."""
         is_new = row.record_id > self._seen_to
         self._seen_to = max(self._seen_to, row.record_id)
         self.read_to = row.record_id
@@ -95,7 +93,7 @@ class OutboxWindow:
         return True
 
     def release(self, row: OutboxRow) -> bool:
-        """It is done with. Whether there is room now for what stayed on disk."""
+        """Remove a delivery that has ended. Returns whether there is room for messages on disk."""
         place = (row.workspace, row.channel)
         self._held.discard(row.delivery_id)
         self._over.add(row.delivery_id)
@@ -111,7 +109,7 @@ class OutboxWindow:
 
 _log = structlog.get_logger("bollard.delivery")
 _Lane = tuple[str, str, str]
-"""Workspace, channel and target: one order for each."""
+"""Workspace, channel and target. Messages of a lane are sent in order."""
 
 
 class _Chunk(msgspec.Struct):
@@ -131,7 +129,7 @@ _decode: Final = msgspec.json.Decoder(_Record).decode
 
 
 class Delivery:
-    """One per host."""
+    """Delivers the messages of all runs."""
 
     def __init__(self, *, journal: Journal, store: Store, hub: Hub, clock: Clock, channels: Channels) -> None:
         self._store = store
@@ -142,18 +140,18 @@ class Delivery:
         self._sender = Sender(channels, log, self._previews, store, clock)
         self._lanes: dict[_Lane, deque[PendingDelivery]] = {}
         self._of_run: Counter[str] = Counter()
-        """Messages of each run that are held."""
+        """Pending messages by run."""
         self._followed: dict[str, str] = {}
-        """Runs that are not over, with their workspace."""
+        """Unfinished runs, with their workspace."""
         self._window = OutboxWindow(DELIVERIES_OF_CHANNEL)
         self._begun = asyncio.Event()
         self._woken = asyncio.Event()
         self._reading = asyncio.Lock()
         self._left_previews: list[tuple[str, str]] = []
-        """Run and workspace of each that an earlier incarnation left."""
+        """Run and workspace of previews that an earlier incarnation left open."""
         self._sending = asyncio.Semaphore(DELIVERIES_AT_ONCE)
-        self._doors: dict[Place, asyncio.Semaphore] = {}
-        """So that a channel which answers late does not take every place."""
+        self._channel_slots: dict[Place, asyncio.Semaphore] = {}
+        """Limits each channel, so that a slow one does not take all slots."""
         self._background = Background()
         self._closing = False
 
@@ -163,13 +161,13 @@ class Delivery:
 
     @property
     def waiting(self) -> int:
-        """Messages that are held now."""
+        """The number of pending messages in memory."""
         return len(self._window)
 
     # --- runs ---
 
     def follow(self, facts: RunFacts) -> None:
-        """A run that is on disk and has said nothing yet. Costs nothing where its messages go nowhere."""
+        """Follow a run that is on disk and has no output yet. A no-op for a run without a delivery target."""
         if facts.deliver_to is not None:
             self._followed[facts.run_id] = facts.workspace
             self._background.begin(self._listen(facts, self._hub.subscribe(facts.run_id)))
@@ -178,16 +176,16 @@ class Delivery:
         try:
             while not subscription.over:
                 for record in await subscription.take(KEEP_ALIVE_S):
-                    self._heard(facts, record)
+                    self._handle(facts, record)
         finally:
             subscription.close()
-        # A listener that fell behind misses previews, and nothing else: messages are read from the disk.
+        # A reader that fell behind misses only previews, because messages are read from disk.
         self._followed.pop(facts.run_id, None)
         await self._begun.wait()
         await self._read()
         await self._settle_previews(facts.run_id, facts.workspace)
 
-    def _heard(self, facts: RunFacts, record: StreamRecord) -> None:
+    def _handle(self, facts: RunFacts, record: StreamRecord) -> None:
         goes_to = facts.deliver_to
         if record.type == "message.delta" and goes_to is not None and goes_to.streaming:
             with contextlib.suppress(msgspec.DecodeError):
@@ -199,10 +197,10 @@ class Delivery:
                 self._previews.whole(facts.run_id, _decode(record.json).data.message_id or "")
             self._woken.set()
 
-    # --- what waits ---
+    # --- pending messages ---
 
     async def run(self, recovered: asyncio.Event) -> None:
-        """Until it is cancelled. Runs that an earlier incarnation left must have their last messages on disk before."""
+        """Deliver until cancelled. Starts when recovery has written the last messages of interrupted runs."""
         await recovered.wait()
         self._begun.set()
         await self._read()
@@ -216,7 +214,7 @@ class Delivery:
             await self._read()
 
     async def _read(self) -> None:
-        """What came since the last look, and what there is room for again."""
+        """Read new messages, and those that there is room for again."""
         async with self._reading:
             while True:
                 self._window.turn()
@@ -250,37 +248,37 @@ class Delivery:
         return (workspace, channel, target) in self._lanes or self._window.is_full((workspace, channel))
 
     async def _drain(self, lane: _Lane) -> None:
-        """One after the other: the next leaves when the one before has arrived or has failed."""
+        """Send the messages of a lane one after the other. The next starts when the one before has ended."""
         queue = self._lanes[lane]
         while queue:
-            waiting = queue[0]
-            early_s = (waiting.row.due_ms - self._clock.now_ms()) / 1000
-            if waiting.attempts == waiting.row.attempts and waiting.attempts and early_s > 0:
-                # An earlier incarnation had begun to wait; the clock may have been set back since.
+            pending = queue[0]
+            early_s = (pending.row.due_ms - self._clock.now_ms()) / 1000
+            if pending.attempts == pending.row.attempts and pending.attempts and early_s > 0:
+                # A retry of an earlier incarnation. The minimum guards against a clock that was set back.
                 await asyncio.sleep(min(early_s, DELIVERY_WAIT_MAX_S))
-            while (wait_s := await self._try(waiting)) is not None:  # noqa: ASYNC110 -- time is what it waits for
+            while (wait_s := await self._try(pending)) is not None:  # noqa: ASYNC110 -- time is what it waits for
                 await asyncio.sleep(wait_s)
             queue.popleft()
-            await self._done(waiting.row)
+            await self._done(pending.row)
         del self._lanes[lane]
 
-    async def _try(self, waiting: PendingDelivery) -> float | None:
-        place = (waiting.row.workspace, waiting.row.channel)
-        door = self._doors.setdefault(place, asyncio.Semaphore(DELIVERIES_OF_CHANNEL_AT_ONCE))
-        async with door, self._sending:
+    async def _try(self, pending: PendingDelivery) -> float | None:
+        place = (pending.row.workspace, pending.row.channel)
+        slots = self._channel_slots.setdefault(place, asyncio.Semaphore(DELIVERIES_OF_CHANNEL_AT_ONCE))
+        async with slots, self._sending:
             if self._closing:
                 return DELIVERY_WAIT_MAX_S
             try:
-                return await self._sender.deliver(waiting)
-            except Exception:  # noqa: BLE001 -- a channel that breaks its promise must not end its lane
-                _log.exception("a message could not be sent", delivery=waiting.row.delivery_id)
+                return await self._sender.deliver(pending)
+            except Exception:  # noqa: BLE001 -- a faulty channel must not end its lane
+                _log.exception("a message could not be sent", delivery=pending.row.delivery_id)
                 return DELIVERY_WAIT_MAX_S
 
     async def _done(self, row: OutboxRow) -> None:
         if self._window.release(row):
             self._woken.set()
         if not self._window.holds_any((row.workspace, row.channel)):
-            self._doors.pop((row.workspace, row.channel), None)
+            self._channel_slots.pop((row.workspace, row.channel), None)
         self._of_run[row.run_id] -= 1
         if not self._of_run[row.run_id]:
             del self._of_run[row.run_id]
@@ -291,11 +289,11 @@ class Delivery:
             await self._previews.close_left(run_id, workspace)
 
     async def close(self, grace_s: float) -> None:
-        """What is being sent has its grace; the rest waits on disk, and the next start goes on with it."""
+        """Give messages that are being sent `grace_s`. The rest stays on disk for the next start."""
         self._closing = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                for _ in range(DELIVERIES_AT_ONCE):  # when nobody sends, all places are free
+                for _ in range(DELIVERIES_AT_ONCE):  # all slots are free when nothing is being sent
                     await self._sending.acquire()
         await self._background.close()
         await self._previews.close()

@@ -1,7 +1,7 @@
-"""Messages that are shown while they are written: sent once early, then edited as fast as the channel likes.
+"""Previews: messages that are sent while the runner writes them, and edited at the rate that the channel allows.
 
-A preview is best effort. It stands in the outbox from before its first send, so that whoever sends the whole message
-finds it, also after a crash. The whole message is sent by `sender`, which takes the preview over.
+A preview is best effort. It is in the outbox before its first send, so that the `Sender` finds it even after a crash
+and turns it into the complete message.
 """
 
 import asyncio
@@ -22,18 +22,15 @@ from bollard.host.errors import HostError
 from bollard.host.log.records import DeliverTo, RunFacts
 from bollard.host.store.rows import OutboxRow
 
-# A long text as parts that a channel takes, cut where a reader would pause. Pure.
-
-
 _BORDERS: Final = ("\n\n", "\n", ". ", "! ", "? ", "。", "！", "？", "; ", "；", ", ", "，", " ")
-"""Where to cut, the best first; the mark itself stays with the part before."""
+"""Where to cut, best first. The mark stays with the part before."""
 _LEAST: Final = 0.5
-"""A part that is cut at a border is at least so full; below that the next border is better."""
+"""The minimum fill of a part that is cut at a border. Below that the next kind of border is used."""
 _JOINER: Final = "\u200d"
 
 
 def split(text: str, size: int | None) -> list[str]:
-    """Parts of at most `size` characters, none of them empty; together they say everything but blanks at the cuts."""
+    """Non-empty parts of at most `size` characters. Only blanks at the cuts are lost."""
     if size is None or len(text) <= size:
         return [text] if text else []
     parts: list[str] = []
@@ -48,7 +45,7 @@ def split(text: str, size: int | None) -> list[str]:
 
 def _cut(text: str, size: int) -> int:
     for border in _BORDERS:
-        # One character more may be a blank: it is not part of what is sent.
+        # One more character is allowed if it is a blank, which is stripped.
         at = text.rfind(border, int(size * _LEAST), size + 1)
         end = at + len(border.rstrip())
         if at > 0 and end <= size:
@@ -57,7 +54,7 @@ def _cut(text: str, size: int) -> int:
 
 
 def _between_characters(text: str, at: int) -> int:
-    """Not inside what a reader sees as one character, unless that is all there is."""
+    """The last position that does not split a grapheme, or `at` if there is none nearby."""
     earliest = max(1, at - 16)
     for place in range(at, earliest - 1, -1):
         if not _continues(text, place):
@@ -74,22 +71,22 @@ def _continues(text: str, place: int) -> bool:
 _log = structlog.get_logger("bollard.delivery")
 _decode = msgspec.json.Decoder().decode
 IsBusy = Callable[[str, str, str], bool]
-"""Whether messages wait for this workspace's channel and target."""
+"""Whether messages wait for this workspace, channel and target."""
 
 
 @dataclass(slots=True)
 class Preview:
-    """What stands at a channel of a message that is not whole."""
+    """The preview of one incomplete message."""
 
     delivery_id: str
     message: str | None = None
-    """The channel's own id of it; absent while it is not known whether it is there."""
+    """The channel's id of the preview. `None` while it is unknown whether the preview arrived."""
     left: bool = False
-    """Whether it may have left the host."""
+    """Whether the preview may have been sent."""
     text: str = ""
     edits: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its message is whole, so that nothing more is shown."""
+    """Set when the message is complete. No more edits are sent."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -102,27 +99,27 @@ class Preview:
         self.changed.set()
 
     async def pause(self, seconds: float) -> None:
-        """Let time pass, but not behind its end: whoever sends the whole message waits for this one."""
+        """Sleep, but not beyond the end of the preview, because the sender waits for it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.ended.wait()
 
 
 class Previews:
-    """The open previews of this host."""
+    """The open previews of all runs."""
 
     def __init__(self, channels: Channels, log: DeliveryLog, is_busy: IsBusy) -> None:
         self._channels = channels
         self._log = log
         self._is_busy = is_busy
         self._open: dict[tuple[str, str], deque[Preview]] = {}
-        """By run and the runner's id of the message, oldest first."""
+        """By run and message key, oldest first."""
         self._made: dict[str, int] = {}
 
-    # --- while a message is written ---
+    # --- open previews ---
 
     def add(self, facts: RunFacts, goes_to: DeliverTo, message_key: str, text: str) -> None:
-        """More of a message."""
+        """Add text to the preview of a message."""
         channel = self._channels.sender(facts.workspace, goes_to.channel)
         if channel is None or not channel.abilities.supports_streaming:
             return
@@ -137,7 +134,7 @@ class Previews:
             preview.task = asyncio.create_task(self._show(preview, facts, goes_to, message_key, channel))
 
     def whole(self, run_id: str, message_key: str) -> None:
-        """The message is whole: what comes next under its id is another one."""
+        """End the preview of a complete message. Later text with this key belongs to another message."""
         for preview in self._open.get((run_id, message_key), ()):
             preview.end()
 
@@ -145,16 +142,16 @@ class Previews:
         self, preview: Preview, facts: RunFacts, goes_to: DeliverTo, message_key: str, channel: Channel
     ) -> None:
         pause_s = 1 / channel.abilities.edits_per_s
-        await preview.pause(pause_s)  # most messages are whole by then, and need no preview
+        await preview.pause(pause_s)  # most messages are complete by then and need no preview
         while not preview.over and not preview.text.strip():
             preview.changed.clear()
             await preview.changed.wait()
         if preview.over or self._is_busy(facts.workspace, goes_to.channel, goes_to.target):
-            return  # it is whole, or something that came before it has not arrived
+            return  # complete, or an earlier message has not arrived
         try:
             await self._log.begun(preview.delivery_id, facts, goes_to, message_key)
         except HostError as error:
-            _log.warning("a message is not shown while it is written", run=facts.run_id, problem=error.message)
+            _log.warning("a preview could not be recorded and is not sent", run=facts.run_id, problem=error.message)
             return
         preview.left = True
         shown = _first_part(preview.text, goes_to, channel)
@@ -163,8 +160,8 @@ class Previews:
             case Delivered(message) if message is not None:
                 preview.message = message
                 await self._log.previewed(preview.delivery_id, facts, message)
-            case Delivered():  # it cannot be edited: the whole message stands on its own
-                reason = "the channel gave no id to edit it by"
+            case Delivered():  # it cannot be edited, so the complete message is sent separately
+                reason = "the channel returned no message id to edit"
                 await self._log.failed(facts.workspace, preview.delivery_id, facts.run_id, reason)
                 preview.left = False
                 return
@@ -173,13 +170,13 @@ class Previews:
                 preview.left = False
                 return
             case DeliveryUnknown():
-                return  # who sends the whole message asks again where that is possible
+                return  # the sender finds out, if the channel allows it
         await self._edit(preview, facts, goes_to, channel, shown, pause_s)
 
     async def _edit(
         self, preview: Preview, facts: RunFacts, goes_to: DeliverTo, channel: Channel, shown: str, pause_s: float
     ) -> None:
-        """Everything that came since the last edit is one edit."""
+        """Send all text since the last edit as one edit."""
         while not preview.over:
             await preview.pause(pause_s)
             await preview.changed.wait()
@@ -194,10 +191,10 @@ class Previews:
                     return
                 await preview.pause(outcome.retry_after_s or pause_s)
 
-    # --- when it is whole ---
+    # --- complete messages ---
 
     async def take(self, run_id: str, message_key: str) -> Preview | None:
-        """The preview of the oldest message of this id, when nothing of it is under way any more."""
+        """Remove and return the oldest preview with this key, after its last edit has ended."""
         queue = self._open.get((run_id, message_key))
         if not queue:
             return None
@@ -208,29 +205,29 @@ class Previews:
         return preview if preview.left else None
 
     def knows(self, row: OutboxRow) -> bool:
-        """Whether it was begun here, and may be over by now."""
+        """Whether this host started previews of the run."""
         return row.run_id in self._made
 
     def restore(self, row: OutboxRow) -> None:
-        """One that an earlier incarnation left."""
+        """Add a preview that an earlier incarnation left open."""
         messages: list[str] = _decode(row.messages)
         preview = Preview(row.delivery_id, message=messages[0] if messages else None, left=True)
         preview.end()
         self._open.setdefault((row.run_id, row.message_key), deque()).append(preview)
 
     async def close_left(self, run_id: str, workspace: str) -> None:
-        """The run is over and all its messages are sent: what is still open will never be whole."""
+        """Close the remaining previews of a run that is over. Their messages will never be complete."""
         self._made.pop(run_id, None)
         for key in [key for key in self._open if key[0] == run_id]:
             for preview in self._open.pop(key):
                 await self._stop(preview)
                 if preview.left:
-                    reason = "the message was never finished"
+                    reason = "the message was never completed"
                     await self._log.failed(workspace, preview.delivery_id, run_id, reason)
 
     @staticmethod
     async def _stop(preview: Preview) -> None:
-        """An edit that is under way is waited for: it must not come behind the whole message."""
+        """End a preview and wait for its current edit, which must not arrive after the complete message."""
         preview.end()
         if preview.task is not None:
             await asyncio.wait({preview.task})
@@ -244,7 +241,7 @@ class Previews:
 
 
 def _first_part(text: str, goes_to: DeliverTo, channel: Channel) -> str:
-    """What fits into one message."""
+    """The text that fits into one message."""
     sizes = [each for each in (goes_to.max_message_size, channel.abilities.max_message_size) if each is not None]
     parts = split(text, min(sizes) if sizes else None)
     return parts[0] if parts else text

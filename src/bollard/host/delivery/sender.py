@@ -1,8 +1,7 @@
-"""One message of the outbox to its channel: cut into parts, each sent as often as the channel allows, each outcome on
-disk before the next step.
+"""Sends one message of the outbox to its channel, in parts, and records each outcome before the next step.
 
-With native dedupe what is in doubt is sent again under its key. Without, it is marked before it leaves, leaves once,
-and is unknown when nobody can say whether it arrived.
+With native deduplication a doubtful part is sent again under its idempotency key. Without, a part is recorded before it
+is sent, sent at most once, and its outcome is unknown if the channel does not confirm it.
 """
 
 import asyncio
@@ -26,21 +25,21 @@ from bollard.host.store.store import Store
 _log = structlog.get_logger("bollard.delivery")
 _decode: Final = msgspec.json.Decoder().decode
 _OFF_S: Final = 10.0
-"""Time between two looks whether a channel that was switched off is on again."""
+"""Time before a switched-off channel is checked again."""
 
 
 @dataclass(slots=True)
 class PendingDelivery:
-    """One message on its way, as this host knows it."""
+    """One message and the progress of its delivery."""
 
     row: OutboxRow
     attempts: int = 0
     messages: list[str] = field(default_factory=list[str])
     """The channel's own ids of the parts that arrived."""
     left_before: bool = False
-    """Whether an earlier incarnation may have sent a part that nobody wrote down."""
+    """Whether an earlier incarnation may have sent a part without recording it."""
     preview: Preview | None = None
-    preview_asked: bool = False
+    preview_taken: bool = False
 
     @classmethod
     def of(cls, row: OutboxRow) -> "PendingDelivery":
@@ -49,7 +48,7 @@ class PendingDelivery:
 
 @dataclass(slots=True)
 class Counts:
-    """What became of messages since the start."""
+    """Delivery outcomes since the start."""
 
     sent: int = 0
     failed: int = 0
@@ -72,7 +71,7 @@ class _Message(msgspec.Struct):
 
 
 class _Completed(msgspec.Struct):
-    """The data of `message.completed`, as far as it can be sent."""
+    """The part of `message.completed` that can be sent."""
 
     message: _Message
 
@@ -94,7 +93,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 class Sender:
-    """Knows no order: whoever calls decides what comes next."""
+    """Sends single messages. The caller decides the order."""
 
     def __init__(self, channels: Channels, log: DeliveryLog, previews: Previews, store: Store, clock: Clock) -> None:
         self._channels = channels
@@ -104,49 +103,49 @@ class Sender:
         self._clock = clock
         self.counts = Counts()
 
-    async def deliver(self, waiting: PendingDelivery) -> float | None:
-        """Try it; how long to wait before the next try, or `None` when it is over."""
-        row = waiting.row
+    async def deliver(self, pending: PendingDelivery) -> float | None:
+        """Try to send a message. Returns the time before the next try, or `None` when the delivery has ended."""
+        row = pending.row
         if self._clock.now_ms() - row.created_ms > DELIVERY_AGE_S * 1000:
-            over = self._doubt if waiting.left_before else self._fail
-            return await over(waiting, "it waited too long")
+            over = self._doubt if pending.left_before else self._fail
+            return await over(pending, "the message waited too long")
         channel = self._channels.sender(row.workspace, row.channel)
         if channel is None:
             if self._channels.is_off(row.workspace, row.channel):
                 return _OFF_S
-            return await self._fail(waiting, f"there is no channel {row.channel} that sends")
-        if waiting.left_before and channel.abilities.dedupe == "none":
-            return await self._doubt(waiting, "the host ended while it was being sent")
+            return await self._fail(pending, f"there is no channel {row.channel} that sends")
+        if pending.left_before and channel.abilities.dedupe == "none":
+            return await self._doubt(pending, "the host ended while it was being sent")
         content = await asyncio.to_thread(self._content, row)
         if content is None:
-            return await self._fail(waiting, "the message is not kept any more")
+            return await self._fail(pending, "the message was deleted by retention")
         if content.failed is not None:
-            waiting.preview_asked = True  # it is no message, so nothing was shown of it
+            pending.preview_taken = True  # a failure notice has no preview
         sizes = [size for size in (row.max_message_size, channel.abilities.max_message_size) if size is not None]
         empty = [""] if content.artifacts or content.failed else []
         parts = split(content.text, min(sizes) if sizes else None) or empty
         if not parts:
-            return await self._fail(waiting, "there is nothing in it that can be sent")
-        await self._ask_for_preview(waiting)
+            return await self._fail(pending, "the message has no content that can be sent")
+        await self._take_preview(pending)
         try:
-            return await self._send_parts(waiting, channel, parts, content)
-        except HostError as error:  # it could not be written down that it leaves, so it did not leave
+            return await self._send_parts(pending, channel, parts, content)
+        except HostError as error:  # the send could not be recorded, so nothing was sent
             _log.warning("a message waits for the store", delivery=row.delivery_id, problem=error.message)
             return DELIVERY_WAIT_S
 
     async def _send_parts(
-        self, waiting: PendingDelivery, channel: Channel, parts: list[str], content: "_Content"
+        self, pending: PendingDelivery, channel: Channel, parts: list[str], content: "_Content"
     ) -> float | None:
-        row, native = waiting.row, channel.abilities.dedupe == "native"
+        row, native = pending.row, channel.abilities.dedupe == "native"
         edit_of: str | None = None
-        if not waiting.messages:
-            found = await self._previewed(waiting, channel, parts[0])
+        if not pending.messages:
+            found = await self._previewed(pending, channel, parts[0])
             if isinstance(found, NotDelivered | DeliveryUnknown):
                 return await self._defer(
-                    waiting, found.reason, found.retry_after_s if isinstance(found, NotDelivered) else None
+                    pending, found.reason, found.retry_after_s if isinstance(found, NotDelivered) else None
                 )
             edit_of = found
-        while (part := len(waiting.messages)) < len(parts):
+        while (part := len(pending.messages)) < len(parts):
             edits = edit_of if part == 0 else None
             if not native and edits is None:
                 await self._log.started(row, part)
@@ -168,39 +167,39 @@ class Sender:
             kill_point("delivery.after_send")
             match outcome:
                 case Delivered(message):
-                    waiting.messages.append(message or "")
+                    pending.messages.append(message or "")
                     if not last:
-                        await self._log.shown(row, waiting.messages)
+                        await self._log.shown(row, pending.messages)
                 case DeliveryUnknown(reason) if not native and edits is None:
-                    return await self._doubt(waiting, reason)
-                case DeliveryUnknown(reason):  # the same key again, or the same text again: that changes nothing
-                    return await self._defer(waiting, reason, None)
+                    return await self._doubt(pending, reason)
+                case DeliveryUnknown(reason):  # a retry is safe: the same key, or an edit to the same text
+                    return await self._defer(pending, reason, None)
                 case NotDelivered(reason, retryable, retry_after_s):
-                    if edits is not None and not retryable:  # what was shown is gone: the message stands on its own
+                    if edits is not None and not retryable:  # the preview is gone, so a new message is sent
                         edit_of = None
                         continue
                     if not retryable:
-                        return await self._fail(waiting, reason)
-                    return await self._defer(waiting, reason, retry_after_s)
-        await self._log.sent(row, waiting.messages, None if waiting.preview is None else waiting.preview.delivery_id)
+                        return await self._fail(pending, reason)
+                    return await self._defer(pending, reason, retry_after_s)
+        await self._log.sent(row, pending.messages, None if pending.preview is None else pending.preview.delivery_id)
         self.counts.sent += 1
         return None
 
-    # --- what was shown of it before ---
+    # --- preview ---
 
-    async def _ask_for_preview(self, waiting: PendingDelivery) -> None:
-        if not waiting.preview_asked:
-            waiting.preview_asked = True
-            waiting.preview = await self._previews.take(waiting.row.run_id, waiting.row.message_key)
+    async def _take_preview(self, pending: PendingDelivery) -> None:
+        if not pending.preview_taken:
+            pending.preview_taken = True
+            pending.preview = await self._previews.take(pending.row.run_id, pending.row.message_key)
 
     async def _previewed(
-        self, waiting: PendingDelivery, channel: Channel, text: str
+        self, pending: PendingDelivery, channel: Channel, text: str
     ) -> str | NotDelivered | DeliveryUnknown | None:
-        """The message that stands there already and gets its text by an edit; or what keeps us from knowing it."""
-        preview, row = waiting.preview, waiting.row
+        """The channel's id of the preview to edit, or the outcome that prevents knowing it."""
+        preview, row = pending.preview, pending.row
         if preview is None or preview.message is not None:
             return None if preview is None else preview.message
-        if channel.abilities.dedupe == "native":  # whether it is there can be found out by sending it again
+        if channel.abilities.dedupe == "native":  # sending again under the same key returns the id of the preview
             outgoing = Outgoing(
                 key=preview.delivery_id,
                 target=row.target,
@@ -214,43 +213,43 @@ class Sender:
                 preview.message = outcome.message
                 return outcome.message
             return None if isinstance(outcome, NotDelivered) and not outcome.retryable else outcome
-        reason = "no answer came when it was first shown"
+        reason = "the channel did not confirm the preview"
         await self._log.unknown(row.workspace, preview.delivery_id, row.run_id, reason)
-        waiting.preview = None
+        pending.preview = None
         return None
 
-    # --- how it ends ---
+    # --- outcomes ---
 
-    async def _defer(self, waiting: PendingDelivery, reason: str, retry_after_s: float | None) -> float | None:
-        waiting.attempts += 1
-        if waiting.attempts >= DELIVERY_ATTEMPTS:
-            return await self._fail(waiting, f"{reason}; it was tried {waiting.attempts} times")
-        wait_s = min(max(DELIVERY_WAIT_S * 2 ** (waiting.attempts - 1), retry_after_s or 0.0), DELIVERY_WAIT_MAX_S)
+    async def _defer(self, pending: PendingDelivery, reason: str, retry_after_s: float | None) -> float | None:
+        pending.attempts += 1
+        if pending.attempts >= DELIVERY_ATTEMPTS:
+            return await self._fail(pending, f"{reason}; gave up after {pending.attempts} attempts")
+        wait_s = min(max(DELIVERY_WAIT_S * 2 ** (pending.attempts - 1), retry_after_s or 0.0), DELIVERY_WAIT_MAX_S)
         self.counts.retried += 1
         due_ms = self._clock.now_ms() + round(wait_s * 1000)
-        await self._log.deferred(waiting.row, waiting.attempts, due_ms, reason)
+        await self._log.deferred(pending.row, pending.attempts, due_ms, reason)
         return wait_s
 
-    async def _fail(self, waiting: PendingDelivery, reason: str) -> None:
-        row = waiting.row
+    async def _fail(self, pending: PendingDelivery, reason: str) -> None:
+        row = pending.row
         _log.warning("a message was not delivered", delivery=row.delivery_id, channel=row.channel, problem=reason)
         await self._log.failed(row.workspace, row.delivery_id, row.run_id, reason)
-        await self._forget_preview(waiting, reason)
+        await self._forget_preview(pending, reason)
         self.counts.failed += 1
 
-    async def _doubt(self, waiting: PendingDelivery, reason: str) -> None:
-        row = waiting.row
+    async def _doubt(self, pending: PendingDelivery, reason: str) -> None:
+        row = pending.row
         _log.warning("whether a message arrived is unknown", delivery=row.delivery_id, channel=row.channel)
         await self._log.unknown(row.workspace, row.delivery_id, row.run_id, reason)
-        await self._forget_preview(waiting, reason)
+        await self._forget_preview(pending, reason)
         self.counts.unknown += 1
 
-    async def _forget_preview(self, waiting: PendingDelivery, reason: str) -> None:
-        await self._ask_for_preview(waiting)
-        if waiting.preview is not None:
-            await self._log.failed(waiting.row.workspace, waiting.preview.delivery_id, waiting.row.run_id, reason)
+    async def _forget_preview(self, pending: PendingDelivery, reason: str) -> None:
+        await self._take_preview(pending)
+        if pending.preview is not None:
+            await self._log.failed(pending.row.workspace, pending.preview.delivery_id, pending.row.run_id, reason)
 
-    # --- what it says ---
+    # --- content ---
 
     def _content(self, row: OutboxRow) -> _Content | None:
         record = next(iter(self._store.records(row.record_id - 1, 1)), None)
@@ -258,9 +257,9 @@ class Sender:
             return None
         if record.type == "run.ended":
             return _Content(failed=_ended(record.data).code or "failed")
-        said = _completed(record.data).message
-        if not isinstance(said.content, list):
-            text = said.content or ""
+        message = _completed(record.data).message
+        if not isinstance(message.content, list):
+            text = message.content or ""
         else:  # other elements have no text to send
-            text = "\n".join(part.text for part in said.content if part.type == "text" and part.text is not None)
-        return _Content(text, tuple(ref.artifact_id for ref in said.artifact_refs or ()))
+            text = "\n".join(part.text for part in message.content if part.type == "text" and part.text is not None)
+        return _Content(text, tuple(ref.artifact_id for ref in message.artifact_refs or ()))
