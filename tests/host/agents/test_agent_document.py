@@ -199,5 +199,5 @@ def test_a_stored_agent_comes_back_without_its_runner_and_may_be_granted_nothing
 
 @pytest.mark.parametrize("runner_id", ["parrot", "plugin:acme/parrot", "plugin:acme//default", "x:acme/parrot/default"])
 def test_a_stored_agent_with_a_broken_runner_id_is_refused(runner_id: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no id of a runner"):
+    with pytest.raises(InvalidRequest, match="is not a runner id"):
         agent_from_store(body(runner_id=runner_id), "default", 1)

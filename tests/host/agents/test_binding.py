@@ -177,6 +177,7 @@ def test_a_clash_is_refused_with_both_names_and_an_event_that_matches_both() -> 
         "and neither goes before the other"
     )
     assert caught.value.details == {
+        "reason": "bindings_clash",
         "binding": "new",
         "other": "old",
         "example": {"channel": "telegram", "event_type": "message.edited"},

@@ -187,7 +187,7 @@ def test_a_run_is_in_its_conversation_once() -> None:
     for name in ("a", "b"):
         with pytest.raises(Conflict, match="already") as caught:
             lanes.enter_queue(key, run(name))
-        assert caught.value.details == {"run": name}
+        assert caught.value.details == {"reason": "run_in_lane", "run": name}
         with pytest.raises(Conflict, match="already"):
             lanes.enter_active(key, run(name), parallel=True)
 
@@ -197,7 +197,7 @@ def test_a_second_run_cannot_be_active_in_a_serial_conversation() -> None:
     lanes.enter_active(key, run("a"))
     with pytest.raises(Conflict, match="busy") as caught:
         lanes.enter_active(key, run("b"))
-    assert caught.value.hint == "queue it"
+    assert caught.value.hint == "queue the run"
     assert lanes.view(key) == LaneView(active=(run("a"),))
 
 

@@ -98,7 +98,7 @@ def test_a_policy_with_a_pattern_is_refused_because_it_would_match_nothing(host:
     body = {"runner_id": "plugin:local/kit/default", "policy": {"access": access}}
     refused = host.put("/api/v1/agents/lazy", body)
     assert (refused.status, refused.error["details"]["field"]) == (400, "policy.access.resources.tools")
-    assert refused.error["hint"] == "`bollard capabilities` lists what there is"
+    assert refused.error["hint"] == "`bollard capabilities` lists the ids"
 
 
 def test_an_agent_that_is_not_there_is_not_found(host: Any) -> None:

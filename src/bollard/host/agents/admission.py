@@ -1,17 +1,13 @@
-"""What becomes of an event whose conversation may be busy: one pure decision. Gates were passed before, or are next.
+"""Admission: decides whether an event starts a run, steers one, waits, interrupts or is rejected. Pure.
 
-Only a message speaks to a run that is there: it may steer it, interrupt it, or be refused because of it. Any other
-event (a reaction, a schedule, a decision) waits for its turn, also where messages are refused; under `parallel` it
-starts.
+Only a message can steer, interrupt or be rejected. Any other event (a reaction, a schedule, a decision) waits for its
+turn, and starts under `parallel`. Three rules keep the order of a conversation:
 
-The order of a conversation is kept by three choices:
-
-- A message steers only if it overtakes nobody who could have steered in its place: under `same_actor` no message of the
-  same actor waits in the lane, under `conversation` no message waits at all. Somebody else's waiting run does not keep
-  an actor from correcting a run of their own, and neither does an event of theirs that is no message.
-- Only the oldest run that the message may steer is considered. Is its queue full, the message queues; it does not go
-  to a younger run, where it could be read before the messages that came earlier.
-- `interrupt` cancels what is active and drops nothing that waits: the new run goes behind the waiting ones.
+- A message steers only if it overtakes no other message that could steer: under `same_actor` no message of the same
+  actor waits, under `conversation` no message waits at all. Other waiting runs do not matter.
+- Only the oldest run that the message may steer is considered. If its queue is full, the message waits; a younger run
+  might read it before earlier messages.
+- `interrupt` cancels active runs and drops no waiting run: the new run goes behind them.
 """
 
 import msgspec
@@ -20,56 +16,56 @@ from bollard.host.agents.policies import ConcurrencyPolicy
 from bollard.protocol.limits import STEERING_QUEUE
 
 Actor = tuple[str, str]
-"""Type and id of who speaks."""
+"""Type and id of an actor."""
 
 
 class LaneRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as its conversation sees it."""
+    """A run in its conversation."""
 
     run_id: str
     event_id: str = ""
-    """Ids of events are in the order in which they came."""
+    """Event ids sort by arrival."""
     actor: Actor | None = None
-    """Who started it; `None` is nobody that can be told from anybody else."""
+    """Who started it. `None` is an unknown actor and equals no other."""
     steerable: bool = False
-    """Whether it still takes messages."""
+    """Whether it accepts messages."""
     waiting_messages: int = 0
-    """Messages that it was given and has not pulled."""
+    """Messages that the runner has not pulled."""
     on_message: bool = True
     """Whether a message started it."""
 
 
 class LaneView(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation at one moment."""
+    """A snapshot of a conversation."""
 
     active: tuple[LaneRun, ...] = ()
     """Oldest first."""
     queued: tuple[LaneRun, ...] = ()
-    """First in, first."""
+    """Oldest first."""
 
 
 class Start(msgspec.Struct, frozen=True):
-    """A run of its own, at once."""
+    """Start a new run at once."""
 
 
 class Steer(msgspec.Struct, frozen=True):
-    """No run of its own: the named one is given the message."""
+    """Give the message to this active run."""
 
     run_id: str
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """A run of its own, after everything that the conversation has before it."""
+    """Queue a new run behind the runs of its conversation."""
 
 
 class Interrupt(msgspec.Struct, frozen=True):
-    """The named runs are cancelled, and a run of its own is queued."""
+    """Cancel these runs and queue a new one."""
 
     run_ids: tuple[str, ...]
 
 
 class Reject(msgspec.Struct, frozen=True):
-    """No run; the sender is told."""
+    """Reject the event."""
 
     sentence: str
 
@@ -86,8 +82,8 @@ def admit(
     message: bool,
     unread: int = STEERING_QUEUE,
 ) -> Admission:
-    """Decide for one event. `steering`: the runner declares it. `lane` is `None` for an event of no conversation.
-    `message`: it is one. `unread`: so many messages may wait for one run."""
+    """Decide for one event. `steering`: the runner supports it. `lane` is `None` without a conversation. `message`: the
+    event is a message. `unread`: the maximum of unread messages per run."""
     if policy.mode == "parallel" or lane is None or not (lane.active or lane.queued):
         return Start()
     if not message:
@@ -105,7 +101,7 @@ def admit(
 
 def _steered(lane: LaneView, actor: Actor | None, unread: int, *, anyone: bool) -> Steer | None:
     if not anyone and actor is None:
-        return None  # two events of nobody are not known to be of the same person
+        return None  # two unknown actors need not be the same person
     if any(run.on_message and (anyone or run.actor == actor) for run in lane.queued):
         return None
     for run in lane.active:

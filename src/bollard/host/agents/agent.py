@@ -1,4 +1,4 @@
-"""An agent: one runner, its configuration and its policies. Each runner has one by itself; people save others."""
+"""An agent: one runner, its configuration and its policies. Each runner has a built-in agent; people save others."""
 
 import asyncio
 import contextlib
@@ -18,28 +18,28 @@ from bollard.protocol import AgentRunnerDiscovery, FormItem, JsonObject, JsonVal
 AgentKey = tuple[str, str]
 """Workspace and agent id."""
 RunnerKey = tuple[str, str]
-"""Workspace and runner id: a plugin is another one in each workspace."""
+"""Workspace and runner id. Plugins of two workspaces are separate."""
 _KNOWN_AS: Final = {"plugin:bollard/local-agent/default": "assistant"}
-"""Runners that come with the host, whose own agents people know by another name than their plugin's."""
+"""Bundled runners whose built-in agents have another name than their plugin."""
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event is run with. Validated when it is made: a time that cannot work is refused here."""
+    """The agent that executes an event. Its times are validated on creation."""
 
     agent_id: str
     workspace: str = "default"
     runner_id: str
     runner_name: str
     plugin: str
-    """`author/name` of the plugin that has the runner."""
+    """`author/name` of the plugin of the runner."""
     label: dict[str, str]
     description: dict[str, str] | None = None
     permissions: frozenset[str] = frozenset()
-    """`history.page` and so on: the runner's manifest, so the most that the agent may be granted."""
+    """Operations in the manifest of the runner. The grant never exceeds them."""
     capabilities: frozenset[str] = frozenset()
-    """What the runner says it can do. Grants nothing."""
+    """Features that the runner declares. They grant nothing."""
     form: tuple[FormItem, ...] = ()
-    """The form that the configuration fills in."""
+    """The form of the configuration."""
     config: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     policy: AgentPolicy = msgspec.field(default_factory=AgentPolicy)
     deadline_s: float = limits.RUN_DEADLINE_S
@@ -47,7 +47,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     repeatable: bool = False
     """Whether a run that was lost may be dispatched again."""
     revision: int = 0
-    """Counts what people saved; 0 is the agent that a runner gets by itself."""
+    """The saved revision. 0 is a built-in agent."""
 
     def __post_init__(self) -> None:
         for name in ("deadline_s", "idle_s"):
@@ -55,13 +55,17 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             if not math.isfinite(value) or not 0 < value <= RUN_DEADLINE_MAX_S:
                 raise InvalidRequest(
                     f"{name} of agent {self.agent_id} is {value}",
+                    reason="agent_time",
                     hint=f"use seconds between 0 and {RUN_DEADLINE_MAX_S:g}",
                     field=name,
+                    agent=self.agent_id,
+                    value=str(value),
+                    limit=f"{RUN_DEADLINE_MAX_S:g}",
                 )
 
 
 def agent_of(discovery: AgentRunnerDiscovery, workspace: str = "default") -> Agent:
-    """The agent a runner gets by itself in a workspace: its plugin's name, and its own where the plugin has several."""
+    """The built-in agent of a runner: named after its plugin, and after the runner if the plugin has several."""
     manifest = discovery.manifest
     alone = discovery.runner_name == "default"
     offered = {family: operations for family, operations in manifest.permissions.model_dump().items() if operations}
@@ -87,7 +91,7 @@ def agent_of(discovery: AgentRunnerDiscovery, workspace: str = "default") -> Age
 
 
 def agent_on(agent: Agent, own: Agent) -> Agent:
-    """The agent with what is its runner's to say now, taken from the agent that the runner has by itself."""
+    """A saved agent with the current manifest values of its runner, taken from the built-in agent."""
     return replace(
         agent,
         runner_id=own.runner_id,
@@ -100,10 +104,10 @@ def agent_on(agent: Agent, own: Agent) -> Agent:
 
 
 class AgentRegistry:
-    """The agents this host knows, and who waits for one that is not there yet.
+    """The agents of this host, and the waiters for absent ones.
 
-    A runner brings an agent of its own; people save others. A saved agent stands over a runner's own of the same id,
-    and can be run as soon as its runner is there, with the permissions that the runner asks for now.
+    A saved agent overrides the built-in agent with its id. It is available as soon as its runner is there, with the
+    permissions that the runner requests now.
     """
 
     def __init__(self) -> None:
@@ -113,17 +117,17 @@ class AgentRegistry:
         self._agents: dict[AgentKey, Agent] = {}
         self._changed = asyncio.Event()
         self.changes = 0
-        """Counts on whenever an agent comes, changes or goes."""
+        """Increases whenever an agent is added, changed or removed."""
 
     def put(self, agent: Agent) -> None:
-        """The agent that a discovered runner has by itself."""
+        """Add the built-in agent of a discovered runner."""
         self._own[agent.workspace, agent.agent_id] = agent
         self._runners[agent.workspace, agent.runner_id] = agent
         self._settle_runner(agent)
         self.stir()
 
     def withdraw(self, runner_id: str, workspace: str = "default") -> None:
-        """The runner is gone from a workspace: its own agent goes, and saved ones wait for it to come back."""
+        """Remove the built-in agent of a runner that is gone. Saved agents wait for the runner."""
         agent = self._runners.pop((workspace, runner_id), None)
         if agent is not None:
             self._own.pop((workspace, agent.agent_id), None)
@@ -131,53 +135,53 @@ class AgentRegistry:
             self.stir()
 
     def save(self, agent: Agent) -> None:
-        """An agent that a person saved, or that the store brings back."""
+        """Add or replace a saved agent."""
         self._saved[agent.workspace, agent.agent_id] = agent
         self._settle(agent.workspace, agent.agent_id)
         self.stir()
 
     def remove(self, agent_id: str, workspace: str = "default") -> bool:
-        """Forget a saved agent, so that a runner's own of that id is back; whether there was one."""
-        found = self._saved.pop((workspace, agent_id), None) is not None
+        """Remove a saved agent, which uncovers a built-in agent with its id. Returns whether it existed."""
+        removed = self._saved.pop((workspace, agent_id), None) is not None
         self._settle(workspace, agent_id)
         self.stir()
-        return found
+        return removed
 
     def get(self, agent_id: str, workspace: str = "default") -> Agent | None:
-        """An agent that can be run now."""
+        """An agent whose runner is available."""
         return self._agents.get((workspace, agent_id))
 
     def own(self, agent_id: str, workspace: str = "default") -> Agent | None:
-        """The agent that a runner has by itself, even where a saved one stands over it."""
+        """The built-in agent with this id, even if a saved agent overrides it."""
         return self._own.get((workspace, agent_id))
 
     def saved_one(self, agent_id: str, workspace: str) -> Agent | None:
-        """An agent that somebody saved, also where its runner is not there."""
+        """A saved agent, even if its runner is absent."""
         return self._saved.get((workspace, agent_id))
 
     def saved(self, workspace: str = "default") -> list[Agent]:
-        """Every agent that people saved, also those whose runner is not there."""
+        """All saved agents, including those whose runner is absent."""
         return _in_order(agent for agent in self._saved.values() if agent.workspace == workspace)
 
     def is_gone(self, agent_id: str, runner_id: str, workspace: str) -> bool:
-        """Whether a runner is there and nobody has an agent of this id for it any more: it will not come by itself."""
+        """Whether the runner is there without an agent of this id, so that the agent will not appear by itself."""
         key = (workspace, agent_id)
         return key not in self._agents and key not in self._saved and (workspace, runner_id) in self._runners
 
     def stir(self) -> None:
-        """Something about plugins changed: whoever waits for an agent looks again."""
+        """Wake all waiters after a change of plugins."""
         self.changes += 1
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def changed(self) -> None:
-        """Until the next time that an agent comes, changes or goes, or something about plugins does."""
+        """Wait for the next change of agents or plugins."""
         await self._changed.wait()
 
     async def wait_for(
         self, agent_id: str, timeout_s: float | None, *, hopeful: Callable[[], bool], workspace: str = "default"
     ) -> Agent | None:
-        """The agent, as soon as it is there; `None` when there is no more hope for it, or it took too long."""
+        """Wait for an agent. `None` after the timeout, or if it is not expected any more."""
         key = (workspace, agent_id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -186,11 +190,11 @@ class AgentRegistry:
         return self._agents.get(key)
 
     def all(self) -> list[Agent]:
-        """Every agent that can be run now."""
+        """All agents whose runner is available."""
         return _in_order(self._agents.values())
 
     def of(self, workspace: str) -> list[Agent]:
-        """Those of one workspace."""
+        """The available agents of one workspace."""
         return _in_order(agent for agent in self._agents.values() if agent.workspace == workspace)
 
     def _settle_runner(self, own: Agent) -> None:
@@ -201,7 +205,7 @@ class AgentRegistry:
                 self._settle(saved.workspace, saved.agent_id)
 
     def _settle(self, workspace: str, agent_id: str) -> None:
-        """Which agent an id means now. A saved one without its runner means nobody: no other agent answers for it."""
+        """Resolve an id. A saved agent without its runner resolves to none, never to a built-in agent."""
         key = (workspace, agent_id)
         agent = self._own.get(key)
         if saved := self._saved.get(key):

@@ -86,14 +86,20 @@ def agent_from_wire(
         offered = ", ".join(sorted(known))
         raise InvalidRequest(
             f"agent.runner_id: there is no runner {saved.runner_id}",
+            reason="no_runner" if offered else "no_runners",
             hint=f"use one of {offered}" if offered else "no plugin offers a runner now; start one first",
             field="agent.runner_id",
+            runner=saved.runner_id,
+            names=offered,
         )
     if saved.revision is not None and saved.revision != revision - 1:
         raise Conflict(
             f"agent {saved.agent_id} is at revision {revision - 1}, but revision {saved.revision} was edited",
+            reason="agent_revision",
             hint="read the agent again and repeat the change",
+            agent=saved.agent_id,
             revision=revision - 1,
+            edited=saved.revision,
         )
     own = agent_of(runner, workspace)
     kept = before.config if before is not None and _is_same(before, saved, workspace) else None
@@ -110,9 +116,11 @@ def _refuse_patterns(policy: AgentPolicy) -> None:
             if "*" in name:
                 where = f"policy.access.resources.{kind}"
                 raise InvalidRequest(
-                    f"{where}: {name} is a pattern, and there are none: each thing is named by its id",
-                    hint="`bollard capabilities` lists what there is",
+                    f"{where}: {name} is a pattern; patterns are not supported, name each resource by its id",
+                    reason="resource_pattern",
+                    hint="`bollard capabilities` lists the ids",
                     field=where,
+                    name=name,
                 )
 
 
@@ -195,8 +203,10 @@ def _parts(runner_id: str) -> tuple[str, str, str]:
     parts = runner_id.removeprefix("plugin:").split("/")
     if not runner_id.startswith("plugin:") or len(parts) != 3 or not all(parts):
         raise InvalidRequest(
-            f"agent.runner_id: {runner_id} is no id of a runner",
-            hint="a runner's id is plugin:author/name/runner",
+            f"agent.runner_id: {runner_id} is not a runner id",
+            reason="runner_id",
+            hint="a runner id has the form plugin:author/name/runner",
             field="agent.runner_id",
+            runner=runner_id,
         )
     return parts[0], parts[1], parts[2]

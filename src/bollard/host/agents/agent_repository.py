@@ -75,13 +75,19 @@ def _had(before: Agent | None, agent: Agent, field: str, value: str) -> bool:
 
 def _check(vault: Vault, workspace: str, field: str, name: str) -> None:
     if not is_chosen(name) or vault.find(workspace, name) is None:
-        shown = name if is_chosen(name) else "of this name"
+        if not is_chosen(name):  # it may be a value that was entered as a name, so it is not repeated
+            raise InvalidRequest(
+                f"config.{field} refers to a secret that does not exist",
+                reason="no_such_secret",
+                hint="enter the value itself",
+                field=f"config.{field}",
+            )
         raise InvalidRequest(
-            f"config.{field} refers to an unknown secret: {shown}",
-            reason="unknown_secret" if is_chosen(name) else "unknown_own_secret",
-            hint=f"set it first: `bollard secrets set {shown}`" if is_chosen(name) else "enter the value itself",
+            f"config.{field} refers to a secret that does not exist: {name}",
+            reason="no_secret",
+            hint=f"set it first: `bollard secrets set {name}`",
             field=f"config.{field}",
-            secret=shown,
+            secret=name,
         )
 
 
@@ -171,8 +177,8 @@ class AgentRepository:
             check_revision("agent", agent_id, before.revision, revision)
             if named := [each.binding_id for each in self._bindings.all(workspace) if each.agent_id == agent_id]:
                 raise Conflict(
-                    f"agent {agent_id} is used by the bindings {', '.join(named)}",
-                    reason="agent_in_use",
+                    f"agent {agent_id} gets the events of {', '.join(named)}",
+                    reason="agent_bound",
                     hint="delete these bindings first, or bind them to another agent",
                     agent=agent_id,
                     bindings=", ".join(named),
@@ -196,9 +202,9 @@ class AgentRepository:
         if self._agents.own(agent_id, workspace) is None:
             return AGENT.missing()
         return Conflict(
-            f"agent {agent_id} is the own agent of its runner and is removed with its plugin",
-            reason="agent_of_runner",
-            hint="save an agent with the same id to change what it may do",
+            f"agent {agent_id} belongs to its plugin and cannot be deleted",
+            reason="agent_of_plugin",
+            hint="save an agent with the same id to override it",
             agent=agent_id,
         )
 

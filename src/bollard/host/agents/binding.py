@@ -147,6 +147,7 @@ def check_new(binding: Binding, others: Iterable[Binding]) -> None:
         error = Conflict(
             f"bindings {binding.binding_id} and {other.binding_id} would both match the same event ({told}), "
             "and neither goes before the other",
+            reason="bindings_clash",
             hint="give one of them another priority, a narrower scope or one more filter",
             binding=binding.binding_id,
             other=other.binding_id,
@@ -255,20 +256,26 @@ def binding_to_wire(binding: Binding) -> JsonObject:
 
 def _refuse_impossible(binding: Binding) -> None:
     if binding.scope.thread is not None and binding.scope.conversation is None:
-        raise _impossible("binding.scope.thread: a thread is part of a conversation", "name the conversation too")
+        sentence = "binding.scope.thread: a thread is part of a conversation"
+        raise _impossible(sentence, "name the conversation too", "thread_without_conversation")
     names = [item.field for item in binding.filters]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise _impossible(f"binding.filters: {twice[0]} is filtered twice", "put its values into one filter")
+        sentence = f"binding.filters: {twice[0]} is filtered twice"
+        raise _impossible(sentence, "put its values into one filter", "filtered_twice", name=twice[0])
     fixed = fixed_by(binding.scope)
     for item in binding.filters:
         if item.field == "trigger" and not item.values <= {*TRIGGER_SOURCES}:
-            raise _impossible("binding.filters: there is no such trigger", f"use {', '.join(TRIGGER_SOURCES)}")
+            names = ", ".join(TRIGGER_SOURCES)
+            raise _impossible("binding.filters: there is no such trigger", f"use {names}", "no_trigger", names=names)
         if item.field in fixed and fixed[item.field] not in item.values:
             raise _impossible(
                 f"binding.filters: in this scope {item.field} is always {fixed[item.field]}",
                 f"leave out the filter of {item.field}, or widen the scope",
+                "filter_outside_scope",
+                name=item.field,
+                value=fixed[item.field],
             )
 
 
-def _impossible(sentence: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(sentence, hint=hint, field=sentence.partition(":")[0])
+def _impossible(sentence: str, hint: str, reason: str, **details: str) -> InvalidRequest:
+    return InvalidRequest(sentence, reason=reason, hint=hint, field=sentence.partition(":")[0], **details)

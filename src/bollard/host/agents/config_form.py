@@ -1,4 +1,4 @@
-"""An agent's configuration against its runner's form: checked, completed with defaults, and masked for showing.
+"""The configuration of an agent: validated against the form of its runner, completed with defaults, and masked.
 
 A value that is `null` was not filled in. A field that `show_if` hides has no effect: it is not required, and what was
 given for it is not kept, so that nothing a person cannot see selects a model or a tool.
@@ -17,7 +17,7 @@ from bollard.host.secrets.references import is_chosen, is_reference, referred
 from bollard.protocol import NOTHING_SELECTED, FormItem, FormType, JsonObject, JsonValue
 from bollard.protocol.limits import INTEGER_MAX, KIB
 
-# What a value of each form type must be. A problem is told without the value, which may be a secret.
+# --- values: a problem never contains the value, which may be a secret ---
 
 
 LIST_ITEMS: Final = 1000
@@ -30,7 +30,7 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
 
 
 def is_empty(kind: FormType, value: JsonValue) -> bool:
-    """Whether nothing is filled in: what `required` refuses."""
+    """Whether the value counts as missing for `required`."""
     if kind == "model-fallback-selector" and isinstance(value, dict):
         return value.get("primary") in (None, *NOTHING_SELECTED)
     if kind in _MANY and isinstance(value, list):
@@ -41,7 +41,7 @@ def is_empty(kind: FormType, value: JsonValue) -> bool:
 
 
 def problem_of(item: FormItem, value: JsonValue) -> str | None:
-    """What is wrong with a value that was filled in; `None` when it fits."""
+    """The problem of a value, or `None`."""
     if item.type == "select":
         return None if any(same_json(value, option) for option in _options(item)) else _choose("one", item)
     if item.type == "multi-select":
@@ -165,11 +165,11 @@ EXPECTED: Final[Mapping[FormType, str]] = MappingProxyType(
 CONFIG_BYTES: Final = 256 * KIB
 """One configuration, as JSON."""
 KEPT: Final = "__kept__"
-"""Stands for a secret when it is shown; saved back, it means the secret that is there already."""
+"""Replaces a secret in responses. In a request it means the stored secret."""
 
 
 def secret_fields(form: Sequence[FormItem]) -> frozenset[str]:
-    """The fields whose values are never shown."""
+    """The fields with secret values."""
     return frozenset(item.name for item in form if item.type == "secret")
 
 
@@ -187,13 +187,13 @@ def _is_name(value: JsonValue) -> bool:
 
 
 def default_config(form: Sequence[FormItem]) -> JsonObject:
-    """What holds when nobody fills anything in."""
+    """The defaults of the form."""
     shown = _Shown(form, {})
     return {item.name: item.default for item in form if item.default is not None and shown(item.name)}
 
 
 def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: JsonObject | None = None) -> JsonObject:
-    """The whole configuration; raises with every problem at once. `before` is where kept secrets are."""
+    """The complete configuration. Raises one error with all problems. `before` has the stored secrets."""
     filled = _with_kept_secrets(given, form, before or {})
     config: JsonObject = {}
     problems = _unknown(given, form)
@@ -203,7 +203,7 @@ def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: Jso
             continue
         value = filled.get(item.name)
         if value is None:
-            value = item.default  # the plugin's own word: it is the plugin that would be wrong
+            value = item.default  # defaults come from the plugin and are not checked
         elif problem := _problem(item, value):
             problems[item.name] = problem
             continue
@@ -212,28 +212,28 @@ def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: Jso
         elif value is not None:
             config[item.name] = value
     if problems:
-        raise _refused({f"config.{name}": problem for name, problem in problems.items()})
+        raise _refused({f"config.{name}": problem for name, problem in problems.items()}, _INVALID_CONFIG)
     if len(msgspec.json.encode(config)) > CONFIG_BYTES:
-        raise _refused({"config": f"is larger than {CONFIG_BYTES} bytes as JSON"})
+        raise _refused({"config": f"is larger than {CONFIG_BYTES} bytes as JSON"}, _INVALID_CONFIG)
     return config
 
 
 def refuse_unknown_files(
     config: JsonObject, form: Sequence[FormItem], added: Iterable[str], is_there: Callable[[str], bool]
 ) -> None:
-    """Refuse a configuration that names, or a policy that has `added`, a file that is not there. A model or a tool may
-    be away for a while and come back; a file is the host's own, and one that is gone stays so."""
+    """Refuse a configuration that names, or a policy that has `added`, a missing file. A model or a tool may be
+    absent for a while; a deleted file does not return."""
     problems = {
-        f"config.{item.name}": "names a file that is not there"
+        f"config.{item.name}": "names a file that does not exist"
         for item in form
         if item.type in ("file", "array[file]")
-        and config.get(item.name) != item.default  # the plugin's own word, as above
+        and config.get(item.name) != item.default  # defaults come from the plugin and are not checked
         and not all(map(is_there, _chosen(config.get(item.name))))
     }
     if not all(map(is_there, added)):
-        problems["policy.access.resources.files"] = "adds a file that is not there"
+        problems["policy.access.resources.files"] = "adds a file that does not exist"
     if problems:
-        raise _refused(problems, hint="`bollard files list` lists them; upload the file first")
+        raise _refused(problems, ("unknown_files", "`bollard files list` lists them; upload the file first"))
 
 
 def _chosen(value: JsonValue) -> list[str]:
@@ -241,12 +241,13 @@ def _chosen(value: JsonValue) -> list[str]:
     return [each for each in values if isinstance(each, str) and each not in NOTHING_SELECTED]
 
 
-def _refused(problems: dict[str, str], hint: str = "correct this and save again") -> InvalidRequest:
-    error = InvalidRequest(
-        "; ".join(f"{path} {problem}" for path, problem in problems.items()),
-        hint=hint,
-        field=next(iter(problems)),
-    )
+_INVALID_CONFIG: Final = ("invalid_config", "correct this and save again")
+
+
+def _refused(problems: dict[str, str], reason_and_hint: tuple[str, str]) -> InvalidRequest:
+    reason, hint = reason_and_hint
+    message = "; ".join(f"{path} {problem}" for path, problem in problems.items())
+    error = InvalidRequest(message, reason=reason, hint=hint, field=next(iter(problems)), problem=message)
     error.details["problems"] = [{"field": path, "problem": problem} for path, problem in problems.items()]
     return error
 
@@ -269,7 +270,7 @@ def _with_kept_secrets(given: JsonObject, form: Sequence[FormItem], before: Json
 
 
 class _Shown:
-    """Which fields are shown. A field that depends on a hidden one is hidden; in a circle the values alone decide."""
+    """Which fields are visible. A field that depends on a hidden field is hidden. In a cycle only the values decide."""
 
     def __init__(self, form: Sequence[FormItem], filled: JsonObject) -> None:
         self._items = {item.name: item for item in form}
@@ -278,7 +279,7 @@ class _Shown:
 
     def __call__(self, name: str) -> bool:
         if name not in self._known:
-            self._known[name] = True  # for whoever comes back here in a circle
+            self._known[name] = True  # ends a cycle
             item = self._items.get(name)
             wanted = (item.show_if or {}) if item is not None else {}
             self._known[name] = all(self(other) and self._has(other, value) for other, value in wanted.items())

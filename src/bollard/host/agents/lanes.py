@@ -1,12 +1,10 @@
-"""The conversations that have runs: what is active, what waits, and whose turn is next. In memory; no decisions.
+"""The lanes of conversations: active runs, waiting runs, and the next one. In memory; decides nothing.
 
-One rule gives the order: a queued run starts when every run that came before it has left. Runs that came later can
-only be parallel ones, and those hold nobody up, so nothing waits for ever. What a run gave back came when it was sent:
-its own run goes before those that were queued since.
+A waiting run starts when every earlier run has left. Later runs can only be parallel and block none, so every run gets
+its turn. A redispatched message is ordered by its arrival, so its run goes before runs that were queued since.
 
-Every change is made at once, between two awaits of the caller. So a run enters when it is decided on, before it is
-written, and leaves again if it could not be written: a second message never finds a place free that is taken. A run
-whose turn has come may therefore still be on its way to the disk; its owner starts it when it is there.
+Changes are synchronous. A run enters its lane when it is decided on, before its commit, and leaves it if the commit
+fails, so that two messages never get the same place. The turn of a run may therefore come before its commit.
 """
 
 from collections import OrderedDict
@@ -22,7 +20,7 @@ from bollard.host.errors import Conflict
 
 
 class LaneKey(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation of one agent. Threads are conversations of their own."""
+    """One conversation or thread of one agent."""
 
     workspace: str
     agent_id: str
@@ -32,7 +30,7 @@ class LaneKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placed(Protocol):
-    """An event, as far as its place goes."""
+    """The bot, conversation and thread of an event."""
 
     @property
     def bot(self) -> str | None: ...
@@ -43,7 +41,7 @@ class Placed(Protocol):
 
 
 def lane_of(workspace: str, agent_id: str, event: Placed) -> LaneKey | None:
-    """Where an event belongs; `None` for one of no conversation, whose run is in no lane."""
+    """The lane of an event. `None` without a conversation."""
     if not event.conversation:
         return None
     return LaneKey(
@@ -58,12 +56,12 @@ def lane_of(workspace: str, agent_id: str, event: Placed) -> LaneKey | None:
 @dataclass(slots=True)
 class _Lane:
     active: dict[str, tuple[int, LaneRun]] = field(default_factory=dict[str, tuple[int, LaneRun]])
-    """By run id, with the number it came with."""
+    """Active runs by id, each with its arrival number."""
     queue: OrderedDict[str, tuple[int, LaneRun]] = field(default_factory=OrderedDict[str, tuple[int, LaneRun]])
-    """The same, of those that wait."""
+    """Waiting runs by id, each with its arrival number."""
 
     def enqueue(self, number: int, run: LaneRun, *, in_order: bool) -> None:
-        """At the end; or, in order, before the first whose event came after its own: all behind move one number on."""
+        """Append a run; or, `in_order`, insert it before the first run with a later event and renumber the rest."""
         behind = [run]
         if in_order:
             waiting = (queued for _, queued in self.queue.values())
@@ -73,7 +71,7 @@ class _Lane:
             self.queue[queued.run_id] = (place, queued)
 
     def start_next(self) -> str | None:
-        """Let the first in the queue start, if nothing that came before it is left."""
+        """Start the first waiting run, if no earlier run is active."""
         if not self.queue:
             return None
         run_id, (number, run) = next(iter(self.queue.items()))
@@ -85,18 +83,18 @@ class _Lane:
 
 
 class Lanes:
-    """One per host. A lane is there as long as it has a run; where something waits, something is active."""
+    """All lanes that have runs. A lane with waiting runs always has an active one."""
 
     def __init__(self) -> None:
         self._lanes: dict[LaneKey, _Lane] = {}
         self._came = 0
 
     def __len__(self) -> int:
-        """Conversations that have runs."""
+        """The number of lanes."""
         return len(self._lanes)
 
     def view(self, key: LaneKey) -> LaneView | None:
-        """The conversation now; `None` when it has no runs."""
+        """The runs of a lane. `None` if it has none."""
         lane = self._lanes.get(key)
         if lane is None:
             return None
@@ -104,22 +102,19 @@ class Lanes:
         return LaneView(active=tuple(run for _, run in active), queued=tuple(run for _, run in lane.queue.values()))
 
     def enter_active(self, key: LaneKey, run: LaneRun, *, parallel: bool = False) -> None:
-        """A run starts at once. Beside another one, or past those that wait, it must be `parallel`."""
+        """Add an active run. If the lane has other runs, it must be `parallel`."""
         lane = self._lanes.get(key)
         if lane is not None:
             self._refuse_twice(lane, run)
             if not parallel:
-                raise Conflict(
-                    f"run {run.run_id} cannot start: its conversation is busy", hint="queue it", run=run.run_id
-                )
+                message = f"run {run.run_id} cannot start: its conversation is busy"
+                raise Conflict(message, reason="lane_busy", hint="queue the run", run=run.run_id)
         self._came += 1
         self._lanes.setdefault(key, _Lane()).active[run.run_id] = (self._came, run)
 
     def enter_queue(self, key: LaneKey, run: LaneRun, *, given_back: bool = False) -> str | None:
-        """A run waits for its turn. Returns its id if its turn is now, because whatever it would wait for has left.
-
-        The event of one that was `given_back` came before the run: it waits where its event stood.
-        """
+        """Add a waiting run. Returns its id if its turn is now. A `given_back` run is ordered by its event, which is
+        older than the run."""
         lane = self._lanes.setdefault(key, _Lane())
         self._refuse_twice(lane, run)
         self._came += 1
@@ -127,15 +122,12 @@ class Lanes:
         return lane.start_next()
 
     def awaited(self, key: LaneKey) -> bool:
-        """Whether anybody waits in the conversation."""
+        """Whether the lane has waiting runs."""
         lane = self._lanes.get(key)
         return lane is not None and bool(lane.queue)
 
     def leave(self, key: LaneKey, run_id: str) -> str | None:
-        """An active run has ended. Returns the run whose turn is next, which is active from now on.
-
-        A run that is not active here has left already: then nothing changes.
-        """
+        """Remove an active run and return the next one, which becomes active. A no-op if the run is not active."""
         lane = self._lanes.get(key)
         if lane is None or lane.active.pop(run_id, None) is None:
             return None
@@ -145,16 +137,16 @@ class Lanes:
         return following
 
     def cancel_queued(self, key: LaneKey, run_id: str) -> bool:
-        """A run waits no more. False when it does not wait: it is active, or not here."""
+        """Remove a waiting run. Returns False if it does not wait."""
         lane = self._lanes.get(key)
         return lane is not None and lane.queue.pop(run_id, None) is not None
 
     def set_waiting_messages(self, key: LaneKey, run_id: str, count: int) -> None:
-        """An active run was given messages, or pulled some."""
+        """Set the number of unread messages of an active run."""
         self._replace(key, run_id, waiting_messages=count)
 
     def close_steering(self, key: LaneKey, run_id: str) -> None:
-        """An active run takes no more messages: it is about to end."""
+        """Stop steering of an active run that is about to end."""
         self._replace(key, run_id, steerable=False)
 
     def _replace(self, key: LaneKey, run_id: str, **changes: int | bool) -> None:
@@ -165,4 +157,5 @@ class Lanes:
 
     def _refuse_twice(self, lane: _Lane, run: LaneRun) -> None:
         if run.run_id in lane.active or run.run_id in lane.queue:
-            raise Conflict(f"run {run.run_id} is in its conversation already", hint="enter it once", run=run.run_id)
+            message = f"run {run.run_id} is in its conversation already"
+            raise Conflict(message, reason="run_in_lane", hint="enter a run once", run=run.run_id)

@@ -1,7 +1,7 @@
-"""The two kinds of identifier here: names that this host's people choose, and ids that come from elsewhere.
+"""The two kinds of identifiers: names that people choose on this host, and foreign ids.
 
-A chosen name is lower-case ASCII, so that no two of them look alike. A foreign id (a conversation, an actor, a model)
-is opaque and compared by its bytes, so whatever is invisible or has two spellings is refused in it.
+A chosen name is lower-case ASCII, so that no two look alike. A foreign id (a conversation, an actor, a model) is opaque
+and compared by its bytes, so invisible characters and ambiguous spellings are refused.
 """
 
 import unicodedata
@@ -11,21 +11,21 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 
 ID_CHARACTERS: Final = 256
-"""Length of one foreign id."""
+"""The longest foreign id."""
 ACTOR_ANY: Final = "*"
 """The id in `type:*`: every actor of that type."""
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories that do not show: controls, bidi and zero-width and tag characters, surrogates, line ends."""
+"""Invisible Unicode categories: control, bidi, zero-width and tag characters, surrogates, line ends."""
 
 
 Names = Callable[[str, str | None, str | None], frozenset[str]]
-"""What rules may call an actor, by workspace, type and id of the actor."""
+"""Returns the names that rules may use for an actor, by workspace, actor type and actor id."""
 _ROLE: Final = "role"
 
 
 def own_names(workspace: str, actor_type: str | None, actor_id: str | None) -> frozenset[str]:
-    """`type:*` and `type:id`, as the actor calls itself. Nobody is on no list; a type with a colon in it could pass for
-    another type's actor, and a role is given by the host alone."""
+    """`type:*` and `type:id`. An actor without a type has no names. A type with a colon could imitate another type, and
+    only the host assigns roles, so both have none."""
     del workspace
     if not actor_type or ":" in actor_type or actor_type == _ROLE:
         return frozenset()
@@ -34,7 +34,7 @@ def own_names(workspace: str, actor_type: str | None, actor_id: str | None) -> f
 
 
 def visible(value: str) -> str:
-    """The id itself; `ValueError` when it has a character that does not show, or a second spelling."""
+    """The id itself. Raises `ValueError` for invisible characters and ambiguous spellings."""
     for character in value:
         if unicodedata.category(character) in _INVISIBLE:
             raise ValueError(f"has the invisible character U+{ord(character):04X}")
@@ -59,7 +59,7 @@ def _one(value: str) -> str:
 ChosenName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 """The id of an agent or a binding."""
 ForeignId = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(visible)]
-"""An id that somebody else gave."""
+"""An id of another system."""
 ActorPattern = Annotated[ForeignId, AfterValidator(_typed), Field(json_schema_extra={"pattern": "^[^:]+:"})]
 """`type:id`, or `type:*` for every actor of a type."""
 ActorRef = Annotated[ActorPattern, AfterValidator(_one)]

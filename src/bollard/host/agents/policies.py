@@ -1,4 +1,4 @@
-"""What an agent may do and how it is treated: frozen values, read strictly from what a person saved.
+"""The policy of an agent: what it may do, who may use it, and its limits. Frozen values with strict validation.
 
 Only values. Compiling them into a grant, judging a message and delivering an answer happen elsewhere.
 """
@@ -21,10 +21,10 @@ APPROVAL_EXPIRES_MAX_S: Final = 7 * 24 * 3600
 LISTED_IDS: Final = 1000
 """Ids in one list of a policy."""
 COUNT_MAX: Final = 1_000_000
-"""The largest number a budget or a rate may say; who wants more says nothing."""
+"""The largest value of a budget or a rate. Without a value there is no limit."""
 
 TOKENS_MAX: Final = 1_000_000_000_000
-"""The largest number of tokens a budget may say."""
+"""The largest token budget."""
 
 ConcurrencyMode = Literal["steer", "queue", "interrupt", "reject", "parallel"]
 Who = Literal["everyone", "participants", "listed"]
@@ -32,7 +32,7 @@ StateScope = Literal["conversation", "actor", "subject", "runner"]
 ResourceKind = Literal["models", "tools", "knowledge_bases", "files", "agents", "skills"]
 RESOURCE_KINDS: Final[tuple[str, ...]] = get_args(ResourceKind)
 RULE_ROLES: Final = ("viewer", "member", "operator", "admin")
-"""Roles that a rule may name, as `role:member`. Those of the identity, written again because it stands above."""
+"""Roles that a rule may name, as `role:member`. Repeated here, because this package must not import the identity."""
 
 OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -62,19 +62,19 @@ Ids = Annotated[tuple[ForeignId, ...], Field(max_length=LISTED_IDS)]
 Count = Annotated[Int, Field(ge=1, le=COUNT_MAX)]
 Permissions = Annotated[dict[str, tuple[str, ...]], AfterValidator(_known_operations)]
 
-# Read strictly, and only when first needed: most processes never read a policy.
+# Strict, and built on first use: most processes never read a policy.
 _STRICT: Final = ConfigDict(extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRule:
-    """Of one kind of resource: what is added to the configuration's choice, and what the choice is cut down to."""
+    """For one kind of resource: what is added to the selection of the configuration, and what limits it."""
 
     __pydantic_config__ = _STRICT
 
     add: Ids = ()
     only: Ids | None = None
-    """`None` cuts nothing; an empty list leaves nothing."""
+    """`None` limits nothing; an empty list allows nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class ConcurrencyPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalPolicy:
-    """When people are asked before something is done."""
+    """When an approval is required before an action."""
 
     __pydantic_config__ = _STRICT
 
@@ -133,41 +133,41 @@ class ApprovalPolicy:
     when_asked: Literal["park", "fail_fast"] = "park"
     expires_s: Annotated[Int, Field(ge=1, le=APPROVAL_EXPIRES_MAX_S)] = 900
     other_person: Flag = False
-    """Whether the one who says yes must be another than the one for whom the run acts."""
+    """Whether the approver must not be the actor of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """How much calls may cost together. `None` is no limit."""
+    """How much calls may cost in total. `None` is no limit."""
 
     __pydantic_config__ = _STRICT
 
     calls: Count | None = None
     tokens: Annotated[Int, Field(ge=1, le=TOKENS_MAX)] | None = None
     cost: Annotated[Number, Field(gt=0, le=COUNT_MAX)] | None = None
-    """In the unit in which capabilities say theirs."""
+    """In the cost unit of capabilities."""
     time_s: Annotated[Number, Field(gt=0, le=COUNT_MAX)] | None = None
-    """Of all calls, those side by side too."""
+    """Total time of all calls, including concurrent ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPolicy:
-    """How much of it there may be. `None` is no limit of this agent's own."""
+    """Limits of the agent. `None` is no limit of its own."""
 
     __pydantic_config__ = _STRICT
 
     runs_per_day: Count | None = None
     runs_at_once: Count | None = None
     calls_per_run: Count | None = None
-    """Of the run API."""
+    """Calls of the run API."""
     run_output_mib: Annotated[Int, Field(ge=1, le=RUN_OUTPUT_MIB_MAX)] | None = None
-    """MiB that one run may record. The setting of this name is the most in any case."""
+    """MiB that one run may record. The setting of the same name is the upper limit."""
     per_run: Spending | None = None
-    """What the capabilities that a run calls may cost."""
+    """The cost limit of one run."""
     per_day: Spending | None = None
-    """The same of all runs of the agent on one day, by UTC."""
+    """The cost limit of all runs of the agent on one UTC day."""
     per_actor_day: Spending | None = None
-    """The same of all runs for one actor."""
+    """The cost limit of all runs for one actor on one UTC day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,25 +180,25 @@ class GatePolicy:
     actors: Annotated[tuple[ActorPattern, ...], Field(max_length=LISTED_IDS)] = ()
     """`type:id`, or `type:*`."""
     messages_per_minute: Count | None = None
-    """Of each actor."""
+    """Messages per minute from each actor."""
     burst: Count | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudienceRule:
-    """Who may do one thing with the agent's runs."""
+    """Who may perform one operation on the runs of the agent."""
 
     __pydantic_config__ = _STRICT
 
     who: Who
     actors: Annotated[tuple[ActorPattern, ...], Field(max_length=LISTED_IDS)] = ()
-    """`type:id` or `type:*`, `user:ann` for a user wherever they speak, `role:member` for members and above."""
+    """`type:id` or `type:*`; `user:ann` for a user on any channel; `role:member` for members and above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudiencePolicy:
-    """Who may steer and stop, see and approve. Talking has its gate. Whoever may change the agent is bound by none of
-    it: they could change the rule."""
+    """Who may steer and stop, see and approve. `GatePolicy` decides who may talk. None of this limits people who may
+    edit the agent, because they could change the rule."""
 
     __pydantic_config__ = _STRICT
 
@@ -209,7 +209,7 @@ class AudiencePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPolicy:
-    """Everything that people decide about an agent beside its configuration."""
+    """All policies of an agent. Its configuration is separate."""
 
     __pydantic_config__ = _STRICT
 
@@ -227,20 +227,20 @@ _policies: Final = TypeAdapter(AgentPolicy)
 
 
 def policy_from_wire(body: JsonObject, *, steering: bool = False) -> AgentPolicy:
-    """Read what a person saved. `steering`: the runner declares it, so it is the mode of who names none."""
+    """Read a saved policy. If the runner declares `steering`, that is the default mode."""
     try:
         policy = _policies.validate_python(_with_mode(body, "steer") if steering else body)
     except ValidationError as error:
         raise refusal(error, "policy") from error
-    _refuse_half_said(policy.gate)
-    _refuse_unknown_roles("policy.gate.actors", policy.gate.actors)
+    _check_gate(policy.gate)
+    _check_roles("policy.gate.actors", policy.gate.actors)
     for name in ("steer", "see", "approve"):
-        _refuse_half_said_rule(name, getattr(policy.audience, name))
+        _check_audience(name, getattr(policy.audience, name))
     return policy
 
 
 def policy_to_wire(policy: AgentPolicy) -> JsonObject:
-    """Every field spelled out; only what says nothing is left out."""
+    """Every field except those that are `None`."""
     return _policies.dump_python(policy, mode="json", exclude_none=True)
 
 
@@ -249,38 +249,43 @@ def _with_mode(body: JsonObject, mode: ConcurrencyMode) -> JsonObject:
     return {**body, "concurrency": {"mode": mode, **concurrency}} if isinstance(concurrency, dict) else body
 
 
-def _refuse_half_said(gate: GatePolicy) -> None:
-    """A list that has no effect is a mistake, and the dangerous one: its author believes that it shuts others out."""
+def _check_gate(gate: GatePolicy) -> None:
+    """Refuse a list without effect: its author believes that it keeps others out."""
     if gate.actors and gate.talk == "everyone":
         raise InvalidRequest(
             "policy.gate.actors lists actors, but policy.gate.talk lets everyone talk to the agent",
+            reason="gate_actors_unused",
             hint='set talk to "listed", or leave actors empty',
             field="policy.gate.actors",
         )
     if gate.burst is not None and gate.messages_per_minute is None:
         raise InvalidRequest(
             "policy.gate.burst is set, but policy.gate.messages_per_minute is not",
+            reason="gate_burst_unused",
             hint="set messages_per_minute too, or leave burst out",
             field="policy.gate.burst",
         )
 
 
-def _refuse_half_said_rule(name: str, rule: AudienceRule) -> None:
+def _check_audience(name: str, rule: AudienceRule) -> None:
     where = f"policy.audience.{name}.actors"
     if rule.actors and rule.who != "listed":
         raise InvalidRequest(
             f"{where} lists actors, but policy.audience.{name}.who is {rule.who}",
+            reason="audience_actors_unused",
             hint='set who to "listed", or leave actors empty',
             field=where,
+            name=name,
+            who=rule.who,
         )
-    _refuse_unknown_roles(where, rule.actors)
+    _check_roles(where, rule.actors)
 
 
-def _refuse_unknown_roles(where: str, actors: tuple[str, ...]) -> None:
-    """A role that nobody has would shut everybody out, and look as if it did not."""
+def _check_roles(where: str, actors: tuple[str, ...]) -> None:
+    """Refuse unknown roles: they would exclude everyone without a warning."""
     for actor in actors:
         kind, _, role = actor.partition(":")
         if kind == "role" and role not in RULE_ROLES:
-            raise InvalidRequest(
-                f"{where}: there is no role {role}", hint=f"the roles are {', '.join(RULE_ROLES)}", field=where
-            )
+            names = ", ".join(RULE_ROLES)
+            message, hint = f"{where}: there is no role {role}", f"the roles are {names}"
+            raise InvalidRequest(message, reason="no_role", hint=hint, field=where, role=role, names=names)

@@ -1,7 +1,7 @@
-"""How often: token buckets by key, all of one size. Pure; the caller brings monotonic time.
+"""Rate limits: token buckets by key, all of one size. Pure; the caller passes monotonic time.
 
-A bucket is kept as the moment at which it will be full again, in whole microseconds, so that nothing is lost to
-rounding. A full bucket and no bucket are the same thing, which is why forgetting full ones costs nothing.
+A bucket is stored as the time at which it is full again, in whole microseconds to avoid rounding errors. A full bucket
+need not be stored.
 """
 
 import heapq
@@ -11,9 +11,9 @@ from typing import Final, Generic, TypeVar
 from bollard.host.errors import InvalidRequest
 
 RATE_KEYS: Final = 10_000
-"""Buckets that one `Rates` remembers. A newcomer beyond them makes it forget the one that is nearest to full."""
+"""The most buckets of one `Rates`. Beyond that, a new bucket replaces the one that is nearest to full."""
 _SWEPT: Final = 2
-"""Full buckets that a newcomer clears away; more than one, so that the table shrinks after a flood."""
+"""Full buckets that a new one removes. More than one, so that the table shrinks after a flood."""
 _SECOND: Final = 1_000_000
 """In microseconds, the unit in here."""
 _MINUTE: Final = 60 * _SECOND
@@ -22,31 +22,31 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Rates(Generic[Key]):
-    """`limit_per_minute` for each key on average, and `burst` at once for who has rested.
+    """Allows `limit_per_minute` per key on average, and `burst` at once.
 
-    Memory is bounded by `keys`. When all of them are in use, the bucket that misses least is forgotten: its owner gets
-    a full one, never more, and who has spent most is remembered longest.
+    At most `keys` buckets are stored. The fullest one is evicted first: its owner gets a full bucket, never more.
     """
 
     def __init__(self, limit_per_minute: int, burst: int, *, keys: int = RATE_KEYS) -> None:
         for name, value in (("limit_per_minute", limit_per_minute), ("burst", burst), ("keys", keys)):
             if value < 1:
-                raise InvalidRequest(f"{name} of a rate is {value}", hint="use a whole number from 1 up", field=name)
+                message, hint = f"{name} of a rate is {value}", "use a whole number from 1"
+                raise InvalidRequest(message, reason="rate", hint=hint, field=name, value=value)
         self.limit_per_minute = limit_per_minute
         self.burst = burst
         self._keys = keys
-        self._token = -(-_MINUTE // limit_per_minute)  # rounded up: rather a little slower than too fast
+        self._token = -(-_MINUTE // limit_per_minute)  # rounded up, so that the rate is never exceeded
         self._full_at: dict[Key, int] = {}
-        # One entry for each key. Its time may be older than the key's own, and is brought up to date when it surfaces.
+        # One entry per key. Its time may be outdated and is corrected when it reaches the top.
         self._soonest: list[tuple[int, int, Key]] = []
         self._entries = 0
 
     def __len__(self) -> int:
-        """Buckets that are remembered."""
+        """The number of stored buckets."""
         return len(self._full_at)
 
     def take(self, key: Key, now: float) -> float | None:
-        """Take one token: `None`, or the seconds after which there is one. A refusal takes nothing."""
+        """Take one token. Returns `None`, or the seconds until one is available."""
         wait_s = self.look(key, now)
         if wait_s is not None:
             return wait_s
@@ -60,7 +60,7 @@ class Rates(Generic[Key]):
         return None
 
     def look(self, key: Key, now: float) -> float | None:
-        """What `take` would say. Takes nothing."""
+        """The result of `take`, without taking a token."""
         now_us = int(now * _SECOND)
         wait = self._full_with_one_less(key, now_us) - now_us - self.burst * self._token
         # One more than that, so that who waits on a clock of floats does not come a microsecond early.

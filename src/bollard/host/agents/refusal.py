@@ -1,4 +1,4 @@
-"""A body that does not fit, as the host's own error: which field, and what is wrong with it. Never the value."""
+"""Turns a validation error of a body into an error of the host: the field and the problem, never the value."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from bollard.host.errors import InvalidRequest
 
-_SAID: Final[Mapping[str, str]] = MappingProxyType(
+_MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "extra_forbidden": "there is no such field",
         "unexpected_keyword_argument": "there is no such field",
@@ -17,15 +17,16 @@ _SAID: Final[Mapping[str, str]] = MappingProxyType(
         "model_type": "should be an object",
     }
 )
-"""Where the validator's words speak of the program and not of the body."""
+"""Replacements for messages of the validator that describe the program instead of the body."""
 _KEY: Final = "[key]"
-"""What the validator appends to the path of an object key that does not fit."""
+"""The suffix that the validator appends to the path of an invalid object key."""
 
 
 def refusal(error: ValidationError, whole: str) -> InvalidRequest:
-    """The first problem of a body; `whole` is the name of the thing that the body describes."""
+    """The first problem of a body. `whole` is the name of the resource."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     parts = [str(part) for part in first["loc"] if part != _KEY]
     where = ".".join([whole, *parts]) if whole else ".".join(parts)
-    said = _SAID.get(first["type"], first["msg"].removeprefix("Value error, "))
-    return InvalidRequest(f"{where or 'the body'}: {said}", hint="correct this field and save again", field=where)
+    problem = _MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
+    message, hint = f"{where or 'the body'}: {problem}", "correct this field and save again"
+    return InvalidRequest(message, reason="invalid_field", hint=hint, field=where, problem=problem)

@@ -1,4 +1,4 @@
-"""Which binding an event goes to: at most one, and why. Pure; nothing is dispatched here.
+"""Routing: finds the binding of an event, at most one, and explains why. Pure.
 
 `RoutingTable` answers for every event that comes in, without looking at bindings of other scopes. `resolve` gives the
 same answer with the reason for every binding, for people who ask what would happen.
@@ -26,7 +26,7 @@ from bollard.host.agents.binding import (
 from bollard.host.agents.names import Names, own_names
 from bollard.protocol import AgentRunnerDiscovery
 
-# What routing says to people, by key and locale. Keys and fields are the same in every language.
+# --- explanations by locale; keys and fields are the same in every language ---
 
 
 Locale = Literal["en_US", "zh_Hans"]
@@ -84,15 +84,15 @@ WORDS: Final[Mapping[Locale, Mapping[RoutingKey, str]]] = MappingProxyType({"en_
 
 
 def sentence(key: RoutingKey, fields: Mapping[str, str], locale: Locale = "en_US") -> str:
-    """The sentence of a key with its fields filled in. What is filled in is never itself read as a template."""
+    """The sentence of a key with its fields filled in. Values are never templates themselves."""
     return WORDS[locale][key].format_map(fields)
 
 
 DIRECT: Final = "direct:"
-"""Begins the binding id of an event that names its agent. No saved binding has a colon in its id."""
+"""Prefix of the binding id of an event that names its agent. Ids of saved bindings have no colon."""
 
 _Key = tuple[str | None, ...]
-"""What a scope names, in the order of its levels."""
+"""The values of a scope, in the order of its levels."""
 
 
 class AgentFinder(Protocol):
@@ -102,14 +102,14 @@ class AgentFinder(Protocol):
 
 
 class RoutingStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was found out; `words.sentence` says it in a language."""
+    """One step of an explanation."""
 
     key: RoutingKey
     fields: Mapping[str, str]
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an event goes. With a binding and no agent it goes nowhere: the agent that it is for is not there."""
+    """The route of an event. With a binding and no agent, the agent is absent and the event goes nowhere."""
 
     binding_id: str | None = None
     """`direct:<agent>` for an event that names its agent."""
@@ -119,7 +119,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoutingTable:
-    """The bindings of one workspace, indexed by scope. Made once for each change."""
+    """The bindings of one workspace, indexed by scope. Rebuilt after each change."""
 
     def __init__(self, bindings: Iterable[Binding]) -> None:
         ranked = _ranked(binding for binding in bindings if binding.enabled)
@@ -133,9 +133,9 @@ class RoutingTable:
             self._scopes.append((levels, found))
 
     def find(self, event: RoutedEvent) -> Binding | None:
-        """The binding that gets the event."""
+        """The binding that matches the event."""
         for levels, found in self._scopes:
-            # A level that the event does not have is `None`, which no scope names.
+            # A level that the event lacks is `None`, which no scope contains.
             key = tuple(event_value(event, level) for level in levels)
             for binding in found.get(key, ()):
                 if _passes(binding, event):
@@ -143,7 +143,7 @@ class RoutingTable:
         return None
 
     def resolve(self, event: RoutedEvent, agents: AgentFinder, *, agent: str | None = None) -> Resolution:
-        """Where the event goes. `agent` is the agent that the event itself names."""
+        """The route of the event. `agent` is the agent that the event names."""
         if agent is not None:
             return _direct(agent, agents)
         binding = self.find(event)
@@ -153,7 +153,7 @@ class RoutingTable:
 def resolve(
     event: RoutedEvent, bindings: Iterable[Binding], agents: AgentFinder, *, agent: str | None = None
 ) -> Resolution:
-    """Where the event goes, with a step for every binding of its workspace."""
+    """The route of the event, with a step for every binding of its workspace."""
     if agent is not None:
         return _direct(agent, agents)
     steps: list[RoutingStep] = []
@@ -173,7 +173,7 @@ def resolve(
 
 
 def _ranked(bindings: Iterable[Binding]) -> list[Binding]:
-    """The first to the last. Once `check_new` took them, names decide nothing; they keep the answer the same."""
+    """Bindings in order of precedence. `check_new` excludes ties, so the id only makes the order deterministic."""
     return sorted(sorted(bindings, key=lambda binding: binding.binding_id), key=rank_of, reverse=True)
 
 
@@ -232,31 +232,28 @@ def _step(key: RoutingKey, binding: Binding, **fields: str) -> RoutingStep:
     return RoutingStep(key=key, fields={"binding": binding.binding_id, **fields})
 
 
-# The bindings this host knows, of every workspace, and the table that each workspace routes with.
-
-
 class BindingRegistry:
-    """Filled by the store at start, changed when people save. Never holds two bindings that match equally."""
+    """The bindings of all workspaces, and their routing tables. Never holds two bindings that match equally."""
 
     def __init__(self) -> None:
         self._bindings: dict[str, dict[str, Binding]] = {}
-        # Only equal scopes can clash, so a new binding is held against those alone.
+        # Only equal scopes can clash, so a new binding is compared with those alone.
         self._scopes: dict[tuple[str, BindingScope], dict[str, Binding]] = {}
         self._tables: dict[str, RoutingTable] = {}
 
     def check(self, binding: Binding) -> None:
-        """Refuse a binding that `put` would refuse; for whoever writes it down first."""
+        """Raise the error that `put` would raise, without a change. For callers that commit first."""
         check_new(binding, self._scopes.get((binding.workspace, binding.scope), {}).values())
 
     def put(self, binding: Binding) -> None:
-        """Take a binding, or a new version of one; raises `Conflict` and changes nothing when it clashes."""
+        """Add or replace a binding. Raises `Conflict` without a change if it clashes."""
         self.check(binding)
         self.remove(binding.binding_id, binding.workspace)
         self._bindings.setdefault(binding.workspace, {})[binding.binding_id] = binding
         self._scopes.setdefault((binding.workspace, binding.scope), {})[binding.binding_id] = binding
 
     def remove(self, binding_id: str, workspace: str = "default") -> bool:
-        """Forget a binding; whether there was one."""
+        """Remove a binding. Returns whether it existed."""
         self._tables.pop(workspace, None)
         binding = self._bindings.get(workspace, {}).pop(binding_id, None)
         if binding is None:
@@ -275,20 +272,20 @@ class BindingRegistry:
         return sorted(self._bindings.get(workspace, {}).values(), key=lambda binding: binding.binding_id)
 
     def table(self, workspace: str = "default") -> RoutingTable:
-        """The table of the bindings as they are now; the same one until something changes."""
-        found = self._tables.get(workspace)
-        if found is None:
-            found = RoutingTable(self._bindings.get(workspace, {}).values())
-            if workspace in self._bindings:  # nothing is kept for a workspace that somebody only asked about
-                self._tables[workspace] = found
-        return found
+        """The current routing table, cached until a binding changes."""
+        table = self._tables.get(workspace)
+        if table is None:
+            table = RoutingTable(self._bindings.get(workspace, {}).values())
+            if workspace in self._bindings:  # unknown workspaces are not cached
+                self._tables[workspace] = table
+        return table
 
 
 Runners = dict[RunnerKey, AgentRunnerDiscovery]
 
 
 class AgentDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """The agents of a host, the bindings that lead to them, and the runners that execute them."""
+    """The agents of a host, and their bindings and runners."""
 
     agents: AgentRegistry
     bindings: BindingRegistry
@@ -296,4 +293,4 @@ class AgentDirectory(msgspec.Struct, frozen=True, kw_only=True):
     starting: Callable[[], bool] = lambda: False
     """Whether plugins are still starting, so that agents may be missing."""
     names: Names = own_names
-    """Under which names an actor is known."""
+    """Returns the names of an actor."""

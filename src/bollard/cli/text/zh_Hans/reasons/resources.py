@@ -55,13 +55,6 @@ REASONS: Final[dict[str, tuple[str, str]]] = {
     "invalid_argument.channel_url_denied": ("channel.url：{problem}", "请在设置 egress_allow 中允许该地址"),
     "invalid_argument.binding_unknown_agent": ("没有智能体 {agent}", "用 `bollard agents` 查看；请先保存智能体"),
     "invalid_argument.binding_revision": ("binding.revision 应为不小于 0 的整数", "请填写读取到的修订号"),
-    "invalid_argument.unknown_secret": (
-        "{field} 引用的机密 {secret} 不存在",
-        "请先设置：`bollard secrets set {secret}`",
-    ),
-    "invalid_argument.unknown_own_secret": ("{field} 引用的机密不存在", "请直接填写值"),
-    "conflict.agent_in_use": ("智能体 {agent} 正被绑定 {bindings} 使用", "请先删除这些绑定，或改绑到别的智能体"),
-    "conflict.agent_of_runner": ("智能体 {agent} 由运行器自带，随插件移除", "保存同名智能体即可更改它的权限"),
     "conflict.consents_too_large": ("对 {server} 的授权超过 {tools} 个工具或 {bytes} 字节", "请减少授权的工具"),
     "conflict.skill_of_person": ("技能 {skill} 由人编写，运行不能替换它", "请换一个名称"),
     "conflict.runtime_exists": ("运行时 {runtime} 已存在", "请先撤销它，或换一个名称"),
