@@ -1,6 +1,6 @@
-"""What a host does at start with the runs of its predecessor: what waited goes on, what was running is lost.
+"""Reads what an earlier incarnation left in the store, and builds the entries that end its runs.
 
-A lost run is replayed through the same machine that ran it, so that what its deltas said is kept as a message.
+A lost run is replayed through the state machine, so that its deltas become complete messages.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,7 +44,7 @@ _decode_facts = msgspec.json.Decoder(RunFacts).decode
 
 
 def facts_of(row: RunRow) -> RunFacts:
-    """What was fixed about a run when it was created."""
+    """The facts that were fixed when the run was created."""
     return _decode_facts(row.facts)
 
 
@@ -54,15 +54,15 @@ class WaitingMessage(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str
     event_id: str
     record_id: int
-    """Of its event: the order of arrival."""
+    """The record of its event, which gives the order of arrival."""
     event: NewEvent
     agent_id: str
     binding_id: str | None = None
-    """By which it came to the run that it had, where that was lost and may be repeated."""
+    """The binding of its lost run, if the run may be repeated."""
 
 
 class Recovery:
-    """Reads what an earlier incarnation left."""
+    """Finds unfinished runs, messages and calls of earlier incarnations."""
 
     def __init__(self, store: Store, clock: Clock, agents: AgentRegistry, incarnation: str) -> None:
         self._store = store
@@ -78,14 +78,15 @@ class Recovery:
             after = rows[-1].run_id
 
     def _is_ours(self, row: RunRow) -> bool:
-        """Whether it came since the start. A run that waits has no owner, but the one who wrote it down is known."""
+        """Whether this incarnation created the run. A queued run has no owner, so the chain of its first record
+        decides."""
         if row.owner is not None:
             return row.owner == self._incarnation
         first = self._store.records_of_run(row.run_id, 0, 1)
         return bool(first) and first[0].chain == self._incarnation
 
     def queued(self, row: RunRow) -> QueuedRun | None:
-        """A run that never started, ready to go on; `None` when its agent or event is gone."""
+        """A queued run, ready to start. `None` if its agent or event is gone."""
         agent = self._agents.get(row.agent_id, row.workspace)
         event_row = self._store.event(row.workspace, row.event_id)
         if agent is None or event_row is None:
@@ -112,34 +113,34 @@ class Recovery:
         )
 
     def arrivals(self, rows: Iterable[RunRow]) -> dict[str, int]:
-        """The record of each run's event. Ids are made of time, which may be set back; records are in order."""
+        """The record id of each run's event. Records are in order of arrival; ids depend on the clock."""
         events = {row.run_id: self._store.event(row.workspace, row.event_id) for row in rows}
         return {run_id: 0 if event is None else event.record_id for run_id, event in events.items()}
 
     def grant_of(self, run_id: str) -> Grant | None:
-        """The grant that a run was created with; `None` where retention dropped it, or it cannot be read."""
+        """The grant of a run. `None` if retention deleted it, or it cannot be read."""
         for record in self._store.records_of_run(run_id, 0, 2):
             if record.type == "grant.issued" and record.data is not None:
                 try:
                     return Grant.from_json(record.data)
                 except HostError as error:
-                    _log.warning("the grant of a run that waited cannot be read", run=run_id, problem=error.message)
+                    _log.warning("the grant of a queued run cannot be read", run=run_id, problem=error.message)
         return None
 
     def _graph_of(self, grant: Grant) -> CapabilityGraph | None:
-        """What the run was going to see; without it the run can call nothing."""
-        problem = "it is not kept"
+        """The capability graph of the run. Without it the run can call nothing."""
+        problem = "the graph was deleted by retention"
         try:
             graph = load_graph(self._store, grant.scope.workspace, grant.graph_sha256)
         except HostError as error:
             graph, problem = None, error.message
         if graph is None:
-            _log.warning("the tools of a run that waited are not known", run=grant.run_id, problem=problem)
+            _log.warning("the capability graph of a queued run is not available", run=grant.run_id, problem=problem)
         return graph
 
     def pending(self) -> list[WaitingMessage]:
-        """Messages that are on disk without a run: given back by one, or on their way into one when the host died."""
-        found: list[WaitingMessage] = []
+        """Messages on disk without a run: a run did not read them, or the host died while they were delivered."""
+        messages: list[WaitingMessage] = []
         after = 0
         while rows := self._store.pending_events(after, REPLAY_PAGE):
             after = rows[-1].record_id
@@ -147,11 +148,11 @@ class Recovery:
                 record = next(iter(self._store.records(row.record_id - 1, 1)), None)
                 data = None if record is None or record.chain == self._incarnation else record.data
                 if data is None:
-                    continue  # it came since the start, or retention dropped it
+                    continue  # of this incarnation, or deleted by retention
                 event_id, event = NewEvent.from_record(data)
                 agent_id = msgspec.json.decode(data).get("agent_id", "")
                 lost = None if row.run_id is None else self._store.run(row.run_id)
-                found.append(
+                messages.append(
                     WaitingMessage(
                         workspace=row.workspace,
                         event_id=event_id,
@@ -161,23 +162,23 @@ class Recovery:
                         binding_id=None if lost is None else lost.binding_id,
                     )
                 )
-        return found
+        return messages
 
     def open_calls(self) -> list[ToolCallRow]:
-        """Calls of earlier incarnations that have no end, though their runs have: they were allowed after that, and cut
-        off with the host."""
-        found: list[ToolCallRow] = []
+        """Calls of earlier incarnations without an outcome whose runs have ended: they were approved after the end of
+        their run, and interrupted with the host."""
+        calls: list[ToolCallRow] = []
         after = 0
         while rows := self._store.open_tool_calls(after, REPLAY_PAGE):
             after = rows[-1].record_id
             for row in rows:
                 record = next(iter(self._store.records(row.record_id - 1, 1)), None)
                 if record is not None and record.chain != self._incarnation:
-                    found.append(row)
-        return found
+                    calls.append(row)
+        return calls
 
     def unknown_entry(self, row: ToolCallRow) -> Entry:
-        """What is said of such a call."""
+        """The entry that records the outcome of such a call as unknown."""
         body: JsonObject = {
             "run_id": row.run_id,
             "call_id": row.call_id,
@@ -192,11 +193,11 @@ class Recovery:
         return Entry(records=[record])
 
     def row(self, run_id: str) -> RunRow | None:
-        """A run as it stands on disk."""
+        """The stored row of a run."""
         return self._store.run(run_id)
 
     def replay(self, row: RunRow) -> RunState:
-        """The state of a run as far as it got onto the disk."""
+        """The state of a run according to its stored records."""
         facts = facts_of(row)
         state = RunState(on_message=facts.on_message)
         for fact in merge(self._records(row.run_id), self._deltas(row.run_id), key=lambda fact: fact.seq):
@@ -222,15 +223,15 @@ class Recovery:
             after = rows[-1].last_seq
 
     def _repeats(self, row: RunRow, facts: RunFacts, state: RunState) -> bool:
-        """Whether the event of a lost run gets another. What a parked one asked for goes on by itself."""
+        """Whether the event of a lost run gets another run. Not for a waiting run: its approval outlives it."""
         if not is_repeatable(self._agents.saved_one(row.agent_id, row.workspace), facts):
             return False
         return row.status in ("dispatching", "running") and state.cancel is None and state.terminal is None
 
     def folds(self, row: RunRow) -> list[Entry]:
-        """Entries that fold the delta rows of a run, a bounded number in each. They come before the run's end: a host
-        that dies in between finds the run unfinished, and folds the rest."""
-        due = pieces(extent_of(found) for found in self._delta_rows(row.run_id))
+        """Entries that merge the delta rows of a run, a bounded number in each. They come before its end, so that the
+        next start continues if the host dies in between."""
+        due = pieces(extent_of(delta) for delta in self._delta_rows(row.run_id))
         at_once = RECOVERY_FOLD_BYTES // DELTA_ROW_BYTES
         return [
             Entry(
@@ -242,8 +243,8 @@ class Recovery:
         ]
 
     def lost_entry(self, row: RunRow, reason: str, detail: str = WENT_AWAY, *, again: bool = False) -> Entry:
-        """What ends a run whose host is gone: its messages, whole, and its end, under a new epoch. With `again` its
-        event waits for another run, where its agent says so."""
+        """The entry that ends a lost run under a new epoch: its complete messages, and `run.ended`. With `again` its
+        event gets another run, if its agent is repeatable."""
         facts = facts_of(row)
         state = self.replay(row)
         epoch, now_ms = row.epoch + 1, self._clock.now_ms()
@@ -251,7 +252,7 @@ class Recovery:
         lost, _ = step(state, Fact("run.cancelled", {"reason": reason}, seq))
         ending = ending_of(lost, "lost", detail)
         bodies: list[tuple[str, JsonObject]] = []
-        if reason != "host.lost":  # somebody asked for it
+        if reason != "host.lost":  # a requested cancel
             bodies.append(("run.cancelled", {"reason": reason}))
         bodies += [("message.completed", body) for body in _with_flow(state)]
         bodies += settled(state, ending)
@@ -274,7 +275,7 @@ class Recovery:
 
 
 def _with_flow(state: RunState) -> list[JsonObject]:
-    """Its messages, which whoever reads them takes for what the run had touched."""
+    """The messages of the run with its flow bits."""
     return [{**body, "flow": state.flow} if state.flow else body for body in assembled(state)]
 
 

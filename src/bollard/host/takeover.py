@@ -1,4 +1,4 @@
-"""Carries recovery out at start: ends what was running, puts what waited back into the queue, and does not give up."""
+"""Startup recovery: ends runs that were active, requeues runs that waited, and retries until the store takes it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,24 +24,21 @@ from bollard.host.telemetry.counts import RunCounts
 
 _log = structlog.get_logger("bollard.recovery")
 _RETRY_S: Final = 1.0
-"""Time between two tries of a step that the store refused."""
+"""Time before a step that the store refused is retried."""
 _RECOVERED_AT_ONCE: Final = 64
-"""Lost runs that are ended together: they share commits."""
+"""Lost runs that are ended concurrently, so that they share commits."""
 T = TypeVar("T")
 
 
 class _Ended(msgspec.Struct):
-    """The data of `run.ended`, as far as it is counted."""
+    """The part of `run.ended` that is counted."""
 
     status: str
     code: str | None = None
 
 
 async def insist(step: Callable[[], Awaitable[T]], *, passing: bool = False) -> T:
-    """Recovery is not given up: a run that nobody ends would stay open until the next start.
-
-    With `passing` it is given up for a reason that does not pass.
-    """
+    """Retry a step until it succeeds. With `passing` a permanent error is raised instead of retried."""
     tries = 0
     while True:
         try:
@@ -64,16 +61,14 @@ class LostRuns:
         self._counts = counts or RunCounts()
 
     async def end(self, run_id: str) -> RunState | None:
-        """End a run of this host of which the store takes nothing more, as far as it is on disk; how it stands then.
-
-        `None` where the store does not take that either: then the next start does it.
-        """
+        """End a live run whose records the store refuses, and return its state on disk. `None` if that fails too; then
+        the next start ends it."""
         try:
             row = await insist(lambda: asyncio.to_thread(self._recovery.row, run_id), passing=True)
             if row is None:
                 return None
             entry, outcome = await insist(lambda: self._try_to_end(row, "host.lost", WENT_AWAY), passing=True)
-            self._tell_of(row, entry, outcome)
+            self._report_end(row, entry, outcome)
             return await insist(lambda: asyncio.to_thread(self._recovery.replay, row), passing=True)
         except HostError as error:
             _log.error("a run could not be ended", run=run_id, problem=error.message)
@@ -82,14 +77,14 @@ class LostRuns:
     async def finish(self, row: RunRow, reason: str, detail: str, *, again: bool = False) -> None:
         self._journal.remember(facts_of(row))
         entry, outcome = await insist(lambda: self._try_to_end(row, reason, detail, again=again))
-        self._tell_of(row, entry, outcome)
+        self._report_end(row, entry, outcome)
 
     async def stop(self, row: RunRow, reason: str) -> None:
-        """A run whose agent has not come back is stopped in the queue. Raises where the store does not take that."""
+        """Cancel a queued run whose agent is absent. Raises if the store rejects the write."""
         self._journal.remember(facts_of(row))
-        self._tell_of(row, *await self._try_to_end(row, reason, "the run was cancelled in the queue"))
+        self._report_end(row, *await self._try_to_end(row, reason, "the run was cancelled in the queue"))
 
-    def _tell_of(self, row: RunRow, entry: Entry, outcome: CommitResult) -> None:
+    def _report_end(self, row: RunRow, entry: Entry, outcome: CommitResult) -> None:
         if isinstance(outcome, Committed):
             ended = msgspec.json.decode(entry.records[-1].data, type=_Ended)
             self._counts.end(ended.status, ended.code)
@@ -99,7 +94,7 @@ class LostRuns:
     async def _try_to_end(
         self, row: RunRow, reason: str, detail: str, *, again: bool = False
     ) -> tuple[Entry, CommitResult]:
-        """Read anew each time: an owner that is not quite gone may have written once more before it lost the run."""
+        """Reads the run again on each try: its former owner may have written once more."""
         for fold in await asyncio.to_thread(self._recovery.folds, row):
             await self._journal.commit(fold)
         entry = await asyncio.to_thread(self._recovery.lost_entry, row, reason, detail, again=again)
@@ -107,7 +102,7 @@ class LostRuns:
 
 
 class Takeover:
-    """Runs once, beside the first requests."""
+    """Recovers the runs of earlier incarnations. Runs once at startup, concurrently with the first requests."""
 
     def __init__(
         self,
@@ -128,12 +123,12 @@ class Takeover:
         self._backlog = backlog
         self._ids = ids
         self.lost_are_ended = asyncio.Event()
-        """Set when no run of an earlier incarnation counts as running any more."""
+        """Set when all runs that were active in an earlier incarnation have ended."""
 
     async def run(self) -> None:
-        """Runs that were running end at once; those that waited go on when their agent is there."""
-        returning = self._intake.return_gate
-        returning.begin()
+        """End active runs at once. Requeue waiting runs when their agent is there."""
+        gate = self._intake.return_gate
+        gate.begin()
         left = await insist(lambda: asyncio.to_thread(lambda: list(self._recovery.unfinished())))
         lost = [row for row in left if row.status != "queued"]
         for first in range(0, len(lost), _RECOVERED_AT_ONCE):
@@ -147,13 +142,13 @@ class Takeover:
                 rows.setdefault((row.workspace, row.agent_id), []).append(row)
         messages: dict[tuple[str, str], list[WaitingMessage]] = {}
         pending = await insist(lambda: asyncio.to_thread(self._recovery.pending))
-        # What comes now comes behind them, whatever the clock says: of those that wait, the id says who came first.
+        # Ids order waiting events, so new ids must be larger even if the clock was set back.
         self._ids.go_behind(waiting.event_id for waiting in (*left, *pending))
         for message in pending:
             messages.setdefault((message.workspace, message.agent_id), []).append(message)
         agents = dict.fromkeys([*rows, *messages])
-        returning.known(agents)
-        # An agent that does not come must not hold up the runs of another.
+        gate.known(agents)
+        # Concurrently, because an absent agent must not block the runs of another.
         await asyncio.gather(*(self._go_on(*each, rows.get(each, []), messages.get(each, [])) for each in agents))
 
     async def _end_calls(self) -> None:
@@ -162,15 +157,15 @@ class Takeover:
             await insist(lambda entry=entry: self._journal.commit(entry))
 
     async def _go_on(self, workspace: str, agent_id: str, rows: list[RunRow], messages: list[WaitingMessage]) -> None:
-        """Runs that waited and what lost runs gave back, in the order the messages came, as soon as their agent is
-        there: its plugin may be slow, switched off for a while, or on a machine that comes back later."""
+        """Requeue the waiting runs and messages of an agent in order of arrival, as soon as the agent is there. Its
+        plugin may be slow, switched off, or on a machine that is offline."""
         for row in rows:
             self._backlog.expect(row.run_id, row.workspace, partial(self._lost.stop, row))
         await self._wait_for(workspace, agent_id, rows)
-        came = await insist(lambda: asyncio.to_thread(self._recovery.arrivals, rows))
+        arrivals = await insist(lambda: asyncio.to_thread(self._recovery.arrivals, rows))
 
         def order(waiting: RunRow | WaitingMessage) -> tuple[int, str]:
-            record = waiting.record_id if isinstance(waiting, WaitingMessage) else came[waiting.run_id]
+            record = waiting.record_id if isinstance(waiting, WaitingMessage) else arrivals[waiting.run_id]
             return record, waiting.event_id
 
         for waiting in sorted([*rows, *messages], key=order):
@@ -181,17 +176,17 @@ class Takeover:
         self._intake.return_gate.done(workspace, agent_id)
 
     async def _wait_for(self, workspace: str, agent_id: str, rows: list[RunRow]) -> None:
-        """Until the agent is there, or nobody can say that it will be."""
+        """Wait until the agent is there, or is not expected any more."""
 
-        def hopeful() -> bool:
+        def is_expected() -> bool:
             if self._agents.saved_one(agent_id, workspace) is not None:
                 return True
             return bool(rows) and not any(self._agents.is_gone(agent_id, row.runner_id, workspace) for row in rows)
 
-        there = await self._agents.wait_for(agent_id, WORKER_START_S, workspace=workspace, hopeful=lambda: True)
-        if there is None and hopeful():
-            _log.warning("runs and messages wait for an agent that is not there", agent=agent_id, workspace=workspace)
-            await self._agents.wait_for(agent_id, None, workspace=workspace, hopeful=hopeful)
+        agent = await self._agents.wait_for(agent_id, WORKER_START_S, workspace=workspace, hopeful=lambda: True)
+        if agent is None and is_expected():
+            _log.warning("runs and messages wait for an absent agent", agent=agent_id, workspace=workspace)
+            await self._agents.wait_for(agent_id, None, workspace=workspace, hopeful=is_expected)
 
     async def _dispatch(self, message: WaitingMessage) -> None:
         agent = self._agents.get(message.agent_id, message.workspace)
@@ -203,6 +198,6 @@ class Takeover:
     async def _queue_again(self, row: RunRow) -> None:
         queued = await insist(lambda: asyncio.to_thread(self._recovery.queued, row))
         if queued is None:
-            await self._lost.finish(row, "host.lost", "its agent or its event is gone")
+            await self._lost.finish(row, "host.lost", "the agent or the event of the run is gone")
         else:
             self._intake.enter_again(queued)

@@ -1,7 +1,7 @@
-"""What a run can do on a platform beside answering: actions of channels, `channel:NAME/message.send`.
+"""Actions of channels as capabilities, `channel:NAME/message.send`.
 
-An action goes out at once and not through the outbox: whoever asks waits for what came of it, it was written down
-before, and the same call is never made twice.
+An action bypasses the outbox: the caller waits for the outcome, and the executor records the call before and never
+repeats it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from bollard.protocol import JsonObject
 SEND: Final = "message.send"
 EDIT: Final = "message.edit"
 _TEXT_CHARACTERS: Final = 16_000
-"""Of one message, where the channel does not say less."""
+"""The longest message, unless the channel allows less."""
 _ID_CHARACTERS: Final = 256
 _FLOW: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=True)
 
@@ -26,8 +26,8 @@ _FLOW: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=True)
 class ChannelActions:
     """Implements `CapabilitySource` and `Adapter`."""
 
-    def __init__(self, book: ChannelRepository) -> None:
-        self._book = book
+    def __init__(self, channels: ChannelRepository) -> None:
+        self._channels = channels
 
     @property
     def adapter(self) -> "ChannelActions":
@@ -35,49 +35,59 @@ class ChannelActions:
 
     @property
     def revision(self) -> int:
-        return self._book.revision
+        return self._channels.revision
 
     def capabilities(self, workspace: str) -> Sequence[Capability]:
-        found: list[Capability] = []
-        for channel_id in self._book.ids(workspace):
-            channel = self._book.sender(workspace, channel_id)
+        actions: list[Capability] = []
+        for channel_id in self._channels.ids(workspace):
+            channel = self._channels.sender(workspace, channel_id)
             if channel is not None:
-                found += _actions(channel_id, channel.abilities)
-        return found
+                actions += _actions(channel_id, channel.abilities)
+        return actions
 
     def absent(self, workspace: str) -> Mapping[str, str]:
         return {
-            f"channel:{channel_id}/": f"the channel {channel_id} is switched off, or has nowhere to send to"
-            for channel_id in self._book.ids(workspace)
-            if self._book.sender(workspace, channel_id) is None
+            f"channel:{channel_id}/": f"channel {channel_id} is switched off or cannot send"
+            for channel_id in self._channels.ids(workspace)
+            if self._channels.sender(workspace, channel_id) is None
         }
 
     async def invoke(self, order: CallOrder) -> CallResult:
-        said = order.arguments
+        arguments = order.arguments
         channel_id = order.capability.id.removeprefix("channel:").partition("/")[0]
-        channel = self._book.sender(order.context.workspace, channel_id)
+        channel = self._channels.sender(order.context.workspace, channel_id)
         if channel is None:
-            raise ToolFailed(f"the channel {channel_id} is not there any more", hint="`bollard channels` lists them")
+            message, hint = f"channel {channel_id} does not exist any more", "`bollard channels` lists them"
+            raise ToolFailed(message, reason="channel_gone", hint=hint, channel=channel_id)
         outgoing = Outgoing(
             key=f"{order.context.run_id}.{order.call_id}",
-            target=str(said["target"]),
-            text=str(said["text"]),
+            target=str(arguments["target"]),
+            text=str(arguments["text"]),
             run_id=order.context.run_id,
             event_id="",
-            edit_of=str(said["message"]) if order.capability.name == EDIT else None,
+            edit_of=str(arguments["message"]) if order.capability.name == EDIT else None,
         )
-        return _returned(channel_id, await channel.send(outgoing))
+        return _call_result(channel_id, await channel.send(outgoing))
 
 
-def _returned(channel_id: str, outcome: SendOutcome) -> CallResult:
+def _call_result(channel_id: str, outcome: SendOutcome) -> CallResult:
     if isinstance(outcome, Delivered):
-        told: JsonObject = {"channel": channel_id, "message": outcome.message}
-        return CallResult(content=({"type": "text", "text": f"sent to {channel_id}"},), structured=told)
+        structured: JsonObject = {"channel": channel_id, "message": outcome.message}
+        return CallResult(content=({"type": "text", "text": f"sent to {channel_id}"},), structured=structured)
     if isinstance(outcome, NotDelivered):
-        raise ToolFailed(f"the channel {channel_id} did not take it: {outcome.reason}", hint="look at the channel")
+        raise ToolFailed(
+            f"channel {channel_id} rejected the message: {outcome.reason}",
+            reason="channel_rejected",
+            hint="check the channel",
+            channel=channel_id,
+            problem=outcome.reason,
+        )
     raise OutcomeUnknown(
-        f"the channel {channel_id} did not say whether it took it: {outcome.reason}",
-        hint="look there before you send it again",
+        f"channel {channel_id} did not confirm the message: {outcome.reason}",
+        reason="channel_unconfirmed",
+        hint="check whether the message arrived before you send it again",
+        channel=channel_id,
+        problem=outcome.reason,
     )
 
 
@@ -85,13 +95,13 @@ def _actions(channel_id: str, abilities: ChannelAbilities) -> list[Capability]:
     most = min(abilities.max_message_size or _TEXT_CHARACTERS, _TEXT_CHARACTERS)
     target: JsonObject = {"type": "string", "minLength": 1, "maxLength": _ID_CHARACTERS}
     text: JsonObject = {"type": "string", "minLength": 1, "maxLength": most}
-    found = [_action(channel_id, SEND, "Send a message", abilities, target=target, text=text)]
+    actions = [_action(channel_id, SEND, "Send a message", abilities, target=target, text=text)]
     if abilities.supports_edit:
         edited = _action(
             channel_id, EDIT, "Give a message another text", abilities, target=target, message=target, text=text
         )
-        found.append(edited)
-    return found
+        actions.append(edited)
+    return actions
 
 
 def _action(channel_id: str, name: str, what: str, abilities: ChannelAbilities, **fields: JsonObject) -> Capability:

@@ -1,7 +1,7 @@
-"""A channel to a program that speaks HTTP: each message is a signed POST to the URL that an admin saved.
+"""The HTTP channel: each message is a signed POST to the saved URL.
 
-2xx is delivered. 408, 425, 429 and 5xx may be tried again, everything else has failed. What left and was not answered
-is unknown; where the program says that it knows a repeated `webhook-id`, that is tried again too.
+2xx means delivered. 408, 425, 429 and 5xx are retried; any other status is a failure. Without a response the outcome is
+unknown; it is retried if the receiver deduplicates by `webhook-id`.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ class HttpChannel:
         return _outcome(reply)
 
     def _body(self, outgoing: Outgoing) -> JsonObject:
-        said: JsonObject = {
+        body: JsonObject = {
             "type": "message.sent" if outgoing.edit_of is None else "message.edited",
             "channel": self._config.channel_id,
             "workspace": self._workspace,
@@ -82,19 +82,19 @@ class HttpChannel:
             "event_id": outgoing.event_id,
         }
         if outgoing.failed is not None:
-            said |= {"type": "run.failed", "code": outgoing.failed}
+            body |= {"type": "run.failed", "code": outgoing.failed}
         if outgoing.edit_of is not None:
-            said["message"] = outgoing.edit_of
+            body["message"] = outgoing.edit_of
         if outgoing.artifacts:
-            said["artifacts"] = [*outgoing.artifacts]
-        return said
+            body["artifacts"] = [*outgoing.artifacts]
+        return body
 
     async def close(self) -> None:
-        """Nothing is kept open between two messages."""
+        """A no-op: no connection stays open between messages."""
 
 
-class _Said(msgspec.Struct):
-    """What a program may say of the message that it took."""
+class _ResponseBody(msgspec.Struct):
+    """The optional body of a response."""
 
     message: str | None = None
 
@@ -103,18 +103,18 @@ def _outcome(reply: EgressResponse) -> SendOutcome:
     status = reply.status
     if 200 <= status < 300:
         return Delivered(_message_of(reply))
-    reason = f"the program answered {status}"
+    reason = f"the receiver responded with status {status}"
     if status in _RETRYABLE or status >= 500:
         return NotDelivered(reason, retryable=True, retry_after_s=_wait_of(reply))
     return NotDelivered(reason, retryable=False)
 
 
 def _message_of(reply: EgressResponse) -> str | None:
-    """The program's own id of the message, if it gives one: `{"message": "…"}`."""
+    """The receiver's id of the message, if the response has one: `{"message": "…"}`."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-        said = msgspec.json.decode(reply.body, type=_Said)
-        if said.message is not None and 0 < len(said.message) <= _ID_CHARACTERS:
-            return said.message
+        message = msgspec.json.decode(reply.body, type=_ResponseBody).message
+        if message is not None and 0 < len(message) <= _ID_CHARACTERS:
+            return message
     return None
 
 

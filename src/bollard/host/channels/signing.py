@@ -1,6 +1,6 @@
-"""Signed requests as Standard Webhooks has them: an id, a time and an HMAC of both and the body. Pure.
+"""Signed requests according to Standard Webhooks: an HMAC over id, timestamp and body. Pure.
 
-The body is fed in pieces, so that a large one need not be held to be checked.
+The body is hashed in pieces, so that a large one need not be in memory.
 """
 
 import base64
@@ -16,7 +16,7 @@ import msgspec
 
 from bollard.host.limits import WEBHOOK_SKEW_S
 
-SECRET_PREFIX: Final = "whsec_"  # noqa: S105 -- what every such secret begins with
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105 -- the prefix of every such secret
 ID_HEADER: Final = "webhook-id"
 _TIME_HEADER: Final = "webhook-timestamp"
 _SIGNATURE_HEADER: Final = "webhook-signature"
@@ -25,57 +25,57 @@ _SECRET_LEAST_BYTES: Final = 24
 _SECRET_BYTES: Final = 64
 _ID_CHARACTERS: Final = 256
 _SIGNATURES: Final = 16
-"""Signatures of one request: a sender that changes its secret sends two."""
+"""Signatures per request. A sender that rotates its secret sends two."""
 
 Fault = Literal["missing", "malformed", "late", "forged"]
 
 
 def new_secret() -> str:
-    """A secret for one channel."""
+    """Generate a signing secret."""
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def secret_bytes(secret: str) -> bytes:
-    """The key that a secret stands for; raises `ValueError`."""
+    """The key of a secret. Raises `ValueError`."""
     if not secret.startswith(SECRET_PREFIX):
         raise ValueError(f"a signing secret begins with {SECRET_PREFIX}")
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except binascii.Error:
-        raise ValueError(f"behind {SECRET_PREFIX} a signing secret is base64") from None
+        raise ValueError(f"a signing secret is base64 after {SECRET_PREFIX}") from None
     if not _SECRET_LEAST_BYTES <= len(key) <= _SECRET_BYTES:
         raise ValueError(f"a signing secret has {_SECRET_LEAST_BYTES} to {_SECRET_BYTES} bytes")
     return key
 
 
 def sign(key: bytes, message_id: str, seconds: int, body: bytes) -> dict[str, str]:
-    """The headers that a request with this body carries."""
+    """The signature headers for a request with this body."""
     digest = hmac.new(key, f"{message_id}.{seconds}.".encode() + body, sha256).digest()
     signature = f"{_VERSION},{base64.b64encode(digest).decode()}"
     return {ID_HEADER: message_id, _TIME_HEADER: str(seconds), _SIGNATURE_HEADER: signature}
 
 
 class SignatureClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """What the headers of a request claim. `checker` judges it by the body."""
+    """The signatures in the headers of a request, not verified yet."""
 
     message_id: str
     seconds: int
     signatures: tuple[bytes, ...]
 
     def begin(self, key: bytes) -> "hmac.HMAC":
-        """Feed the body into it, then ask `fits`."""
+        """The HMAC to update with the body. Then call `fits`."""
         return hmac.new(key, f"{self.message_id}.{self.seconds}.".encode(), sha256)
 
     def fits(self, digest: "hmac.HMAC") -> bool:
-        made = digest.digest()
-        found = False
-        for signature in self.signatures:  # all of them, so that time says nothing
-            found |= hmac.compare_digest(made, signature)
-        return found
+        expected = digest.digest()
+        matches = False
+        for signature in self.signatures:  # all of them, to keep the time constant
+            matches |= hmac.compare_digest(expected, signature)
+        return matches
 
 
 def read_seal(headers: Mapping[str, str], now_s: float) -> SignatureClaim | Fault:
-    """The seal of a request, or what is wrong with it before its body is looked at."""
+    """The signatures of a request, or the fault of its headers."""
     message_id, text = headers.get(ID_HEADER), headers.get(_TIME_HEADER)
     listed = headers.get(_SIGNATURE_HEADER)
     if not message_id or not text or not listed:

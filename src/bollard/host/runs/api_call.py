@@ -1,4 +1,4 @@
-"""Calls of the run API as their handlers see them: from a worker, from an MCP client, or from a result."""
+"""Calls of the run API, whether they come from a worker, from an MCP client or from a result."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -9,21 +9,21 @@ from bollard.protocol import AgentAPIError, JsonObject, JsonValue, Shape
 
 
 class ConditionalAnswer(msgspec.Struct, frozen=True):
-    """An answer that counts only if its caller gets it."""
+    """An answer that is undone if the caller does not receive it."""
 
     answer: Shape
     unread: Callable[[], None]
-    """Takes it back."""
+    """Undoes it."""
 
 
 class ApiCall(Protocol):
     """Answered or refused once. `RunCall` of the wire is one."""
 
     on_given_up: Callable[[], object] | None
-    """Set by whoever works on the call, to be told that nobody waits for it any more."""
+    """Called when the caller gives up."""
 
     on_unread: Callable[[], object] | None
-    """Set by whoever answers the call, to be told that the caller has not got the answer."""
+    """Called when the caller did not receive the answer."""
 
     @property
     def action(self) -> str: ...
@@ -38,7 +38,7 @@ class ApiCall(Protocol):
     def given_up(self) -> bool: ...
 
     def unfit(self, result: JsonValue) -> AgentAPIError | None:
-        """Why the caller could not be given this answer, if so."""
+        """The error if this answer cannot be sent to the caller."""
         ...
 
     def answer(self, result: JsonValue) -> None: ...
@@ -47,10 +47,10 @@ class ApiCall(Protocol):
 
 
 class StreamedCall(ApiCall, Protocol):
-    """One that is answered in pieces."""
+    """A call with a streamed answer."""
 
     async def chunk(self, data: JsonValue) -> None:
-        """Hand one piece on; waits for credit. Raises `WireError` when nobody reads."""
+        """Send one chunk; waits for credit. Raises `WireError` if the reader is gone."""
         ...
 
 

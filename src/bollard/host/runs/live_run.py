@@ -58,7 +58,7 @@ if the run must end instead."""
 
 
 class Starter(Protocol):
-    """Starts the run on a worker, or replays what the worker has already said."""
+    """Starts the run on a worker, or replays what the worker has already sent."""
 
     def __call__(self, run: "LiveRun") -> None: ...
 
@@ -159,7 +159,7 @@ class LiveRun:
         self.span: OpenSpan | None = None
         """The span of the run, where spans are kept."""
         self.reassign: Reassign | None = None
-        """Gives the run to another worker, until the runner has said something."""
+        """Gives the run to another worker, until the runner has sent something."""
         self.environment = environment
         self.output_mib = min(environment.run_output_mib, grant.limits.run_output_mib or environment.run_output_mib)
         """MiB that the run may record."""
@@ -205,8 +205,8 @@ class LiveRun:
         """The records that readers have seen and that are not on disk yet."""
         return self.writer.uncommitted()
 
-    def begin(self, start: Starter, said: Starter | None = None) -> None:
-        """Start the run on its worker, record `run.started`, then take in what the runner `said` before the run was on
+    def begin(self, start: Starter, replay: Starter | None = None) -> None:
+        """Start the run on its worker, record `run.started`, then `replay` what the runner sent before the run was on
         disk. A run that begins again on another worker has its `run.started` already."""
         if self.ending:
             return
@@ -215,8 +215,8 @@ class LiveRun:
             self.record("run.started", {}, pressing=False)
         else:
             self.touch()
-        if said is not None:
-            said(self)
+        if replay is not None:
+            replay(self)
         self.flush()
 
     def attach(self, worker_run: HostRun, touched: Callable[["LiveRun"], None]) -> None:

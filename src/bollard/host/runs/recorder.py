@@ -252,9 +252,9 @@ class RunRecorder:
         created_ms = self._clock.now_ms()
         if judged.type == "artifact.created":  # projections are rebuilt from records, so the expiry must be in there
             judged = self._expiring(judged, created_ms)
-        touched, told = self._run.flow, self._run.state.flow
-        if says_flow(judged.type, touched, told):
-            fact: JsonObject = {**judged.fact, "flow": touched}
+        flow, recorded = self._run.flow, self._run.state.flow
+        if says_flow(judged.type, flow, recorded):
+            fact: JsonObject = {**judged.fact, "flow": flow}
             judged = replace(judged, fact=fact, data=encode_data(fact))
         if self._scrub.active:
             judged = replace(judged, data=self._scrub.record(judged.data, observed=judged.observed))

@@ -1,4 +1,4 @@
-"""What a runner sends, taken into its run: judged, recorded, and answered by whoever it asks."""
+"""The output of a runner: checks results, records them in the run, and passes calls to the run API."""
 
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ _REFUSED: Final = {"late": "it came after the terminal result", "too_large": "it
 
 
 class RunnerOutput:
-    """Of one run. Implements `RunSink` of the wire."""
+    """The output of one run. Implements `RunSink` of the wire."""
 
     def __init__(self, run: LiveRun) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""Which skills a run that is going on may use, and whether it may write some."""
+"""The skills that a live run may use, and whether it may write skills."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from bollard.host.skills.source import RunSkills
 
 
 class LiveSkillReach:
-    """Over the runs of this host. A run that has ended has nothing."""
+    """Skills of the live runs of this host. A run that has ended has none."""
 
     def __init__(self, live: Mapping[str, LiveRun], agents: AgentRegistry) -> None:
         self._live = live

@@ -1,7 +1,7 @@
-"""What everybody else asks of workers, whether they are processes of this machine or come over the network.
+"""The interface of workers, for processes of this machine and for remote workers.
 
-A `RunSlot` is one worker that can be given runs; a `WorkerPool` keeps those of one plugin in one workspace.
-Implementations: `PluginPool` (processes), the simulator's, the tests', and whatever takes workers that connect.
+A `RunSlot` is one worker. A `WorkerPool` has the workers of one plugin in one workspace. `PluginPool` implements it
+with processes; the simulator and the tests have their own.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,8 +13,6 @@ import msgspec
 from bollard.protocol import JsonObject, PluginIdentity, ToolAnswer, ToolCallParams
 from bollard.wire import HostRun, RunnerCatalogue, RunSink, ToolCatalogue
 
-# One plugin as the host knows it before any worker runs: where it is, and what pins it.
-
 
 class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin folder or file, and how its workers are started."""
@@ -23,22 +21,22 @@ class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     workers: int = 1
     command: tuple[str, ...] = ()
-    """The command that starts a worker; empty for the Python runtime."""
+    """The command that starts a worker. Empty for the Python runtime."""
     plugin_id: str | None = None
-    """`author/name` that its workers must say; whatever they say where it is absent."""
+    """The `author/name` that its workers must report. `None` accepts any."""
     digest: str | None = None
-    """The code that its workers must be of."""
+    """The digest that the code of its workers must have."""
     env: tuple[str, ...] | None = None
-    """Variables that its workers may see; those that its manifest names where it is absent."""
+    """Environment variables for its workers. `None` uses those of the manifest."""
 
 
 PoolStatus = Literal["idle", "starting", "ready", "away", "restarting", "quarantined", "retired", "stopped"]
 LineKind = Literal["log", "stdout", "stderr", "host"]
-"""Who says a line: the plugin through its channel, one of its pipes, or the host about its workers."""
+"""The source of a log line: the plugin over its connection, one of its pipes, or the host."""
 
 
 class Flushable(Protocol):
-    """A run that wants to know when everything that arrived together was told."""
+    """A run that is flushed at the end of each batch."""
 
     def flush(self) -> None: ...
 
@@ -47,19 +45,19 @@ class RunSlot(Protocol):
     """One worker."""
 
     def start_run(self, run_id: str, request: JsonObject, sink: RunSink) -> HostRun:
-        """Raises `ChannelClosed` when the worker is gone."""
+        """Start a run. Raises `ChannelClosed` if the worker is gone."""
         ...
 
     def touch(self, run: Flushable) -> None:
-        """The run got something in this batch."""
+        """The run received something in this batch."""
         ...
 
 
 class ToolSlot(Protocol):
-    """One worker that can be asked to do something, beside its runs."""
+    """One worker that can execute tools beside its runs."""
 
     async def call_tool(self, params: ToolCallParams) -> ToolAnswer:
-        """Raises `WireError`. Whoever stops waiting cancels the tool."""
+        """Call a tool. Cancelling this cancels the tool. Raises `WireError`."""
         ...
 
 
@@ -67,40 +65,40 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """One worker as an operator sees it."""
 
     pid: int | None
-    """`None` for one that is not a process of this machine."""
+    """`None` for a worker on another machine."""
     runs: int
     status: Literal["ready", "silent", "draining"]
 
 
 class WorkerPool(Protocol):
-    """The workers of one plugin in one workspace. Hands out one at a time, and takes back those that misbehave."""
+    """The workers of one plugin in one workspace."""
 
     def pick(self) -> Any:
         """The ready worker with the fewest runs."""
         ...
 
     async def wait_ready(self, timeout_s: float) -> Any:
-        """A worker, as soon as there is one. Raises `WorkerUnavailable`."""
+        """Wait for a ready worker. Raises `WorkerUnavailable`."""
         ...
 
     def drain(self, slot: Any, run_id: str) -> None:
-        """A run on this worker ignores its cancellation: give it no more, replace it, end it when it is empty. May be
-        said again, and of a worker that is gone."""
+        """Give this worker no more runs, replace it, and end it when it is empty, because a run ignores its
+        cancellation. Idempotent."""
         ...
 
 
 class SupervisedPool(WorkerPool, Protocol):
-    """A pool as the fleet keeps it: it can be watched, restarted and ended."""
+    """A pool as the fleet manages it."""
 
     crashes: int
-    """Workers that were lost, ever."""
+    """How many workers were lost."""
 
     @property
     def source(self) -> PluginSource: ...
 
     @property
     def pids(self) -> list[int]:
-        """The processes of this machine among its workers."""
+        """The workers that are processes of this machine."""
         ...
 
     @property
@@ -108,7 +106,7 @@ class SupervisedPool(WorkerPool, Protocol):
 
     @property
     def problem(self) -> str | None:
-        """Why it gets no worker any more."""
+        """Why the plugin is quarantined, if it is."""
         ...
 
     @property
@@ -118,33 +116,33 @@ class SupervisedPool(WorkerPool, Protocol):
     def recent_crashes(self) -> int: ...
 
     def start(self) -> None:
-        """Begin to have workers; returns at once."""
+        """Start the workers in the background."""
         ...
 
     async def prove(self) -> str | None:
-        """Start, and wait until the first worker is there; or why it could not be."""
+        """Start, and wait for the first worker. Returns the problem if it cannot start."""
         ...
 
     def restart(self) -> None:
-        """Leave the quarantine, or replace every worker."""
+        """Leave the quarantine and replace every worker."""
         ...
 
     async def retire(self) -> None:
-        """Give out nothing any more, and end when the last run has."""
+        """Take no more runs, and end when the last run has ended."""
         ...
 
     async def stop(self, grace_s: float) -> None: ...
 
 
 class WorkerLog(Protocol):
-    """Where what workers say goes, beside the host's own log."""
+    """The log of a plugin, beside the log of the host."""
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Values that must not be shown."""
+        """Add values to redact."""
         ...
 
     def shown(self, text: str) -> str:
-        """A text without what must not be shown."""
+        """The redacted text."""
         ...
 
     def say(
@@ -160,4 +158,4 @@ class WorkerLog(Protocol):
 
 
 Discovered = Callable[[PluginIdentity, RunnerCatalogue, ToolCatalogue], None]
-"""Told what a worker says it is and offers; before it is given any run."""
+"""Called with what a worker offers, before it gets any run."""

@@ -1,4 +1,4 @@
-"""The workers of one plugin: keeps as many alive as configured, and hands out the one with the fewest runs."""
+"""The worker pool of one plugin: keeps the configured number of workers alive and picks the least busy one."""
 
 import asyncio
 from collections import deque
@@ -15,24 +15,22 @@ from bollard.host.workers.process_slot import WorkerSlot
 from bollard.wire import RunnerCatalogue, ToolCatalogue, WireError
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
-# Counts crashes: when to start again, and when a plugin is quarantined. Pure; the caller brings the time.
-
 
 class CrashHistory:
-    """The crashes of one plugin within the window."""
+    """The crashes of one plugin within the window: restart delays, and the quarantine. Pure."""
 
     def __init__(self, restart_s: float = WORKER_RESTART_S) -> None:
         self._restart_s = restart_s
         self._at: deque[float] = deque()
         self.quarantined: str | None = None
-        """Why the plugin gets no worker any more, until it is pardoned."""
+        """Why the plugin is quarantined. `None` if it is not."""
 
     def recent(self, now: float) -> int:
         """Crashes within the window."""
         return sum(now - at <= WORKER_CRASH_WINDOW_S for at in self._at)
 
     def crashed(self, now: float, reason: str) -> float | None:
-        """Seconds until a new worker may be started, or `None` when the plugin is quarantined."""
+        """Seconds until a new worker may start. `None` if the plugin is quarantined."""
         self._at.append(now)
         while self._at and now - self._at[0] > WORKER_CRASH_WINDOW_S:
             self._at.popleft()
@@ -43,7 +41,7 @@ class CrashHistory:
         return self._restart_s * 2 ** (len(self._at) - 1)
 
     def pardon(self) -> None:
-        """An operator wants it tried again."""
+        """An operator ends the quarantine."""
         self._at.clear()
         self.quarantined = None
 
@@ -52,7 +50,7 @@ _log = structlog.get_logger("bollard.workers")
 
 
 class PluginPool:
-    """Supervises the processes of one plugin. A bad plugin costs nobody else anything."""
+    """Supervises the worker processes of one plugin. A faulty plugin does not affect others."""
 
     def __init__(
         self,
@@ -68,30 +66,30 @@ class PluginPool:
     ) -> None:
         self._source = source
         self.catalogue: RunnerCatalogue | None = None
-        """The last good one: a failed discovery keeps it."""
+        """The last successful discovery."""
         self._clock = clock
         self._host_version = host_version
         self._discovered = discovered
-        self._told_failed = failed
+        self._notify_failed = failed
         self._worker_log = log
         self._slots: list[WorkerSlot] = []
         self._drained: list[WorkerSlot] = []
-        """Workers that get no more runs and are ended when their last one has."""
+        """Draining workers, which end with their last run."""
         self._start_s = start_s
         self._crashes = CrashHistory(restart_s)
         self._tasks: set[asyncio.Task[None]] = set()
         self._reaping: set[asyncio.Task[None]] = set()
-        """Unlike the rest they are never cancelled: nothing of a lost worker may stay."""
+        """Clean-ups of lost workers. They are never cancelled, so that no process stays behind."""
         self._ready: asyncio.Event = asyncio.Event()
         self._stopping = False
         self._retired = False
         self._started = False
         self._restarting = 0
         self._coming = 0
-        """Workers that are being started, or will be in a moment."""
+        """Workers that are starting."""
         self._trial: asyncio.Future[str | None] | None = None
         self.crashes = 0
-        """Workers that were lost, ever."""
+        """How many workers were lost."""
         self.last_failure: str | None = None
 
     @property
@@ -114,7 +112,7 @@ class PluginPool:
 
     @property
     def _silent(self) -> bool:
-        """Whether a worker does not answer: it will, or another takes its place."""
+        """Whether a worker does not respond. It recovers or is replaced."""
         return any(slot.silent for slot in self._slots)
 
     @property
@@ -131,31 +129,31 @@ class PluginPool:
 
     @property
     def recent_crashes(self) -> int:
-        """Crashes within the window that leads to the quarantine."""
+        """Crashes within the quarantine window."""
         return self._crashes.recent(self._clock.monotonic())
 
     def start(self) -> None:
-        """Begin to start the workers; returns at once."""
+        """Start the workers in the background."""
         self._started = True
         for _ in range(self._source.workers - len(self._slots) - self._coming):
             self._spawn(0)
 
     async def prove(self) -> str | None:
-        """Start, and wait until the first worker is there; or why it could not be."""
+        """Start, and wait for the first worker. Returns the problem if it cannot start."""
         self._trial = asyncio.get_running_loop().create_future()
         self.start()
         return await self._trial
 
     def pick(self) -> WorkerSlot | None:
-        """The ready worker with the fewest runs; none while the plugin is in quarantine."""
+        """The ready worker with the fewest runs. `None` while the plugin is quarantined."""
         if self._crashes.quarantined is not None:
             return None
         ready = [slot for slot in self._slots if slot.ready]
         return min(ready, key=lambda slot: slot.runs) if ready else None
 
     async def wait_ready(self, timeout_s: float) -> WorkerSlot:
-        """A worker, as soon as there is one. A pool that nobody needed before starts now. Where a worker is silent, its
-        answer or its replacement is waited for beyond `timeout_s`. Raises `WorkerUnavailable`."""
+        """Wait for a ready worker. Starts an idle pool. If a worker is silent, waits longer than `timeout_s` for its
+        response or its replacement. Raises `WorkerUnavailable`."""
         if not self._started:
             self.start()
         if self._silent:
@@ -170,13 +168,15 @@ class PluginPool:
         except TimeoutError:
             slot = None
         if slot is None:
-            reason = self._crashes.quarantined or f"the plugin {self._source.name} has no ready worker"
-            hint = "see the plugin's log; `bollard plugin check` names what is wrong with it"
-            raise WorkerUnavailable(reason, hint=hint, plugin=self._source.name)
+            name, quarantined = self._source.name, self._crashes.quarantined
+            hint = f"see `bollard plugin logs {name}`, or run `bollard plugin check`"
+            if quarantined is not None:
+                raise WorkerUnavailable(quarantined, reason="quarantined", hint=hint, plugin=name, problem=quarantined)
+            raise WorkerUnavailable(f"plugin {name} has no ready worker", reason="no_worker", hint=hint, plugin=name)
         return slot
 
     def drain(self, slot: WorkerSlot, run_id: str) -> None:
-        """A run on this worker ignores its cancellation: give it no more, replace it, end it when it is empty."""
+        """Give this worker no more runs, replace it, and end it when it is empty."""
         if not slot.draining and slot in self._slots:
             self._put_aside(slot)
             self._spawn(0)
@@ -211,7 +211,7 @@ class PluginPool:
         self._drained.clear()
 
     async def retire(self) -> None:
-        """Give out nothing any more, and end when the last run has: other code has this plugin's place."""
+        """Take no more runs, and end when the last run has ended: another version replaces this pool."""
         self._retired = True
         self._ready.set()
         self._put_all_aside()
@@ -219,7 +219,7 @@ class PluginPool:
             await asyncio.gather(*self._tasks, *self._reaping, return_exceptions=True)
 
     def restart(self) -> None:
-        """Leave the quarantine, and replace every worker; its runs may end."""
+        """Leave the quarantine and replace every worker. Current runs may end first."""
         self._put_all_aside()
         self._crashes.pardon()
         self.start()
@@ -249,11 +249,11 @@ class PluginPool:
 
     @property
     def _wanted(self) -> bool:
-        """Whether there should be workers at all."""
+        """Whether the pool should have workers."""
         return not self._retired and self._crashes.quarantined is None
 
     async def _start_worker(self) -> str | None:
-        """Start one worker; or why it could not be."""
+        """Start one worker. Returns the problem if that fails."""
         slot = WorkerSlot(self._source, self._host_version, self._lost, start_s=self._start_s, log=self._worker_log)
         try:
             catalogue, tools = await slot.start()
@@ -308,7 +308,7 @@ class PluginPool:
             _log.warning("a worker was lost", plugin=self._source.name, reason=reason, restart_s=wait_s)
             self._say(f"a worker was lost: {reason}", level="warning")
             self._spawn(wait_s)
-        self._told_failed()
+        self._notify_failed()
 
 
 def _offered(catalogue: RunnerCatalogue, tools: ToolCatalogue) -> str:

@@ -1,4 +1,4 @@
-"""One worker process: from spawn to its end. Tells its pool when it is ready, when it is lost, and what it logs."""
+"""One worker process, from spawn to its end. Notifies its pool when it is ready or lost, and forwards its log."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ class WorkerSlot(ChannelSlot):
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> tuple[RunnerCatalogue, ToolCatalogue]:
-        """Spawn, introduce, discover. Raises `WireError`, `TimeoutError` or `OSError`; the process is gone then."""
+        """Spawn, handshake, discover. If it raises `WireError`, `TimeoutError` or `OSError`, the process is gone."""
         argv = self._source.command or (sys.executable, "-P", "-m", "bollard.runtime", str(self._source.path))
         declared = self._source.env
         if declared is None:
@@ -72,7 +72,7 @@ class WorkerSlot(ChannelSlot):
         self._process = await spawn_worker(argv, environment=environment, output=self._printed)
         end = HostEnd(self._process.transport, self)
         try:
-            with contextlib.suppress(ProcessLookupError):  # it has left already, and its channel says so
+            with contextlib.suppress(ProcessLookupError):  # it has ended already, and its connection reports that
                 _limit(self._process.pid)
             async with asyncio.timeout(self._start_s):
                 introduced = await end.initialize(self._host_version)
@@ -93,7 +93,7 @@ class WorkerSlot(ChannelSlot):
             self._watch.cancel()
         if self._end is not None and not self._gone:
             try:
-                async with asyncio.timeout(grace_s + WORKER_STOP_S):  # one whose loop is blocked never answers
+                async with asyncio.timeout(grace_s + WORKER_STOP_S):  # a worker whose loop is blocked never responds
                     await self._end.shutdown(grace_s)
             except (WireError, TimeoutError) as error:
                 _log.info("a worker did not shut down by itself", plugin=self._source.name, problem=str(error))
@@ -102,7 +102,7 @@ class WorkerSlot(ChannelSlot):
             await self._process.stop()
 
     async def empty(self) -> None:
-        """The same; a worker that is blocked is killed."""
+        """Stop the worker, and kill it if it is blocked."""
         if self._end is not None and self._process is not None and not self._gone:
             try:
                 await self._end.ping(timeout_s=WORKER_STOP_S)
@@ -112,11 +112,11 @@ class WorkerSlot(ChannelSlot):
         await super().empty()
 
     def lost(self, reason: str) -> None:
-        if self._end is not None:  # before that `start` tells its caller: one crash must not count twice
+        if self._end is not None:  # before that, `start` raises: a crash must not count twice
             self._lost(self, self._killed_because or reason)
 
     async def reap(self) -> None:
-        """After a loss: nothing of the worker may stay."""
+        """Remove everything of a lost worker."""
         if self._watch is not None:
             self._watch.cancel()
         if self._process is not None:
@@ -130,7 +130,7 @@ class WorkerSlot(ChannelSlot):
             await self._process.kill()
 
     def _silent(self) -> str | None:
-        """Why there is nothing to wait for: a process that is stopped, or has no channel, does not answer."""
+        """Why the process cannot respond: it is stopped, or has no connection."""
         self.fall_silent()
         return None if self._process is None else self._process.fault()
 
@@ -153,19 +153,19 @@ async def _list_tools(end: HostEnd) -> ToolCatalogue:
         return ToolCatalogue(tools=(), problems=())
 
 
-def _check_identity(source: PluginSource, said: PluginIdentity) -> None:
-    """A worker of a pinned plugin is that plugin, or it is nobody."""
-    plugin_id = f"{said.author}/{said.name}"
+def _check_identity(source: PluginSource, identity: PluginIdentity) -> None:
+    """Refuse a worker that is not the pinned plugin."""
+    plugin_id = f"{identity.author}/{identity.name}"
     if source.plugin_id is not None and plugin_id != source.plugin_id:
         raise IncompatiblePeer(f"the worker says it is {plugin_id}, but {source.plugin_id} was started", "correct it")
-    if source.digest is not None and said.digest != source.digest:
+    if source.digest is not None and identity.digest != source.digest:
         raise IncompatiblePeer(
-            f"the worker's code is {said.digest}, but {source.digest} was consented to", "install the plugin again"
+            f"the worker's code is {identity.digest}, but {source.digest} was consented to", "install the plugin again"
         )
 
 
 def _limit(pid: int) -> None:
-    """Bound what a worker can take from the machine, before any plugin code is asked to do something."""
+    """Limit the resources of a worker, before any plugin code is called."""
     bounds = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_DATA: WORKER_MEMORY_BYTES,

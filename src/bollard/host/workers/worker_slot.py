@@ -1,5 +1,4 @@
-"""A worker as it is reached over its channel: the runs that it has, what it logs, and its end. Whether it is a process
-of this machine or came over the network is for whoever builds on this."""
+"""A worker behind its connection: its runs, its log and its end. Shared by local processes and remote workers."""
 
 import asyncio
 import logging
@@ -15,18 +14,13 @@ from bollard.host.workers.boundary import Flushable, WorkerLog, WorkerView
 from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, ToolAnswer, ToolCallParams
 from bollard.wire import HostEnd, HostRun, RunSink, Strike
 
-# Takes out of what workers say what must not be shown: values that they were given, the secrets of their workspace,
-# and what a terminal would obey.
-#
-# A plugin that prints its key shows it to nobody, whether in its log, in the host's, or in why it could not start.
-
-
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 _HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 class Mask:
-    """Grows, and forgets nothing: what was a secret once stays one."""
+    """Redacts the log of a worker: secrets that it received, secrets of its workspace, and terminal control characters.
+    A value that was secret once stays redacted."""
 
     def __init__(self, secrets: Scrubber | None = None) -> None:
         """`secrets` are those of the workspace."""
@@ -34,15 +28,15 @@ class Mask:
         self._secrets = secrets or Scrubber()
 
     def hide(self, values: Iterable[str]) -> None:
-        """Values that must not be shown."""
+        """Add values to redact."""
         self._given.add(values)
 
     def text(self, text: str) -> str:
-        """What a terminal would obey goes first: a secret that it cut in two is whole again then."""
+        """Redact a text. Control characters go first, because they may split a secret."""
         return self._secrets.text(self._given.text(_HIDDEN.sub("\ufffd", _ESCAPES.sub("", text))))
 
     def value(self, value: JsonValue) -> JsonValue:
-        """Every text in it."""
+        """Redact every text in a JSON value."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -68,19 +62,19 @@ class ChannelSlot(ABC):
         self._touched: dict[Flushable, None] = {}
         self._active: dict[str, HostRun] = {}
         self._traces: dict[str, str | None] = {}
-        """The trace of each run that it has, for what it logs."""
+        """The trace id of each run, for its log lines."""
         self._calls = 0
-        """Of tools, that it has not answered."""
+        """Open tool calls."""
         self._emptied = asyncio.Event()
         self.draining = False
         self.silent = False
-        """Whether it has left a ping unanswered for so long that it gets no new runs until it answers."""
+        """Whether a ping is overdue. A silent worker gets no new runs."""
         self.on_answer: Callable[[], None] = lambda: None
-        """Called when a silent worker answers again: it is ready then."""
+        """Called when a silent worker responds again."""
 
     @property
     def pid(self) -> int | None:
-        """Of a process of this machine."""
+        """The process id. `None` for a remote worker."""
         return None
 
     @property
@@ -95,7 +89,7 @@ class ChannelSlot(ABC):
 
     @property
     def runs(self) -> int:
-        """Runs that it was given and that have not ended."""
+        """Runs that have not ended."""
         return len(self._active)
 
     @property
@@ -106,7 +100,7 @@ class ChannelSlot(ABC):
         return self._end.peer.plugin
 
     def start_run(self, run_id: str, request: JsonObject, sink: RunSink) -> HostRun:
-        """Raises `ChannelClosed` when the worker is gone."""
+        """Start a run. Raises `ChannelClosed` if the worker is gone."""
         if self._end is None:
             raise RuntimeError("the worker is not started")
         run = self._end.start_run_raw(run_id, request, sink)
@@ -116,7 +110,7 @@ class ChannelSlot(ABC):
         return run
 
     async def call_tool(self, params: ToolCallParams) -> ToolAnswer:
-        """Ask a tool of the plugin. A worker is not empty while one is at work. Raises `WireError`."""
+        """Call a tool of the plugin. A worker with open tool calls is not empty. Raises `WireError`."""
         if self._end is None:
             raise RuntimeError("the worker is not started")
         self._calls += 1
@@ -124,24 +118,24 @@ class ChannelSlot(ABC):
             return await self._end.call_tool(params)
         finally:
             self._calls -= 1
-            self._told_less()
+            self._check_empty()
 
     def touch(self, run: Flushable) -> None:
-        """The run got something in this batch."""
+        """The run received something in this batch."""
         self._touched[run] = None
 
     def begin_draining(self) -> None:
-        """No more runs; empty as soon as the last one has ended."""
+        """Take no more runs."""
         self.draining = True
-        self._told_less()
+        self._check_empty()
 
     def forget(self, run_id: str) -> None:
-        """A run has ended here, or will not: the worker counts as empty without it."""
+        """Do not wait for this run any more: the worker counts as empty without it."""
         self._active.pop(run_id, None)
         self._traces.pop(run_id, None)
-        self._told_less()
+        self._check_empty()
 
-    def _told_less(self) -> None:
+    def _check_empty(self) -> None:
         if self.draining and not self._active and not self._calls:
             self._emptied.set()
 
@@ -163,16 +157,16 @@ class ChannelSlot(ABC):
             self.on_answer()
 
     def _tell(self, text: str, *, level: str = "info") -> None:
-        """Say something about this worker in the host's log and the plugin's."""
+        """Log a message about this worker in the logs of the host and of the plugin."""
         _log.log(logging.getLevelNamesMapping()[level.upper()], text, plugin=self._plugin, pid=self.pid)
         if self._worker_log is not None:
             self._worker_log.say("host", text, level=level, pid=self.pid)
 
     @abstractmethod
     def lost(self, reason: str) -> None:
-        """The channel ended and nobody here wanted it to. Told once."""
+        """The connection ended unexpectedly. Called once."""
 
-    # --- what the channel tells (HostObserver) ---
+    # --- HostObserver ---
 
     def batch_ended(self) -> None:
         touched, self._touched = self._touched, {}
@@ -217,7 +211,7 @@ class ChannelSlot(ABC):
 
 
 def _trace_of(request: JsonObject) -> str | None:
-    """The trace that the run of this request belongs to."""
+    """The trace id in a start request."""
     context = request.get("context")
     runtime = context.get("runtime") if isinstance(context, dict) else None
     found = runtime.get("trace_id") if isinstance(runtime, dict) else None
