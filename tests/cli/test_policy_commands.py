@@ -83,7 +83,7 @@ def test_an_agent_that_cannot_work_is_refused_with_the_field(ask, saved) -> None
 def test_a_runners_own_agent_stays(ask) -> None:
     refused = ask("agents", "delete", "echo")
     assert refused.code == 4
-    assert refused.err.startswith("bollard: the host says: agent echo is its runner's own")
+    assert refused.err.startswith("bollard: the host says: agent echo belongs to its plugin")
 
 
 @pytest.mark.parametrize("group", ["agents", "bindings"])

@@ -1,4 +1,4 @@
-"""After a crash: what waited goes on, what ran is lost with all it said, and the dead owner writes nothing more."""
+"""After a crash: queued runs continue, active runs end with their messages, and the former owner writes no more."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

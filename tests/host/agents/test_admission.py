@@ -1,4 +1,4 @@
-"""The decision for every lane of up to two active and two waiting runs, under every policy."""
+"""The admission decision for every lane of up to two active and two waiting runs, under every policy."""
 
 from collections import Counter
 from collections.abc import Iterator

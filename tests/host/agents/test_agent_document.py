@@ -1,4 +1,4 @@
-"""An agent as a person saves it: what cannot work is refused, and what is shown can be saved again."""
+"""Saved agents: invalid ones are refused, and a response can be saved again."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One book for the agents that runners bring and those that people save."""
+"""The registry of built-in and saved agents."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Bindings are read strictly, and two that could match one event equally are refused when they are saved."""
+"""Bindings are validated strictly, and two that could match one event equally are refused."""
 
 import dataclasses
 import itertools

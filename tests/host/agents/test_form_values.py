@@ -1,4 +1,4 @@
-"""A configuration against its form: every problem at once, defaults filled in, what is hidden without effect."""
+"""A configuration against its form: all problems at once, defaults, and hidden fields without effect."""
 
 from typing import Any, get_args
 

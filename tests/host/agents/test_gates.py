@@ -1,4 +1,4 @@
-"""Who passes the front gates, who does not, and what they are told."""
+"""The front gates: who passes, who is refused, and with which reason."""
 
 import pytest
 from tests.changing import replace

@@ -1,4 +1,4 @@
-"""Conversations against a naive book that keeps everything: order, one at a time, nothing lost or left behind."""
+"""Lanes against a naive model: order, one run at a time, nothing lost."""
 
 import pytest
 from hypothesis import settings

@@ -1,4 +1,4 @@
-"""A policy is read strictly: what is not understood is refused by its path, and what is read reads back the same."""
+"""Policies are validated strictly, errors name the path, and a saved policy reads back unchanged."""
 
 from typing import Any, get_args
 

@@ -1,4 +1,4 @@
-"""Token buckets against a naive one in fractions, and what is forgotten when there are too many."""
+"""Token buckets against a naive model in fractions, and eviction when there are too many keys."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""An event goes to one binding at most, the reasons can be told, and other scopes cost nothing."""
+"""An event goes to at most one binding, with an explanation."""
 
 import string
 from typing import Any

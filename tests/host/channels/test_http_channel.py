@@ -1,4 +1,4 @@
-"""The HTTP channel against a real server: what is sent, and what each answer means."""
+"""The HTTP channel against a real server: the request, and the meaning of each response."""
 
 import asyncio
 import socket

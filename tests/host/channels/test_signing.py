@@ -1,4 +1,4 @@
-"""Signatures as Standard Webhooks has them: what fits, what is late, what is forged."""
+"""Signatures according to Standard Webhooks: valid, late and forged ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A host in memory with a delivery and a channel that remembers."""
+"""An in-memory host with a delivery and a channel that records messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Messages of runs to channels: each as often as its channel allows, in order, and on disk what became of it."""
+"""Delivery of messages to channels: in order, as often as the channel allows, with each outcome on disk."""
 
 from typing import Any
 

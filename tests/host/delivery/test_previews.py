@@ -1,4 +1,4 @@
-"""Messages that are shown while they are written: one message at the channel, edited at its rate, whole at the end."""
+"""Previews: one message at the channel, edited at its rate, complete at the end."""
 
 import asyncio
 import time

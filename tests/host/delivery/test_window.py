@@ -1,4 +1,4 @@
-"""What of the outbox is held: so many of each channel, in order, and nothing twice."""
+"""The outbox window: a bounded number of messages per channel, in order, none twice."""
 
 from bollard.host.delivery.outbox import OutboxWindow
 from bollard.host.store.rows import OutboxRow

@@ -1,4 +1,4 @@
-"""A room with one agent, over every kind of store, in which each commit can be let through one by one."""
+"""A room with one agent over every kind of store. A test can release each commit separately."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Runners that give pulls up, at any moment: no message is lost, and none comes twice (§9)."""
+"""Runners that abandon a pull at any moment: no message is lost or delivered twice (§9)."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,5 @@
-"""What `resolve` says of an event is what becomes of it when it is posted a moment later: whose it is, in which place,
-whether it starts, waits, goes into which run or stops which, or why it is refused. Over random agents and bindings."""
+"""`resolve` predicts what happens to an event that is posted right after it: agent, decision and refusal. Over random
+agents and bindings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The conversation's turn: what queues, interrupts, rejects or runs beside, wired from the sender to the worker."""
+"""The turn in a conversation: queue, interrupt, reject and parallel, from the sender to the worker."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Only one thing drops a message for good: somebody stops the run that it was sent into (§9)."""
+"""A message is dropped only if a user cancels the run that it was sent into (§9)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a run gave back while its agent was gone: it waits for the agent in its place, or is seen to be dropped."""
+"""Messages that a run did not read while their agent was gone: they wait for the agent in order, or are dropped."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""After a restart every message that was accepted is where it was, or gets its one run, in its turn."""
+"""After a restart every accepted message is in its run, or gets one run in its turn."""
 
 import asyncio
 from typing import Any

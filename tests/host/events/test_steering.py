@@ -1,4 +1,4 @@
-"""A message for a busy conversation: it goes into the run, or it gets its own in its turn (§9)."""
+"""A message for a busy conversation steers the active run, or gets its own run in its turn (§9)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Claim and end of a run are decided by the same commits: at every interleaving a message is in one place."""
+"""Claim and end of a run are ordered by the same log: at every interleaving a message is in exactly one run."""
 
 import asyncio
 from typing import Any

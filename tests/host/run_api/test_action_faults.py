@@ -1,4 +1,4 @@
-"""Calls when something gives way: the journal hangs, the host dies, a secret is about to be written."""
+"""Calls under faults: the journal hangs, the host dies, a secret is about to be written."""
 
 import asyncio
 from collections.abc import AsyncIterator

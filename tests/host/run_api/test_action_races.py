@@ -1,5 +1,5 @@
-"""Calls that meet something at the wrong moment: another call of their id, the end of their run, a result that nobody
-can keep, a caller who gives up. Nothing is done twice, nothing for nothing, and every beginning has an end."""
+"""Races of calls: a second call with the same id, the end of the run, a result that cannot be stored, a caller that
+gives up. No call executes twice, and every start has an outcome."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The terms on which artifacts are taken hold for every way in which one comes to be."""
+"""The rules for artifacts apply to every way in which an artifact is created."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""`artifacts.*`: what a run may see, ranged reads, and uploads that come in pieces."""
+"""`artifacts.*`: the reach of a run, ranged reads, and uploads in pieces."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""`events.get` and `events.page`: the run's own place, or only its own event."""
+"""`events.get` and `events.page`: the events of the run's conversation, or only its own event."""
 
 from typing import Any
 

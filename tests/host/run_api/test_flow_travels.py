@@ -1,4 +1,4 @@
-"""What a run has touched stays with what it writes, and comes back with it: no two runs do what one may not."""
+"""Flow bits are stored with what a run writes and return with it: two runs together cannot do what one may not."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The gate in front of every call: how many, how fast, how large, how long, and what it leaves in the log."""
+"""The gate of the run API: calls in flight, rate, size and time limits, and the records of calls."""
 
 import asyncio
 from typing import Any

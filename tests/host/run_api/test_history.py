@@ -1,4 +1,4 @@
-"""`history.page` and `history.search`: pages both ways, cursors that fit one place, and no row beyond the scope."""
+"""`history.page` and `history.search`: pages both ways, cursors bound to one place, no row beyond the scope."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every id of somebody else is worth nothing: the answer is, byte for byte, that to an id which never was."""
+"""Foreign ids: the response equals, byte for byte, that for an id which never existed."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""`state.*`: whose it is, compare-and-set, lives that end, and what a scope may hold."""
+"""`state.*`: scopes, compare-and-set, expiry and quotas."""
 
 import asyncio
 from typing import Any

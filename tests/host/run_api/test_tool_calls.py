@@ -1,4 +1,4 @@
-"""`tools.call`: every call passes the executor, is written by the host before it happens, and happens once."""
+"""`tools.call`: every call goes through the executor, is recorded before it executes, and executes once."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""`tools.detail`: how to call what the run holds, by either name."""
+"""`tools.detail`: definitions of the run's tools, by either name."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A secret that comes in pieces of an upload: found wherever it is cut, refused with the piece that completes it."""
+"""A secret in the pieces of an upload is found wherever it is cut, and refused with the piece that completes it."""
 
 import asyncio
 import base64

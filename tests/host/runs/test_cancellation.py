@@ -1,4 +1,4 @@
-"""Whoever stops a run is told so when that is on disk: a host that dies then does not begin the run again."""
+"""A cancel is on disk before it is confirmed: a host that crashes afterwards does not start the run again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The hand-written `run/start` request is the protocol's, whatever an event holds."""
+"""The hand-written `run/start` request matches the protocol for any event."""
 
 import itertools
 from typing import Any

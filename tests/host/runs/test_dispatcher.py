@@ -1,4 +1,4 @@
-"""The dispatcher: each event gets one run, each run gets one worker or an end, and nothing waits for ever."""
+"""The dispatcher: each event gets one run, and each run gets a worker or ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A runner may think while its run goes to the disk. Nobody hears it before; where the disk says no, nobody does."""
+"""Early start: the output of a runner is published after the commit of its run, and dropped if the commit fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

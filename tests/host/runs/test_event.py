@@ -1,4 +1,4 @@
-"""One event at the edge: what is taken, what is refused, and what an empty name means."""
+"""Validation of events: accepted values, refused values, and empty names."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tokens of external runs: good for one run, as long as that goes on."""
+"""Tokens of external runs: valid for one run, while it is live."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

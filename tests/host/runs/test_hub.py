@@ -1,4 +1,4 @@
-"""The hub: bounded buffers, readers that do not feel each other, and an end for everyone."""
+"""The hub: bounded buffers, independent readers, and an end for every reader."""
 
 import asyncio
 

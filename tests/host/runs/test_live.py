@@ -1,4 +1,4 @@
-"""A live run over an in-memory wire: what readers see and when, what is written, and how it ends."""
+"""A live run over an in-memory wire: what is published, what is written, and how the run ends."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""The run as a pure machine: every short history, and every way to end."""
+"""The state machine of a run: every short history and every ending."""
 
 import itertools
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""Messages that a run was given, in the pure machine: every short history, and every way to settle them."""
+"""Steering messages in the state machine: every short history and every way to settle them."""
 
 import itertools
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""What one result becomes: every type, valid, invalid and unknown."""
+"""The record of each result type: valid, invalid and unknown."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""A run whose worker ended without reading it goes on, on another worker: the same run, as if nothing had happened."""
+"""A run whose worker ended without reading it continues on another worker, unchanged."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Pieces of messages without the secrets of a workspace: wherever a text is cut, whatever part of a piece has it."""
+"""Secrets are removed from streamed messages, wherever a text is cut and in every field of a delta."""
 
 from typing import Any
 

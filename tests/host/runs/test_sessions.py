@@ -1,4 +1,4 @@
-"""The session of a run: made with its grant, kept over a restart, never wider in a child."""
+"""The session of a run: built with its grant, restored after a restart, never wider in a child run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What a runner is told when its run begins: the grant that its calls are checked against, and its state in bounds."""
+"""The start request: the grant that calls are checked against, and bounded state."""
 
 import json
 from collections.abc import Awaitable, Callable

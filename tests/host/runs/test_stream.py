@@ -1,4 +1,4 @@
-"""Reading a run from any place: exactly the suffix, or one gap that names what cannot be had."""
+"""The stream of a run from any cursor: exactly the records after it, or one gap that names the missing ones."""
 
 import asyncio
 import json

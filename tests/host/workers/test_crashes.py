@@ -1,4 +1,4 @@
-"""When a plugin is tried again, and when it is not."""
+"""Restart delays and the quarantine of a plugin."""
 
 import pytest
 

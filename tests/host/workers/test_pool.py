@@ -1,4 +1,4 @@
-"""A pool of real worker processes: started, watched, replaced, quarantined, and gone when it stops."""
+"""A pool of real worker processes: start, supervision, replacement, quarantine and shutdown."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Long texts in parts: nothing lost, nothing too long, cut where a reader pauses."""
+"""Long texts in parts: nothing is lost or too long, and cuts are where a reader pauses."""
 
 import unicodedata
 

@@ -1,5 +1,5 @@
-"""What is counted and traced of runs: each end once with its reason, the wait of the oldest, the first words, and the
-readers that were cut or told to come back."""
+"""Counts and spans of runs: each end once with its reason, queue time, time to the first text, and readers that fell
+behind."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
