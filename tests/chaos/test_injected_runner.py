@@ -164,7 +164,7 @@ async def test_orders_that_come_with_an_event_get_nothing_out_in_any_way(stage):
     refused = [call for call in await stage.calls(run_id) if call["status"] == "rejected"]
     assert len(refused) == 3
     for call in refused:
-        assert "the run has private data and has seen content from outside" in call["message"]
+        assert "the run has read private data and has read untrusted content" in call["message"]
         assert call["flow"] == 3
 
     went, _ = await stage.event("keyed", {"do": "key"}, *stage.leaves())

@@ -80,16 +80,16 @@ def test_what_is_taken_away_is_refused_to_the_next_call_and_explained(ask, ada) 
 
     before = ask("runs", "explain", run.run_id, "history.page", "--text").out
     assert before.startswith("history.page: allowed\n  manifest: The runner's manifest asks for history.page.\n")
-    assert before.endswith("  revocation: Nobody took it away since.\n")
+    assert before.endswith("  revocation: It has not been revoked.\n")
     taken = ask("runs", "revoke", run.run_id, "--operation", "history.page").json
     assert taken == {"run_id": run.run_id, "revoked": {"operations": ["history.page"]}}
     assert run.record("api.denied")["data"] == {"action": "history.page", "outcome": "revoked"}
     run.record("message.delta", "history revoked, state kept")
     assert ask("runs", "explain", run.run_id, "history.page", "--text").out == (
-        "history.page: denied (revoked)\n  revocation: An operator took it away during the run.\n"
+        "history.page: denied (revoked)\n  revocation: An operator revoked it during the run.\n"
     )
     chinese = ask("runs", "explain", run.run_id, "history.page", "--text", BOLLARD_LANG="zh_Hans").out
-    assert chinese == "history.page：拒绝（revoked）\n  撤销：管理员在运行期间收回了它。\n"
+    assert chinese == "history.page：拒绝（revoked）\n  撤销：管理员在运行期间撤销了它。\n"
     granted = ask("runs", "grant", run.run_id, "--text").out
     assert "operations: history.page\n" in granted
     assert "revoked: history.page\n" in granted

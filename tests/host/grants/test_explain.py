@@ -33,7 +33,7 @@ def test_a_yes_names_everyone_who_had_to_agree(granting: Any) -> None:
         ("configuration", "The field model of the configuration selects chat."),
         ("policy", "The agent's policy adds chat."),
         ("workspace", "The workspace offers chat."),
-        ("revocation", "Nobody took it away since."),
+        ("revocation", "It has not been revoked."),
     ]
 
 

@@ -43,7 +43,7 @@ def test_a_revoked_operation_is_gone_and_the_others_stay(
 ) -> None:
     grant = granting.grant()
     revoked = revoke(grant, NOTHING_REVOKED, operations=[operation])
-    assert check(grant, revoked, action, thing) == Denied("revoked", "an operator took this away from the run")
+    assert check(grant, revoked, action, thing) == Denied("revoked", "an operator revoked this from the run")
     assert check(grant, revoked, still, still_thing) == Allowed()
 
 
@@ -62,7 +62,7 @@ def test_a_revoked_operation_is_gone_and_the_others_stay(
 def test_a_revoked_thing_is_gone_and_others_look_as_before(granting: Any, kind: str, thing: str, action: str) -> None:
     grant = granting.grant()
     revoked = revoke(grant, NOTHING_REVOKED, resources={kind: [thing]})
-    assert check(grant, revoked, action, thing) == Denied("revoked", "an operator took this away from the run")
+    assert check(grant, revoked, action, thing) == Denied("revoked", "an operator revoked this from the run")
     assert check(grant, revoked, action, "ghost") == check(grant, NOTHING_REVOKED, action, "ghost")
 
 
@@ -110,7 +110,7 @@ def test_taking_away_what_was_never_granted_is_refused_by_name(
 
 @pytest.mark.parametrize("asked", [{}, {"operations": []}, {"resources": {}}, {"resources": {"models": []}}])
 def test_taking_away_nothing_is_refused(granting: Any, asked: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match="nothing is named"):
+    with pytest.raises(InvalidRequest, match="names nothing to revoke"):
         revoke(granting.grant(), NOTHING_REVOKED, **asked)
 
 
@@ -132,5 +132,5 @@ def test_a_record_keeps_a_revocation_whole(revoked: Revocation, data: dict[str, 
 
 @pytest.mark.parametrize("data", [{"all": "yes"}, {"operations": "models.invoke"}, {"resources": ["chat"]}])
 def test_a_record_that_says_something_else_is_refused(data: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match="not the data of a revocation"):
+    with pytest.raises(InvalidRequest, match="cannot be decoded"):
         Revocation.from_data(data)

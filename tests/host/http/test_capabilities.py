@@ -84,7 +84,7 @@ def test_an_agent_has_what_its_policy_adds_and_the_reasons_are_said_in_either_la
 
 def test_what_is_kept_out_is_explained_also_where_nobody_asked(host: Any) -> None:
     found = _explained(host, "greedy")
-    assert [reason["text"] for reason in found[WIPE]["reasons"]] == [f"The agent's policy does not let {WIPE} through."]
+    assert [reason["text"] for reason in found[WIPE]["reasons"]] == [f"The agent's policy excludes {WIPE}."]
     assert [reason["layer"] for reason in found["mcp:nowhere/x"]["reasons"]] == ["workspace"]
     unasked = _explained(host, "careful", f"?capability={WIPE}")[WIPE]
     assert (unasked["present"], unasked["code"], unasked["risk"]) == (False, "not_found", "high")

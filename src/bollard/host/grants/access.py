@@ -1,6 +1,6 @@
-"""The static half of a grant: what an agent may do in its workspace, whatever the event. Deny by default.
+"""The access of an agent in its workspace: the half of a grant that does not depend on the event. Deny by default.
 
-Compiled from the agent and the workspace's offer, and cached until one of them changes. Pure: it looks nothing up.
+Compiled from the agent and the workspace's offer, and cached until one of them changes. Pure.
 """
 
 from collections import OrderedDict
@@ -20,11 +20,6 @@ from bollard.host.limits import GRAPH_BYTES
 from bollard.protocol import NOTHING_SELECTED, JsonObject, JsonValue, StateScope
 from bollard.trust import canonical_json, sha256_of
 
-# What an agent asks for by name: the selector fields of its configuration, and what its policy adds.
-#
-# A configuration holds no value of a field that its form hides, so nothing hidden asks for anything.
-
-
 _KIND_OF: Final[dict[str, Kind]] = {
     "llm-model-selector": "models",
     "model-fallback-selector": "models",
@@ -35,33 +30,34 @@ _KIND_OF: Final[dict[str, Kind]] = {
     "file": "files",
     "array[file]": "files",
 }
-"""The selector types by what they select. `outpost-selector` selects a machine, which is no resource of a grant."""
+"""The kind of resource that each selector type selects. `outpost-selector` selects a machine, which is not granted."""
 
 
 class ResourceRequest(msgspec.Struct, frozen=True):
-    """Who asks for one thing: fields of the configuration, the policy, or both."""
+    """Where a resource is requested: fields of the configuration, the policy, or both."""
 
     fields: tuple[str, ...] = ()
     added: bool = False
 
 
-def asked_for(agent: Agent) -> dict[Kind, dict[str, ResourceRequest]]:
-    """By kind and id, whether or not it exists."""
-    asked: dict[Kind, dict[str, ResourceRequest]] = {kind: {} for kind in KINDS}
+def requested_resources(agent: Agent) -> dict[Kind, dict[str, ResourceRequest]]:
+    """The resources that the configuration selects and the policy adds, by kind and id, existing or not. A
+    configuration has no values of hidden fields, so those request nothing."""
+    requests: dict[Kind, dict[str, ResourceRequest]] = {kind: {} for kind in KINDS}
     for item in agent.form:
         kind = _KIND_OF.get(item.type)
         if kind is None:
             continue
-        for name in dict.fromkeys(_chosen(agent.config.get(item.name))):
-            before = asked[kind].get(name, ResourceRequest())
-            asked[kind][name] = ResourceRequest((*before.fields, item.name))
+        for name in dict.fromkeys(_selected(agent.config.get(item.name))):
+            before = requests[kind].get(name, ResourceRequest())
+            requests[kind][name] = ResourceRequest((*before.fields, item.name))
     for kind, rule in agent.policy.access.resources.items():
         for name in rule.add:
-            asked[kind][name] = ResourceRequest(asked[kind].get(name, ResourceRequest()).fields, added=True)
-    return asked
+            requests[kind][name] = ResourceRequest(requests[kind].get(name, ResourceRequest()).fields, added=True)
+    return requests
 
 
-def _chosen(value: JsonValue) -> Iterator[str]:
+def _selected(value: JsonValue) -> Iterator[str]:
     """The ids in a selector's value. A value of any other shape selects nothing."""
     if isinstance(value, str):
         if value not in NOTHING_SELECTED:
@@ -69,46 +65,46 @@ def _chosen(value: JsonValue) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             if isinstance(item, str):
-                yield from _chosen(item)
+                yield from _selected(item)
     elif isinstance(value, dict):
-        yield from _chosen(value.get("primary"))
+        yield from _selected(value.get("primary"))
         fallbacks = value.get("fallbacks")
         if isinstance(fallbacks, list):
-            yield from _chosen(fallbacks)
+            yield from _selected(fallbacks)
 
 
 ACCESS_CACHE_ENTRIES: Final = 1024
-"""Compiled accesses that are kept: one for each agent in use."""
+"""Size of the cache: one entry for each agent in use."""
 
 Withheld = Literal["manifest", "policy", "workspace", "unfit", "parent", "depth"]
 """Why something was not granted. For an operation: the manifest or the policy does not name it. For a resource: the
-policy cuts it off, the workspace does not offer it, no granted operation fits it, or the manifest lacks the capability
-for it. For a child run: its parent does not hold it, or no deeper child is allowed."""
+policy excludes it, the workspace does not offer it, no granted operation applies to it, or the manifest lacks the
+capability for it. For a child run: its parent does not have it, or no deeper child is allowed."""
 
 
 class GrantedResource(msgspec.Struct, frozen=True, kw_only=True):
     """One granted resource."""
 
     about: Mapping[str, str | int | bool]
-    """As the workspace offers it."""
+    """The facts from the workspace's offer."""
     operations: frozenset[str]
     fields: tuple[str, ...] = ()
-    """Fields of the configuration that select it."""
+    """The fields of the configuration that select it."""
     added: bool = False
     """Whether the policy adds it."""
     name: str | None = None
-    """The short name of a tool, as models see it; its id otherwise."""
+    """The short name of a tool for models."""
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
-    """What is granted, and why the rest that was asked for is not. This is what the digest covers."""
+    """The granted operations and resources, and why requested ones are withheld. The digest covers all of it."""
 
     agent_id: str
     runner_id: str
     plugin: str
     revision: int
     operations: Mapping[str, frozenset[str]]
-    """By family; a family that is absent is not granted."""
+    """By family. An absent family is not granted."""
     resources: Mapping[str, Mapping[str, GrantedResource]]
     """By kind and id."""
     conversations: frozenset[str]
@@ -119,24 +115,24 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     """`family.operation`, and `steering.pull` and `state.<scope>`, which no manifest names."""
     withheld_resources: Mapping[str, Mapping[str, Withheld]]
     absent: Mapping[str, str] = {}
-    """Of tools that were asked for and that the workspace does not offer now: what their source says about it."""
+    """By tool that the workspace does not offer now, the source's reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Rights with their canonical JSON, its digest, and what the runner sees of them. `seal` makes one."""
+    """Rights with their canonical JSON, its digest, and the runner's view. Made by `seal`."""
 
     rights: Rights
     json: bytes = field(repr=False)
     sha256: str
     resources: JsonObject = field(repr=False)
-    """As `ctx.resources`. Shared by every run of the agent: nobody changes it."""
+    """`ctx.resources`. Shared by every run of the agent, never changed."""
     tool_ids: Mapping[str, str] = field(repr=False)
-    """The tools by their short names: a call may use either."""
+    """The ids of tools by their short names. A call may use either."""
 
 
 def seal(rights: Rights) -> Access:
-    """The same rights always get the same bytes."""
+    """Encode and hash rights. Equal rights have equal bytes."""
     text = canonical_json(msgspec.to_builtins(rights, order="deterministic"))
     return Access(
         rights=rights,
@@ -150,35 +146,33 @@ def seal(rights: Rights) -> Access:
 
 
 def compile_access(agent: Agent, offer: Offer) -> Access:
-    """Manifest ∩ policy (+ what the configuration selects) ∩ what the workspace offers."""
+    """The intersection of manifest, policy (with the configuration's selection) and the workspace's offer."""
     policy = agent.policy
     operations, withheld_operations = _operations(agent)
-    asked = asked_for(agent)
-    asked["platform"] = {
-        name: ResourceRequest() for name in offer.things["platform"]
-    }  # the family alone decides on these
+    requests = requested_resources(agent)
+    # Platform actions are not selected: the operations of the family alone decide.
+    requests["platform"] = {name: ResourceRequest() for name in offer.things["platform"]}
     resources: dict[str, dict[str, GrantedResource]] = {}
     withheld_resources: dict[str, dict[str, Withheld]] = {}
-    too_much: frozenset[str] = frozenset()
+    oversize: frozenset[str] = frozenset()
     for kind in KINDS:
-        held: dict[str, GrantedResource] = {}
+        granted: dict[str, GrantedResource] = {}
         withheld: dict[str, Withheld] = {}
-        for name in sorted(asked[kind]):
-            found = _decide(agent, offer, kind, name, asked[kind][name], operations.get(kind, frozenset()))
-            if isinstance(found, GrantedResource):
-                held[name] = found
+        for name in sorted(requests[kind]):
+            decision = _decide(agent, offer, kind, name, requests[kind][name], operations.get(kind, frozenset()))
+            if isinstance(decision, GrantedResource):
+                granted[name] = decision
             else:
-                withheld[name] = found
+                withheld[name] = decision
         if kind == "files":
-            _add_documents(agent, resources.get("knowledge_bases", {}), operations, held, withheld)
+            _add_documents(agent, resources.get("knowledge_bases", {}), operations, granted, withheld)
         if kind == "tools":
-            too_much = _too_much(held, offer)
-            withheld |= dict.fromkeys(too_much, "unfit")
-            held = _named({name: each for name, each in held.items() if name not in too_much}, offer)
-        resources |= {kind: held} if held else {}
+            oversize = _beyond_graph_limit(granted, offer)
+            withheld |= dict.fromkeys(oversize, "unfit")
+            granted = _with_names({name: each for name, each in granted.items() if name not in oversize}, offer)
+        resources |= {kind: granted} if granted else {}
         withheld_resources |= {kind: withheld} if withheld else {}
-    steers = policy.concurrency.mode == "steer"
-    steering = "steering" in agent.capabilities and steers
+    steering = "steering" in agent.capabilities and policy.concurrency.mode == "steer"
     if not steering:
         withheld_operations["steering.pull"] = "policy" if "steering" in agent.capabilities else "manifest"
     return seal(
@@ -194,36 +188,36 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
             steering=steering,
             withheld_operations=withheld_operations,
             withheld_resources=withheld_resources,
-            absent=_absent(offer, withheld_resources.get("tools", {}), too_much),
+            absent=_absent(offer, withheld_resources.get("tools", {}), oversize),
         )
     )
 
 
-def _named(held: Mapping[str, GrantedResource], offer: Offer) -> dict[str, GrantedResource]:
-    """With their short names. A child run, which has fewer of them, keeps those that its agent would have."""
-    names = short_names(offer.capabilities[each] for each in held if each in offer.capabilities)
-    return {each: msgspec.structs.replace(found, name=names.get(each)) for each, found in held.items()}
+def _with_names(tools: Mapping[str, GrantedResource], offer: Offer) -> dict[str, GrantedResource]:
+    """Add the short names. A child run with fewer tools keeps the names that its agent would have."""
+    names = short_names(offer.capabilities[each] for each in tools if each in offer.capabilities)
+    return {each: msgspec.structs.replace(tool, name=names.get(each)) for each, tool in tools.items()}
 
 
-def _too_much(held: Mapping[str, GrantedResource], offer: Offer) -> frozenset[str]:
-    """Tools beyond what the definitions of a run may come to, by id: a graph goes onto the disk with its run."""
-    left, found = GRAPH_BYTES, set[str]()
-    for name in held:
+def _beyond_graph_limit(tools: Mapping[str, GrantedResource], offer: Offer) -> frozenset[str]:
+    """The tools whose definitions exceed the limit of a run's graph, which is stored with the run."""
+    left, beyond = GRAPH_BYTES, set[str]()
+    for name in tools:
         left -= len(offer.capabilities[name].json) if name in offer.capabilities else 0
         if left < 0:
-            found.add(name)
-    return frozenset(found)
+            beyond.add(name)
+    return frozenset(beyond)
 
 
-def _absent(offer: Offer, withheld: Mapping[str, Withheld], too_much: frozenset[str]) -> dict[str, str]:
-    said = {name: why_absent(offer.absent, name) for name, why in withheld.items() if why == "workspace"}
-    found = {name: why for name, why in said.items() if why is not None}
-    much = f"the definitions of the agent's tools are larger than {GRAPH_BYTES} bytes; give it fewer of them."
-    return found | dict.fromkeys(sorted(too_much), much)
+def _absent(offer: Offer, withheld: Mapping[str, Withheld], oversize: frozenset[str]) -> dict[str, str]:
+    reasons = {name: why_absent(offer.absent, name) for name, why in withheld.items() if why == "workspace"}
+    known = {name: why for name, why in reasons.items() if why is not None}
+    too_large = f"the definitions of the agent's tools exceed {GRAPH_BYTES} bytes; give it fewer tools."
+    return known | dict.fromkeys(sorted(oversize), too_large)
 
 
 def _operations(agent: Agent) -> tuple[dict[str, frozenset[str]], dict[str, Withheld]]:
-    """By family what both the manifest and the policy name; and of what only one of them names, who does not."""
+    """The operations that manifest and policy both name, by family, and for the others which of them does not."""
     granted: dict[str, frozenset[str]] = {}
     withheld: dict[str, Withheld] = {}
     for family, names in OPERATIONS.items():
@@ -240,11 +234,11 @@ def _operations(agent: Agent) -> tuple[dict[str, frozenset[str]], dict[str, With
 
 
 ABLE_TO: Final[Mapping[str, str]] = {"tool:builtin/register_skill": "skill_authoring"}
-"""Tools that only runners get whose manifest says that they are able to do this."""
+"""By tool, the capability that a runner's manifest must declare."""
 
 
 def _decide(
-    agent: Agent, offer: Offer, kind: Kind, name: str, asked: ResourceRequest, granted: frozenset[str]
+    agent: Agent, offer: Offer, kind: Kind, name: str, request: ResourceRequest, granted: frozenset[str]
 ) -> GrantedResource | Withheld:
     thing = offer.things[kind].get(name)
     if thing is None:
@@ -255,20 +249,19 @@ def _decide(
     if rule is not None and rule.only is not None and name not in rule.only:
         return "policy"
     operations = granted.intersection(operations_that_fit(thing))
-    if not operations and kind != "skills":  # no operation reaches a skill: its name is all there is to grant
+    if not operations and kind != "skills":  # skills have no operations: only their names are granted
         return "unfit"
-    return GrantedResource(about=about(thing), operations=operations, fields=asked.fields, added=asked.added)
+    return GrantedResource(about=about(thing), operations=operations, fields=request.fields, added=request.added)
 
 
 def _add_documents(
     agent: Agent,
     bases: Mapping[str, GrantedResource],
     operations: Mapping[str, frozenset[str]],
-    held: dict[str, GrantedResource],
+    granted: dict[str, GrantedResource],
     withheld: dict[str, Withheld],
 ) -> None:
-    """Who may ask a knowledge base for passages may read its documents whole, where files of this source are granted.
-    Nothing selects them but their base."""
+    """Grant the documents of each knowledge base that may be searched, if files of this source are granted."""
     source = operations.get("files", frozenset[str]()) & {"knowledge"}
     rule = agent.policy.access.resources.get("files")
     for kb_id, base in bases.items():
@@ -279,53 +272,53 @@ def _add_documents(
             withheld[name] = "policy"
             continue
         known = {"source": "knowledge", "file_name": called}
-        held[name] = GrantedResource(about=known, operations=source, fields=base.fields, added=base.added)
+        granted[name] = GrantedResource(about=known, operations=source, fields=base.fields, added=base.added)
 
 
 def _resources_on_the_wire(rights: Rights) -> JsonObject:
-    """Sorted, so that equal rights look the same to a runner and its prompt prefix stays stable."""
-    seen: JsonObject = {}
-    for kind, named in NAMED.items():
-        held = rights.resources.get(kind, {})
+    """`ctx.resources`, sorted, so that a runner's prompt prefix stays stable."""
+    body: JsonObject = {}
+    for kind, id_field in NAMED.items():
+        granted = rights.resources.get(kind, {})
         if kind == "platform":
-            seen["platform_capabilities"] = dict.fromkeys(sorted(held), True)
+            body["platform_capabilities"] = dict.fromkeys(sorted(granted), True)
             continue
         entries: list[JsonValue] = []
-        for name in sorted(held):
-            entry: JsonObject = {named: held[name].name or name, **held[name].about}
+        for name in sorted(granted):
+            entry: JsonObject = {id_field: granted[name].name or name, **granted[name].about}
             if kind not in ("agents", "skills"):
-                entry["operations"] = [each for each in OPERATIONS[kind] if each in held[name].operations]
+                entry["operations"] = [each for each in OPERATIONS[kind] if each in granted[name].operations]
             entries.append(entry)
-        seen[kind] = entries
+        body[kind] = entries
     areas = rights.operations.get("storage", frozenset[str]())
-    seen["storage"] = {"plugin_storage": "plugin" in areas, "workspace_storage": "workspace" in areas}
-    return seen
+    body["storage"] = {"plugin_storage": "plugin" in areas, "workspace_storage": "workspace" in areas}
+    return body
 
 
 class AccessCache:
-    """Compiled accesses, so that a run costs only what differs from run to run.
+    """Compiled accesses by agent and offer.
 
-    An entry serves only an agent equal to the one it was compiled from: neither a plugin that comes back with another
-    manifest nor a policy that was saved again can get an old answer.
+    An entry serves only an agent equal to the one it was compiled from, so a changed manifest or policy never gets an
+    old access.
     """
 
     def __init__(self, entries: int = ACCESS_CACHE_ENTRIES) -> None:
         self._entries = entries
-        self._kept: OrderedDict[tuple[str, str, str], tuple[Agent, Access]] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, str, str], tuple[Agent, Access]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._cached)
 
     def get(self, agent: Agent, offer: Offer) -> Access:
-        """The access of this agent with this offer, compiled when it is not there."""
+        """The access of this agent with this offer, compiled if it is not cached."""
         key = (agent.workspace, agent.agent_id, offer.sha256)
-        kept = self._kept.get(key)
-        if kept is not None and (kept[0] is agent or kept[0] == agent):
-            self._kept.move_to_end(key)
-            return kept[1]
+        cached = self._cached.get(key)
+        if cached is not None and (cached[0] is agent or cached[0] == agent):
+            self._cached.move_to_end(key)
+            return cached[1]
         access = compile_access(agent, offer)
-        self._kept[key] = (agent, access)
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._entries:
-            self._kept.popitem(last=False)
+        self._cached[key] = (agent, access)
+        self._cached.move_to_end(key)
+        while len(self._cached) > self._entries:
+            self._cached.popitem(last=False)
         return access

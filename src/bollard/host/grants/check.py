@@ -1,7 +1,7 @@
-"""May this run do this? Answered from its grant and what was revoked since, for every action of the run API.
+"""Authorization of run API calls, from the grant of the run and its revocation.
 
-Nothing is looked up, and the time does not grow with the grant. A thing that is absent, foreign or not granted gets one
-answer, the same bytes for each, without its id (§7).
+Nothing is looked up, and the time does not depend on the size of the grant. A resource that is absent, foreign or not
+granted gets the same answer, byte for byte, without its id (§7).
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,6 @@ from bollard.host.grants.grant import Grant
 from bollard.host.grants.offer import base_of, file_as_listed
 from bollard.host.grants.revocation import Revocation
 from bollard.protocol import ACTIONS, ErrorCode, Strict
-
-# What each action of the run API needs of a grant: a family, an operation, and the thing its parameters name.
-
 
 _NAMES: Final[Mapping[str, str]] = {
     "models.invoke": "model_id",
@@ -45,23 +42,23 @@ _NAMES: Final[Mapping[str, str]] = {
     "agents.call": "agent_id",
     "platform.request": "action",
 }
-"""By action, the parameter that names its thing. An action that is absent names none."""
+"""By action, the parameter that names its resource. Other actions name none."""
 
 _NAMED_IN_GRANT: Final = frozenset({"models", "tools", "knowledge_bases", "files", "agents", "platform"})
-"""Families whose things a grant lists one by one. Events and artifacts it does not list: whoever answers such a call
-looks them up within the run's scope, and what is outside looks absent there."""
+"""Families whose resources a grant lists. Events and artifacts are not listed: their handlers look them up within the
+run's scope, where others are absent."""
 
 
 class ActionRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One row: what an action needs."""
+    """The requirements of one action."""
 
     action: str
     family: str
     operation: str | None
-    """`None` where the thing decides: a state scope, a storage area, the source of a file."""
+    """`None` if the resource decides: a state scope, a storage area, the source of a file."""
     parameter: str | None
     listed: bool
-    """Whether the thing must be listed in the grant."""
+    """Whether the resource must be listed in the grant."""
 
 
 def _rule(action: str) -> ActionRule:
@@ -76,18 +73,18 @@ RULES: Final[Mapping[str, ActionRule]] = MappingProxyType({action: _rule(action)
 
 
 def things_named(action: str, params: Strict) -> tuple[str | None, ...]:
-    """The things that a call names; `(None,)` where it names none."""
+    """The resources that a call names; `(None,)` if it names none."""
     parameter = RULES[action].parameter
     named: str | tuple[str, ...] | None = None if parameter is None else getattr(params, parameter)
     return named if isinstance(named, tuple) else (named,)
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """It may."""
+    """The call is allowed."""
 
 
 class Denied(msgspec.Struct, frozen=True):
-    """It may not; the code says which kind of no, the sentence is for people."""
+    """The call is denied. The code is for programs, the sentence for people."""
 
     code: ErrorCode
     sentence: str
@@ -95,7 +92,7 @@ class Denied(msgspec.Struct, frozen=True):
 
 ALLOWED: Final = Allowed()
 NO_SUCH_ACTION: Final = Denied("unauthorized", "the run API has no such action")
-REVOKED: Final = Denied("revoked", "an operator took this away from the run")
+REVOKED: Final = Denied("revoked", "an operator revoked this from the run")
 
 _THINGS: Final[Mapping[str, str]] = {
     "models": "model",
@@ -116,37 +113,37 @@ UNAUTHORIZED: Final[Mapping[str, Denied]] = {
 }
 CAPABILITY_DENIED: Final[Mapping[str, Mapping[str, Denied]]] = {
     family: {
-        name: Denied("capability_denied", f"{family} is granted to this run, but not to {name} here") for name in names
+        name: Denied("capability_denied", f"{family} is granted to this run, but not {family}.{name}") for name in names
     }
     for family, names in OPERATIONS.items()
 }
-NOT_THIS_SCOPE: Final = Denied("capability_denied", "the agent's state policy does not have this scope")
+NOT_THIS_SCOPE: Final = Denied("capability_denied", "the agent's state policy does not include this scope")
 NOT_THIS_AREA: Final = Denied("capability_denied", "storage is granted to this run, but not this area")
 NOT_THIS_FILE: Final = Denied("capability_denied", "files are granted to this run, but not from this source")
 
 
 def check(grant: Grant, revoked: Revocation, action: str, thing: str | None = None) -> Allowed | Denied:
-    """Whether this action on this thing (a model, a tool, a conversation, a state scope, a storage area …) may be. A
-    tool goes by its id or its short name."""
+    """Whether the run may use this action on this resource (a model, a tool, a conversation, a state scope, a storage
+    area …). A tool is named by its id or its short name."""
     rule = RULES.get(action)
     if rule is None:
         return NO_SUCH_ACTION
-    if rule.family == "host":  # the host's version and limits are no secret
+    if rule.family == "host":  # the host's version and limits are public
         return ALLOWED
-    if rule.parameter is None:  # such a call names nothing, whatever the caller says
+    if rule.parameter is None:  # the action has no resource
         thing = None
     if rule.family == "tools" and thing is not None:
         thing = grant.access.tool_ids.get(thing, thing)
     if rule.family == "files" and thing is not None:
         thing = file_as_listed(thing)
-    found = _operation(grant, rule, thing)
-    if isinstance(found, Denied):
-        return found
-    return REVOKED if _taken(grant, revoked, rule, found, thing) else ALLOWED
+    operation = _operation(grant, rule, thing)
+    if isinstance(operation, Denied):
+        return operation
+    return REVOKED if _is_revoked(grant, revoked, rule, operation, thing) else ALLOWED
 
 
 def check_call(grant: Grant, revoked: Revocation, action: str, params: Strict) -> Allowed | Denied:
-    """Whether a call may be; one that names several things may be only if it may for each of them."""
+    """Whether a call is allowed for every resource that it names."""
     for thing in things_named(action, params):
         answer = check(grant, revoked, action, thing)
         if isinstance(answer, Denied):
@@ -162,7 +159,7 @@ def whole_conversation(grant: Grant, revoked: Revocation, conversation: str) -> 
 
 
 def _operation(grant: Grant, rule: ActionRule, thing: str | None) -> Denied | str:
-    """The operation that was granted, by its name inside the family, or why none was."""
+    """The granted operation, by its name inside the family, or the denial."""
     if rule.family == "state":
         return _state(grant, thing)
     if rule.family == "steering":
@@ -174,7 +171,7 @@ def _operation(grant: Grant, rule: ActionRule, thing: str | None) -> Denied | st
         return _listed(grant, rule, thing)
     if rule.family == "storage":
         return thing if thing is not None and thing in operations else NOT_THIS_AREA
-    if rule.operation is None:  # an action whose thing decides, and that nobody taught this function
+    if rule.operation is None:  # an action whose resource decides and that this function does not know
         return UNAUTHORIZED[rule.family]
     if rule.operation not in operations:
         return CAPABILITY_DENIED[rule.family][rule.operation]
@@ -188,32 +185,32 @@ def _state(grant: Grant, scope: str | None) -> Denied | str:
         return UNAUTHORIZED["state"]
     if scope is not None and scope in grant.state_keys:
         return scope
-    # Policy has the scope, but this event has no conversation, actor or subject that it could be the state of.
+    # The policy has the scope, but the event has no such conversation, actor or subject.
     return NOT_FOUND["state"] if scope in grant.access.rights.state_scopes else NOT_THIS_SCOPE
 
 
 def _listed(grant: Grant, rule: ActionRule, thing: str | None) -> Denied | str:
-    things = grant.access.rights.resources.get(rule.family)
-    held = None if things is None or thing is None else things.get(thing)
-    if held is None:
+    listed = grant.access.rights.resources.get(rule.family)
+    resource = None if listed is None or thing is None else listed.get(thing)
+    if resource is None:
         return NOT_FOUND[rule.family]
     if rule.operation is None:
-        return next(iter(held.operations), NOT_THIS_FILE)
-    return rule.operation if rule.operation in held.operations else CAPABILITY_DENIED[rule.family][rule.operation]
+        return next(iter(resource.operations), NOT_THIS_FILE)
+    return rule.operation if rule.operation in resource.operations else CAPABILITY_DENIED[rule.family][rule.operation]
 
 
 def _readable(grant: Grant, conversation: str | None) -> bool:
-    """The run's own conversation, or one that the policy names."""
+    """Whether it is the run's own conversation, or one that the policy names."""
     if conversation is None or conversation == grant.scope.conversation:
         return grant.scope.has("conversation")
     return conversation in grant.access.rights.conversations
 
 
-def _taken(grant: Grant, revoked: Revocation, rule: ActionRule, operation: str, thing: str | None) -> bool:
+def _is_revoked(grant: Grant, revoked: Revocation, rule: ActionRule, operation: str, thing: str | None) -> bool:
     if rule.family == "history":
         own = thing is None or thing == grant.scope.conversation
         return revoked.takes(f"history.{operation}", "conversations", None if own else thing)
     base = None if rule.family != "files" or thing is None else base_of(thing)
     if base is not None and revoked.takes("knowledge_bases.retrieve", "knowledge_bases", base):
-        return True  # a base goes with its documents
+        return True  # revoking a base revokes its documents
     return revoked.takes(f"{rule.family}.{operation}", rule.family, thing)

@@ -1,4 +1,4 @@
-"""A child run's rights: its agent's own, and of those only what the calling run holds now. Never wider in anything."""
+"""The grants of child runs: the intersection of the child agent's access and the parent's current rights."""
 
 from collections.abc import Callable
 
@@ -14,19 +14,19 @@ from bollard.protocol import limits
 
 
 def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocation) -> Access:
-    """The part of the child agent's access that its parent holds, less what was revoked from the parent."""
+    """The part of the child agent's access that its parent has, without what was revoked from the parent."""
     child, parent = child_access.rights, parent_grant.access.rights
     operations, withheld = _operations(child, parent_grant, parent_revocation)
     resources: dict[str, dict[str, GrantedResource]] = {}
     missing: dict[str, dict[str, Withheld]] = {kind: dict(things) for kind, things in child.withheld_resources.items()}
     for kind, things in child.resources.items():
-        for name, held in things.items():
+        for name, resource in things.items():
             above = parent.resources.get(kind, {}).get(name)
-            kept = None if above is None else _held(held, above, kind, name, operations, parent_revocation)
-            if kept is None:
+            left = None if above is None else _narrowed(resource, above, kind, name, operations, parent_revocation)
+            if left is None:
                 missing.setdefault(kind, {})[name] = "parent"
             else:
-                resources.setdefault(kind, {})[name] = kept
+                resources.setdefault(kind, {})[name] = left
     if _is_deepest(parent_grant):
         for name in [name for name in resources.get("tools", {}) if name.startswith(AGENT_TOOL)]:
             del resources["tools"][name]
@@ -69,7 +69,7 @@ def narrow(child_access: Access, parent_grant: Grant, parent_revocation: Revocat
 def _operations(
     child: Rights, parent_grant: Grant, revoked: Revocation
 ) -> tuple[dict[str, frozenset[str]], dict[str, Withheld]]:
-    kept: dict[str, frozenset[str]] = {}
+    operations: dict[str, frozenset[str]] = {}
     withheld = dict(child.withheld_operations)
     deepest = _is_deepest(parent_grant)
     for family, names in child.operations.items():
@@ -79,41 +79,41 @@ def _operations(
         if family == "agents" and deepest:
             withheld |= {f"{family}.{name}": "depth" for name in left}
         elif left:
-            kept[family] = left
-    return kept, withheld
+            operations[family] = left
+    return operations, withheld
 
 
 def _is_deepest(parent_grant: Grant) -> bool:
-    """Whether a run below this one calls no agent any more, by whichever name."""
+    """Whether children of this run may not call agents, under any name."""
     return parent_grant.depth + 1 >= limits.CHILD_RUN_DEPTH
 
 
 def _without_base(resources: dict[str, dict[str, GrantedResource]]) -> list[str]:
-    """Documents of knowledge bases that were not handed down."""
+    """The documents of knowledge bases that the child does not have."""
     left = {kb_id for kb_id, base in resources.get("knowledge_bases", {}).items() if "retrieve" in base.operations}
     return [name for name in resources.get("files", {}) if (kb_id := base_of(name)) is not None and kb_id not in left]
 
 
-def _held(
-    held: GrantedResource,
+def _narrowed(
+    resource: GrantedResource,
     above: GrantedResource,
     kind: str,
     name: str,
     operations: dict[str, frozenset[str]],
     revoked: Revocation,
 ) -> GrantedResource | None:
-    """What of a thing is left for the child, or `None`."""
+    """The part of a resource that is left for the child, or `None`."""
     if revoked.all or name in revoked.resources.get(kind, ()):
         return None
-    # A tool whose definition changed since the parent got it is not the tool that the parent was granted.
-    if held.about.get("definition_sha256") != above.about.get("definition_sha256"):
+    # A tool whose definition has changed is not the one that the parent was granted.
+    if resource.about.get("definition_sha256") != above.about.get("definition_sha256"):
         return None
-    left = held.operations & above.operations & operations.get(kind, frozenset())
-    return msgspec.structs.replace(held, operations=left) if left or kind == "skills" else None
+    left = resource.operations & above.operations & operations.get(kind, frozenset())
+    return msgspec.structs.replace(resource, operations=left) if left or kind == "skills" else None
 
 
 def narrow_limits(child: GrantLimits, parent: GrantLimits) -> GrantLimits:
-    """The smaller of each."""
+    """The smaller of each limit."""
     return GrantLimits(
         deadline_s=min(child.deadline_s, parent.deadline_s),
         idle_s=min(child.idle_s, parent.idle_s),
@@ -140,8 +140,8 @@ def issue_child_grant(
     revoked: Revocation,
     graph_of: Callable[[Access], CapabilityGraph] | None = None,
 ) -> Grant:
-    """The grant of a run that another run called for, with the access its agent would have by itself. `graph_of` makes
-    the graph of what is left of it."""
+    """Issue the grant of a child run. `access` is that of its agent, and `graph_of` builds the graph of the narrowed
+    access."""
     _refuse_foreign_scope(scope, parent.scope)
     _refuse_too_deep(parent)
     left = narrow(access, parent, revoked)
@@ -159,19 +159,23 @@ def _refuse_too_deep(parent: Grant) -> None:
     if parent.depth >= limits.CHILD_RUN_DEPTH:
         raise InvalidRequest(
             f"run {parent.run_id} is {parent.depth} calls deep and may not call another agent",
-            hint=f"agents may call agents {limits.CHILD_RUN_DEPTH} deep",
+            reason="calls_too_deep",
+            hint=f"agent calls may be nested {limits.CHILD_RUN_DEPTH} deep",
             field="parent",
+            run_id=parent.run_id,
+            depth=parent.depth,
+            most=limits.CHILD_RUN_DEPTH,
         )
 
 
 def _refuse_foreign_scope(child: GrantScope, parent: GrantScope) -> None:
-    """A child speaks for the same people in the same place, or for nobody; never for somebody else. Its bot is always
-    its parent's: what people and rooms are called is only known there."""
-    nowhere = child.conversation is None and child.thread is None
+    """A child run has its parent's conversation, actor and subject, or none. Its bot is always its parent's, because
+    the ids of people and rooms are only valid there."""
+    no_conversation = child.conversation is None and child.thread is None
     pairs = {
         "workspace": child.workspace == parent.workspace,
         "bot": child.bot == parent.bot,
-        "conversation": nowhere or (child.conversation, child.thread) == (parent.conversation, parent.thread),
+        "conversation": no_conversation or (child.conversation, child.thread) == (parent.conversation, parent.thread),
         "actor": (child.actor_type is None and child.actor_id is None)
         or (child.actor_type, child.actor_id) == (parent.actor_type, parent.actor_id),
         "subject": (child.subject_type is None and child.subject_id is None)
@@ -180,7 +184,8 @@ def _refuse_foreign_scope(child: GrantScope, parent: GrantScope) -> None:
     for name, fits in pairs.items():
         if not fits:
             raise InvalidRequest(
-                f"the {name} of a child run is not that of its parent",
-                hint="give the child its parent's",
+                f"the {name} of a child run differs from its parent's",
+                reason="foreign_scope",
+                hint="use the parent's, or none",
                 field=name,
             )

@@ -1,7 +1,6 @@
-"""Why a run may or may not do something: which of manifest, policy, configuration, workspace, scope, the calling run
-and revocation decided. For operators: it names ids, so a runner never sees it.
+"""Explanations of grants: whether manifest, policy, configuration, workspace, scope, parent or revocation decided.
 
-Whether it may is `check`'s answer; this module only finds the reasons for that answer.
+`check` decides; this module only finds the reasons. They are for operators: they name ids, so a runner never sees them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,42 +19,39 @@ from bollard.host.grants.offer import Kind, Offer, file_as_listed
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
 from bollard.protocol import ErrorCode, StateScope
 
-# Why a run may or may not do something, in the words of each language. Holds no decision.
-
-
 _EN_US: Final = {
-    "always": "Every run may ask for the host's version and limits.",
+    "always": "Every run may read the host's version and limits.",
     "unknown_action": "The run API has no action {action}.",
     "manifest.names": "The runner's manifest asks for {operation}.",
     "manifest.lacks": "The runner's manifest does not ask for {operation}.",
-    "manifest.unable": "The runner's manifest does not have the capability {capability}, which {thing} needs.",
-    "manifest.steers": "The runner says that it can be steered.",
-    "manifest.does_not_steer": "The runner does not say that it can be steered.",
+    "manifest.unable": "The runner's manifest does not declare the capability {capability}, which {thing} needs.",
+    "manifest.steers": "The runner's manifest declares steering.",
+    "manifest.does_not_steer": "The runner's manifest does not declare steering.",
     "policy.names": "The agent's policy allows {operation}.",
     "policy.lacks": "The agent's policy does not allow {operation}.",
     "policy.adds": "The agent's policy adds {thing}.",
-    "policy.cuts": "The agent's policy does not let {thing} through.",
-    "policy.state": "The agent's policy keeps state of the {scope}.",
-    "policy.no_state": "The agent's policy keeps no state of the {scope}.",
-    "policy.steers": "The agent's policy lets messages steer its runs.",
-    "policy.does_not_steer": "The agent's policy does not let messages steer its runs.",
-    "policy.conversation": "The agent's policy lets the history of conversation {thing} be read.",
-    "policy.no_conversation": "The agent's policy does not let the history of conversation {thing} be read.",
+    "policy.cuts": "The agent's policy excludes {thing}.",
+    "policy.state": "The agent's policy keeps state for the {scope}.",
+    "policy.no_state": "The agent's policy keeps no state for the {scope}.",
+    "policy.steers": "The agent's policy allows messages to steer its runs.",
+    "policy.does_not_steer": "The agent's policy does not allow messages to steer its runs.",
+    "policy.conversation": "The agent's policy allows reading the history of conversation {thing}.",
+    "policy.no_conversation": "The agent's policy does not allow reading the history of conversation {thing}.",
     "configuration.selects": "The field {field} of the configuration selects {thing}.",
-    "configuration.lacks": "Neither the configuration nor the policy asks for {thing}.",
-    "names_nothing": "The call names nothing, and this action needs something to act on.",
+    "configuration.lacks": "Neither the configuration nor the policy requests {thing}.",
+    "names_nothing": "The call names no resource, and this action needs one.",
     "workspace.offers": "The workspace offers {thing}.",
     "workspace.lacks": "The workspace does not offer {thing}.",
     "workspace.absent": "The workspace cannot offer {thing} now: {why}",
-    "workspace.unfit": "{thing} cannot do {operation}.",
+    "workspace.unfit": "{thing} does not support {operation}.",
     "scope.has": "The event has a {scope}.",
     "scope.lacks": "The event has no {scope}.",
-    "parent.lacks": "The run that called for this one did not hold {operation}.",
-    "parent.lacks_thing": "The run that called for this one did not hold {thing}.",
-    "parent.no_conversation": "The run that called for this one may not read the history of conversation {thing}.",
-    "parent.depth": "Agents called by agents go no deeper than this run.",
-    "revocation.none": "Nobody took it away since.",
-    "revocation.took": "An operator took it away during the run.",
+    "parent.lacks": "The parent run did not have {operation}.",
+    "parent.lacks_thing": "The parent run did not have {thing}.",
+    "parent.no_conversation": "The parent run may not read the history of conversation {thing}.",
+    "parent.depth": "Agent calls cannot be nested deeper than this run.",
+    "revocation.none": "It has not been revoked.",
+    "revocation.took": "An operator revoked it during the run.",
 }
 _ZH_HANS: Final = {
     "always": "任何运行都可以查询主机的版本和限制。",
@@ -63,12 +59,12 @@ _ZH_HANS: Final = {
     "manifest.names": "运行器的清单申请了 {operation}。",
     "manifest.lacks": "运行器的清单没有申请 {operation}。",
     "manifest.unable": "运行器的清单没有声明能力 {capability}，而 {thing} 需要它。",
-    "manifest.steers": "运行器声明它可以中途接收消息。",
-    "manifest.does_not_steer": "运行器没有声明它可以中途接收消息。",
+    "manifest.steers": "运行器的清单声明可以中途接收消息。",
+    "manifest.does_not_steer": "运行器的清单没有声明可以中途接收消息。",
     "policy.names": "智能体的策略允许 {operation}。",
     "policy.lacks": "智能体的策略不允许 {operation}。",
     "policy.adds": "智能体的策略加入了 {thing}。",
-    "policy.cuts": "智能体的策略不放行 {thing}。",
+    "policy.cuts": "智能体的策略排除了 {thing}。",
     "policy.state": "智能体的策略保存 {scope} 范围的状态。",
     "policy.no_state": "智能体的策略不保存 {scope} 范围的状态。",
     "policy.steers": "智能体的策略允许消息中途进入运行。",
@@ -76,26 +72,25 @@ _ZH_HANS: Final = {
     "policy.conversation": "智能体的策略允许读取会话 {thing} 的历史。",
     "policy.no_conversation": "智能体的策略不允许读取会话 {thing} 的历史。",
     "configuration.selects": "配置的字段 {field} 选择了 {thing}。",
-    "configuration.lacks": "配置和策略都没有要求 {thing}。",
-    "names_nothing": "调用没有指明对象，而这个动作需要一个对象。",
+    "configuration.lacks": "配置和策略都没有请求 {thing}。",
+    "names_nothing": "调用没有指明资源，而这个动作需要一个资源。",
     "workspace.offers": "工作区提供 {thing}。",
     "workspace.lacks": "工作区不提供 {thing}。",
     "workspace.absent": "工作区现在无法提供 {thing}：{why}",
-    "workspace.unfit": "{thing} 做不了 {operation}。",
+    "workspace.unfit": "{thing} 不支持 {operation}。",
     "scope.has": "事件带有 {scope}。",
     "scope.lacks": "事件没有 {scope}。",
-    "parent.lacks": "发起本次运行的运行没有 {operation}。",
-    "parent.lacks_thing": "发起本次运行的运行没有 {thing}。",
-    "parent.no_conversation": "发起本次运行的运行不能读取会话 {thing} 的历史。",
-    "parent.depth": "智能体互相调用的层数到本次运行为止。",
-    "revocation.none": "此后没有人收回它。",
-    "revocation.took": "管理员在运行期间收回了它。",
+    "parent.lacks": "父运行没有 {operation}。",
+    "parent.lacks_thing": "父运行没有 {thing}。",
+    "parent.no_conversation": "父运行不能读取会话 {thing} 的历史。",
+    "parent.depth": "智能体调用的嵌套层数已达上限。",
+    "revocation.none": "它没有被撤销。",
+    "revocation.took": "管理员在运行期间撤销了它。",
 }
 
 WORDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {"en_US": MappingProxyType(_EN_US), "zh_Hans": MappingProxyType(_ZH_HANS)}
 )
-"""By language and key."""
 LANGUAGES: Final = tuple(WORDS)
 
 
@@ -104,7 +99,7 @@ _STATE_SCOPES = get_args(StateScope)
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One thing that was decided, by its stable key; the part before the dot says who decided."""
+    """One decision, by its stable key. The part before the dot is the layer that decided."""
 
     key: str
     fields: Mapping[str, str]
@@ -115,12 +110,12 @@ class Reason(msgspec.Struct, frozen=True):
         return cast("Layer", layer) if dot else "protocol"
 
     def words(self, language: str = "en_US") -> str:
-        """The sentence in a language of `words.LANGUAGES`."""
+        """The sentence in a language of `LANGUAGES`."""
         return WORDS[language][self.key].format(**self.fields)
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer with its reasons: for a yes all that had to agree, for a no those that said no."""
+    """A decision with its reasons: all that agreed if it is allowed, otherwise those that denied it."""
 
     action: str
     thing: str | None
@@ -130,7 +125,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(grant: Grant, revoked: Revocation, action: str, thing: str | None = None) -> Explanation:
-    """Why this action on this thing may or may not be."""
+    """Why this action on this resource is allowed or denied."""
     answer = check(grant, revoked, action, thing)
     rule = RULES.get(action)
     if rule is not None and rule.family == "tools" and thing is not None:
@@ -146,13 +141,13 @@ def explain(grant: Grant, revoked: Revocation, action: str, thing: str | None = 
     elif answer.code == "revoked":
         reasons = (_reason("revocation.took"),)
     else:
-        reasons = (_refused(grant, rule, thing),)
+        reasons = (_denied(grant, rule, thing),)
     code = answer.code if isinstance(answer, Denied) else None
     return Explanation(action=action, thing=thing, allowed=code is None, code=code, reasons=reasons)
 
 
 def explain_all(grant: Grant, revoked: Revocation = NOTHING_REVOKED) -> tuple[Explanation, ...]:
-    """Every action of the run API, with everything the grant knows that it could act on."""
+    """Explain every action of the run API for every resource that the grant knows."""
     return tuple(
         explain(grant, revoked, rule.action, thing) for rule in RULES.values() for thing in _known(grant, rule)
     )
@@ -177,7 +172,7 @@ def _reason(key: str, **fields: str) -> Reason:
 
 
 def _agreed(grant: Grant, rule: ActionRule, thing: str | None) -> Iterator[Reason]:
-    """Everyone who had to agree, in the order of the intersection."""
+    """The layers that agreed, in the order of the intersection."""
     rights = grant.access.rights
     if rule.family == "state":
         yield _reason("policy.state", scope=thing or "")
@@ -193,7 +188,7 @@ def _agreed(grant: Grant, rule: ActionRule, thing: str | None) -> Iterator[Reaso
     yield _reason("manifest.names", operation=name)
     yield _reason("policy.names", operation=name)
     if rule.listed and thing is not None:
-        yield from _held_by(rights.resources[rule.family][thing], thing)
+        yield from _granted_by(rights.resources[rule.family][thing], thing)
     elif rule.family == "history" and not _own(grant, rule, thing):
         yield _reason("policy.conversation", thing=thing or "")
     elif rule.family == "history":
@@ -201,30 +196,30 @@ def _agreed(grant: Grant, rule: ActionRule, thing: str | None) -> Iterator[Reaso
 
 
 def _own(grant: Grant, rule: ActionRule, conversation: str | None) -> bool:
-    """Whether a call is about the run's own conversation; one that cannot name another always is."""
+    """Whether a call concerns the run's own conversation."""
     return rule.parameter is None or conversation is None or conversation == grant.scope.conversation
 
 
-def _held_by(held: GrantedResource, thing: str) -> Iterator[Reason]:
-    for field in held.fields:
+def _granted_by(resource: GrantedResource, thing: str) -> Iterator[Reason]:
+    for field in resource.fields:
         yield _reason("configuration.selects", field=field, thing=thing)
-    if held.added:
+    if resource.added:
         yield _reason("policy.adds", thing=thing)
     yield _reason("workspace.offers", thing=thing)
 
 
 def _operation_name(rights: Rights, rule: ActionRule, thing: str | None) -> str:
-    """The operation's full name. Of a file its source decides; of one that nobody knows, the family stands for it."""
+    """The full name of the operation. It depends on the source of a file; for an unknown file it is the family."""
     if rule.operation is not None:
         return f"{rule.family}.{rule.operation}"
     if rule.family == "files":
-        held = rights.resources.get("files", {})
-        return f"files.{next(iter(held[thing].operations))}" if thing is not None and thing in held else "files"
+        files = rights.resources.get("files", {})
+        return f"files.{next(iter(files[thing].operations))}" if thing is not None and thing in files else "files"
     return f"{rule.family}.{thing}" if thing is not None else rule.family
 
 
-def _refused(grant: Grant, rule: ActionRule, thing: str | None) -> Reason:
-    """Who said no first, in the order in which the answer was found."""
+def _denied(grant: Grant, rule: ActionRule, thing: str | None) -> Reason:
+    """The first layer that denied the call, in the order of `check`."""
     rights = grant.access.rights
     if rule.family == "state":
         return _state_refused(grant, thing)
@@ -246,8 +241,8 @@ def _refused(grant: Grant, rule: ActionRule, thing: str | None) -> Reason:
 
 
 def _operation_refused(rights: Rights, family: str, name: str) -> Reason:
-    """An operation that nobody asked for is one that the manifest lacks: it limits all the others."""
-    if name == family:  # the whole family: what holds for any of its operations
+    """An operation that neither manifest nor policy names counts as missing in the manifest."""
+    if name == family:  # the whole family: any of its operations
         name = next((each for each in rights.withheld_operations if each.startswith(f"{family}.")), name)
     why = rights.withheld_operations.get(name, "manifest")
     if why == "depth":
@@ -266,7 +261,7 @@ def _thing_refused(rights: Rights, rule: ActionRule, name: str, thing: str | Non
         missing = next(each for each in OPERATIONS["files"] if each not in granted)  # the source that is not granted
         return _operation_refused(rights, "files", f"files.{missing}")
     if thing in rights.resources.get(rule.family, {}) or why == "unfit":
-        # The operation is missing from what is held of the thing: refused as such, or this thing cannot do it.
+        # The operation is not granted for the resource: denied as such, or the resource does not support it.
         if rule.operation is None or rule.operation in granted:
             return _reason("workspace.unfit", thing=thing, operation=name)
         return _operation_refused(rights, rule.family, name)
@@ -284,7 +279,7 @@ def _thing_refused(rights: Rights, rule: ActionRule, name: str, thing: str | Non
 
 
 _EVERYTHING_OFFERED: Kind = "platform"
-"""The kind that nobody selects from: what is not there is not offered."""
+"""The kind without selection: an absent resource is not offered."""
 
 
 def _state_refused(grant: Grant, scope: str | None) -> Reason:
@@ -303,43 +298,43 @@ def _steering_refused(rights: Rights) -> Reason:
     return _reason("parent.lacks", operation="steering.pull") if why == "parent" else _reason(f"{why}.does_not_steer")
 
 
-# Why a capability is in the graph of an agent's runs, or is not: the same reasons as for every call, in the words of
-# each language, and what the workspace says about what it does not offer. For people: it names ids.
+# --- capabilities ---
 
 
 def concerned(grant: Grant, graph: CapabilityGraph) -> list[str]:
-    """Everything that is in the graph or was asked for, by id."""
-    return sorted({*(node.capability.id for node in graph.nodes), *graph.missing, *_asked(grant)})
+    """The ids of all capabilities that are in the graph or were requested."""
+    return sorted({*(node.capability.id for node in graph.nodes), *graph.missing, *_requested_tools(grant)})
 
 
 def explain_capability(grant: Grant, graph: CapabilityGraph, offer: Offer, id_or_name: str) -> Explanation:
-    """Of one capability, by its id or its short name; also of one that nobody ever heard of."""
+    """Why a capability, by its id or short name, is in the graph of an agent's runs or is not. It may be unknown."""
     node = graph.node(id_or_name)
     if node is not None and CALL not in node.operations:
         return _through_another_family(grant, node)
-    found = explain(grant, NOTHING_REVOKED, CALL, id_or_name)
+    call = explain(grant, NOTHING_REVOKED, CALL, id_or_name)
     if (
-        found.allowed
-        or found.thing in _asked(grant)
-        or any(each.key != "configuration.lacks" for each in found.reasons)
+        call.allowed
+        or call.thing in _requested_tools(grant)
+        or any(each.key != "configuration.lacks" for each in call.reasons)
     ):
-        return found
+        return call
     return Explanation(
         action=CALL,
-        thing=found.thing,
+        thing=call.thing,
         allowed=False,
-        code=found.code,
-        reasons=(*found.reasons, *_not_offered(offer, id_or_name)),
+        code=call.code,
+        reasons=(*call.reasons, *_not_offered(offer, id_or_name)),
     )
 
 
-def _asked(grant: Grant) -> frozenset[str]:
+def _requested_tools(grant: Grant) -> frozenset[str]:
     rights = grant.access.rights
     return frozenset({*rights.resources.get("tools", ()), *rights.withheld_resources.get("tools", ())})
 
 
 def _through_another_family(grant: Grant, node: Node) -> Explanation:
-    """A tool that may only be looked at, an agent, an action of a platform, a model, a knowledge base, a skill."""
+    """Explain a capability that cannot be called as a tool: an agent, a platform action, a model, a knowledge base, a
+    skill, or a tool with `tools.detail` only."""
     capability = node.capability
     if capability.kind in ("model", "knowledge"):
         return explain(grant, NOTHING_REVOKED, min(node.operations), capability.id.partition(":")[2])
@@ -351,11 +346,8 @@ def _through_another_family(grant: Grant, node: Node) -> Explanation:
         if action in node.operations:
             return explain(grant, NOTHING_REVOKED, CALL if action == "tools.detail" else action, thing)
     name = capability.id.partition(":")[2]
-    held = grant.access.rights.resources["skills"][name]
-    reasons = [Reason("configuration.selects", {"field": field, "thing": name}) for field in held.fields]
-    reasons += [Reason("policy.adds", {"thing": name})] if held.added else []
-    reasons.append(Reason("workspace.offers", {"thing": name}))
-    return Explanation(action="skills.use", thing=name, allowed=True, code=None, reasons=tuple(reasons))
+    reasons = tuple(_granted_by(grant.access.rights.resources["skills"][name], name))
+    return Explanation(action="skills.use", thing=name, allowed=True, code=None, reasons=reasons)
 
 
 def _not_offered(offer: Offer, capability_id: str) -> tuple[Reason, ...]:

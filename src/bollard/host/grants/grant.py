@@ -18,7 +18,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class GrantScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the event happened, who caused it and what it is about. In the order of canonical JSON."""
+    """The conversation, actor and subject of the event. Fields are in the order of canonical JSON."""
 
     actor_id: str | None = None
     actor_type: str | None = None
@@ -30,7 +30,7 @@ class GrantScope(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str
 
     def has(self, scope: StateScope) -> bool:
-        """Whether the event has what the scope is named for. A type without an id would be shared by all of it."""
+        """Whether the event has the scope. A type without an id would be shared by all actors of the type."""
         if scope == "conversation":
             return bool(self.conversation)
         if scope == "actor":
@@ -41,21 +41,21 @@ class GrantScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrantLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how much."""
+    """The limits of a run."""
 
     deadline_s: float = limits.RUN_DEADLINE_S
     idle_s: float = limits.RUN_IDLE_S
     calls_per_s: int = limits.CALLS_PER_S
     calls_in_flight: int = limits.CALLS_IN_FLIGHT
     calls_per_run: int | None = None
-    """`None` is no limit of the agent's own."""
+    """`None`: no limit of the agent."""
     run_output_mib: int | None = None
-    """MiB that the run may record; `None` is no limit of the agent's own."""
+    """MiB that the run may record. `None`: no limit of the agent."""
     payload_bytes: int = limits.CALL_BYTES
 
 
 class GrantParent(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that called for this one. The children of a run that nobody called have depth 1."""
+    """The parent run. The children of a run without a parent have depth 1."""
 
     run_id: str
     grant_sha256: str
@@ -63,7 +63,7 @@ class GrantParent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    """A grant as its JSON has it."""
+    """The JSON of a grant."""
 
     access: Rights
     graph_sha256: str | None
@@ -76,13 +76,13 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What one run may do. Nothing widens it; a `Revocation` beside it narrows it."""
+    """The rights of one run. It never changes; a `Revocation` beside it narrows it."""
 
     run_id: str
     access: Access
     scope: GrantScope
     state_keys: Mapping[StateScope, str]
-    """The state this run may use: by scope, whose it is."""
+    """The keys of the state that this run may use, by scope."""
     limits: GrantLimits
     graph_sha256: str | None = None
     parent: GrantParent | None = None
@@ -95,18 +95,21 @@ class Grant:
 
     @property
     def steerable(self) -> bool:
-        """Whether messages can be put into the run: agreed to by runner and policy, and there is a conversation."""
+        """Whether the run accepts steering messages: runner and policy allow it, and there is a conversation."""
         return self.access.rights.steering and self.scope.has("conversation")
 
     @staticmethod
     def from_json(text: bytes) -> "Grant":
-        """A grant read back. Its bytes stay as they were stored, and so does its digest."""
+        """Decode a stored grant. Its bytes and its digest stay as they were stored."""
         try:
             body = msgspec.json.decode(text, type=_Body)
             access = seal(body.access)
         except (msgspec.MsgspecError, UnicodeDecodeError, NotCanonical) as error:
             raise InvalidRequest(
-                f"these bytes are not a grant: {error}", hint="read them from a grant.issued record"
+                f"the grant cannot be decoded: {error}",
+                reason="grant_unreadable",
+                hint="use the data of a grant.issued record",
+                problem=str(error),
             ) from error
         return Grant(
             run_id=body.run_id,
@@ -122,7 +125,7 @@ class Grant:
 
 
 def limits_of(agent: Agent) -> GrantLimits:
-    """The limits that an agent's own settings make."""
+    """The limits from an agent's settings."""
     return GrantLimits(
         deadline_s=agent.deadline_s,
         idle_s=agent.idle_s,
@@ -145,9 +148,9 @@ def issue_grant(
     graph_sha256: str | None = None,
     parent: GrantParent | None = None,
 ) -> Grant:
-    """What this run may do. Costs little: everything that does not differ from run to run is in `access` already."""
+    """Issue the grant of a run. Cheap: `access` has everything that does not differ between runs."""
     state_keys = _state_keys(access.rights, run_id, scope)
-    # Canonical JSON sorts keys. Everything here is text, or made once and kept, so that it can be joined as it is.
+    # Canonical JSON, joined from parts in the order of their keys.
     text = b'{"access":%b,"graph_sha256":%b,"limits":%b,"parent":%b,"run_id":%b,"scope":%b,"state_keys":%b}' % (
         access.json,
         _encode(graph_sha256),
@@ -171,7 +174,7 @@ def issue_grant(
 
 
 def _state_keys(rights: Rights, run_id: str, scope: GrantScope) -> dict[StateScope, str]:
-    """By scope that policy allows and the event has. The log names state by the same function."""
+    """The state key of each scope that the policy allows and the event has. The log uses the same `scope_key`."""
     facts = RunFacts(
         run_id=run_id,
         workspace=scope.workspace,
@@ -191,16 +194,16 @@ def _state_keys(rights: Rights, run_id: str, scope: GrantScope) -> dict[StateSco
     return {each: scope_key(facts, each) for each in sorted(rights.state_scopes) if scope.has(each)}
 
 
-# What the runner sees of its grant. Made from the grant that the host checks with, so the two cannot differ.
+# --- the runner's view ---
 
 
 def resources_of(grant: Grant) -> JsonObject:
-    """`ctx.resources`. Shared by every run of the agent: it is sent, never changed."""
+    """`ctx.resources`. Shared by every run of the agent, never changed."""
     return grant.access.resources
 
 
 def available_apis_of(grant: Grant) -> JsonObject:
-    """`ctx.context.available_apis`: which calls can be answered at all for this event."""
+    """`ctx.context.available_apis`: the calls that are available for this event."""
     operations = grant.access.rights.operations
     none: frozenset[str] = frozenset()
     history = operations.get("history", none)

@@ -1,5 +1,5 @@
-"""The graph of a grant: what of a workspace's capabilities its rights hold. Made once for the same rights, and on disk
-with the first run that has it, so that it can be read by its digest when the sources are long gone."""
+"""The capability graphs of grants. A graph is built once for the same rights and stored with its first run, so that it
+can be read by its digest after its sources have changed."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -16,47 +16,47 @@ GRAPH = "graph"
 """The kind of the rows that hold graphs."""
 _USE = "skills.use"
 _FAMILY = {"models": "models", "knowledge_bases": "knowledge"}
-"""As the run API calls what is done with them."""
+"""The families of the run API by kind of resource."""
 
 
 def graph_of(rights: Rights, capabilities: Mapping[str, Capability]) -> CapabilityGraph:
-    """What the rights hold of these capabilities: of a workspace's offer, or of the graph of a calling run."""
-    found: dict[str, Node] = {}
-    for capability, held, operations in _held(rights, capabilities):
-        granted = held.about.get("definition_sha256", capability.definition_sha256)
-        if granted != capability.definition_sha256:
-            continue  # one that changed since is another one
-        before = found.get(capability.id)
-        found[capability.id] = Node(
+    """Build the graph of the granted capabilities, from a workspace's offer or from the graph of the parent run."""
+    nodes: dict[str, Node] = {}
+    for capability, resource, operations in _granted(rights, capabilities):
+        definition = resource.about.get("definition_sha256", capability.definition_sha256)
+        if definition != capability.definition_sha256:
+            continue  # the definition has changed since the grant
+        before = nodes.get(capability.id)
+        nodes[capability.id] = Node(
             capability=capability,
-            name=held.name or (capability.id if before is None else before.name),
+            name=resource.name or (capability.id if before is None else before.name),
             operations=operations if before is None else operations | before.operations,
         )
-    return build_graph(found.values(), _missing(rights))
+    return build_graph(nodes.values(), _missing(rights))
 
 
-def _held(
+def _granted(
     rights: Rights, capabilities: Mapping[str, Capability]
 ) -> Iterator[tuple[Capability, GrantedResource, frozenset[str]]]:
-    """Every capability that is held, through whichever family, and what may be done with it."""
-    for name, held in rights.resources.get("tools", {}).items():
+    """The granted capabilities of every family, with their resources and operations."""
+    for name, resource in rights.resources.get("tools", {}).items():
         if name in capabilities:
-            yield capabilities[name], held, frozenset(f"tools.{each}" for each in held.operations)
-    for name, held in rights.resources.get("agents", {}).items():
+            yield capabilities[name], resource, frozenset(f"tools.{each}" for each in resource.operations)
+    for name, resource in rights.resources.get("agents", {}).items():
         if (agent := capabilities.get(f"agent:{name}")) is not None:
-            yield agent, held, frozenset(f"agents.{each}" for each in held.operations)
+            yield agent, resource, frozenset(f"agents.{each}" for each in resource.operations)
     for kind, prefix in (("models", "model"), ("knowledge_bases", "kb")):
-        for name, held in rights.resources.get(kind, {}).items():
-            if (thing := capabilities.get(f"{prefix}:{name}")) is not None:
-                yield thing, held, frozenset(f"{_FAMILY[kind]}.{each}" for each in held.operations)
-    for name, held in rights.resources.get("skills", {}).items():
+        for name, resource in rights.resources.get(kind, {}).items():
+            if (capability := capabilities.get(f"{prefix}:{name}")) is not None:
+                yield capability, resource, frozenset(f"{_FAMILY[kind]}.{each}" for each in resource.operations)
+    for name, resource in rights.resources.get("skills", {}).items():
         if (skill := capabilities.get(f"skill:{name}")) is not None:
-            yield skill, held, frozenset({_USE})
+            yield skill, resource, frozenset({_USE})
     actions = rights.resources.get("platform", {})
     for capability in capabilities.values() if actions else ():
         if capability.kind == "channel" and capability.name in actions:
-            held = actions[capability.name]
-            yield capability, held, frozenset(f"platform.{each}" for each in held.operations)
+            resource = actions[capability.name]
+            yield capability, resource, frozenset(f"platform.{each}" for each in resource.operations)
 
 
 def _missing(rights: Rights) -> dict[str, tuple[Why, str | None]]:
@@ -65,7 +65,7 @@ def _missing(rights: Rights) -> dict[str, tuple[Why, str | None]]:
 
 
 class Graphs:
-    """Graphs in use. Not the store: whoever creates a run writes `rows` with it, and says when that is on disk."""
+    """A cache of graphs. The creator of a run writes `rows` with it and calls `written` when they are on disk."""
 
     def __init__(self, entries: int = GRAPH_CACHE_ENTRIES) -> None:
         self._entries = entries
@@ -73,11 +73,11 @@ class Graphs:
         self._on_disk: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def of(self, access: Access, offer: Offer) -> CapabilityGraph:
-        """What a run of this access sees of an offer."""
+        """The graph of a run with this access."""
         return self._get(access, offer.sha256, offer.capabilities)
 
     def of_child(self, access: Access, parent: CapabilityGraph) -> CapabilityGraph:
-        """What a child run sees: only what is in the graph of the run that called for it, as it is there."""
+        """The graph of a child run: a subset of its parent's graph."""
         return self._get(access, parent.sha256, {node.capability.id: node.capability for node in parent.nodes})
 
     def _get(self, access: Access, seen: str, capabilities: Mapping[str, Capability]) -> CapabilityGraph:
@@ -96,7 +96,7 @@ class Graphs:
         return graph
 
     def rows(self, workspace: str, graph: CapabilityGraph, now_ms: int) -> list[PutKept]:
-        """What must be written with the first run of this graph; nothing once it is on disk, and for an empty one."""
+        """The rows to write with the first run of this graph; empty once it is on disk, and for an empty graph."""
         if not graph.nodes or (workspace, graph.sha256) in self._on_disk:
             return []
         row = KeptRow(
@@ -105,15 +105,14 @@ class Graphs:
         return [PutKept(row)]
 
     def written(self, workspace: str, graph: CapabilityGraph) -> None:
-        """Its row is on disk."""
+        """Note that the row of a graph is on disk."""
         self._on_disk[workspace, graph.sha256] = None
         while len(self._on_disk) > self._entries:
             self._on_disk.popitem(last=False)
 
 
 def load_graph(store: Store, workspace: str, sha256: str | None) -> CapabilityGraph | None:
-    """The graph that a grant quotes; `None` where it is not kept. Raises `InvalidRequest` when it is not what was
-    granted. Blocks."""
+    """Load the graph of a grant; `None` if it is not stored. Raises `InvalidRequest` if its digest differs. Blocks."""
     if sha256 is None or sha256 == EMPTY_GRAPH.sha256:
         return EMPTY_GRAPH
     row = store.kept(GRAPH, workspace, sha256)

@@ -1,4 +1,4 @@
-"""What a workspace offers: the resources that exist, whoever may use them. Offering grants nothing."""
+"""The offer of a workspace: the resources that exist in it. An offer grants nothing."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,11 +36,11 @@ class OfferedModel(msgspec.Struct, frozen=True, kw_only=True):
     provider: str | None = None
     context_window: int | None = None
     vision: bool | None = None
-    """Whether it looks at images; nothing where it does not."""
+    """`True` if it accepts images, otherwise absent."""
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that can be called, by its qualified id, with the digest of the definition that was consented to."""
+    """A tool, by its qualified id, with the digest of the definition that people consented to."""
 
     kind: ClassVar[Kind] = "tools"
     named: ClassVar[str] = "tool_name"
@@ -64,7 +64,7 @@ class OfferedKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfferedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file; its source, `config` or `knowledge`, is the operation that reads it."""
+    """A file. Its source, `config` or `knowledge`, is the operation that reads it."""
 
     kind: ClassVar[Kind] = "files"
     named: ClassVar[str] = "file_id"
@@ -110,7 +110,7 @@ OfferedThing = (
     OfferedModel | OfferedTool | OfferedKnowledgeBase | OfferedFile | OfferedAgent | OfferedSkill | OfferedAction
 )
 NAMED: Final[Mapping[Kind, str]] = {thing.kind: thing.named for thing in get_args(OfferedThing)}
-"""By kind, the field that holds the id."""
+"""By kind, the field with the id."""
 _ABOUT: Final[Mapping[type[OfferedThing], tuple[str, ...]]] = {
     thing: tuple(name for name in thing.__struct_fields__ if name != thing.named) for thing in get_args(OfferedThing)
 }
@@ -120,25 +120,25 @@ _DOCUMENTS: Final = "kb:"
 
 
 def documents_of(kb_id: str) -> str:
-    """What stands for every document of a knowledge base among the files of a grant. The id of one of them is behind
-    it: documents come and go, and a grant is frozen."""
+    """The prefix that stands for all documents of a knowledge base in a grant, which is frozen while documents change.
+    The id of a document begins with it."""
     return f"{_DOCUMENTS}{kb_id}/"
 
 
 def base_of(file_id: str) -> str | None:
-    """The knowledge base that a file is a document of, or that it stands for."""
+    """The knowledge base of a document or of a `documents_of` prefix."""
     kb_id, slash, _ = file_id.removeprefix(_DOCUMENTS).partition("/")
     return kb_id if slash and file_id.startswith(_DOCUMENTS) else None
 
 
 def file_as_listed(file_id: str) -> str:
-    """The id under which a grant has a file."""
+    """The id under which a grant lists a file."""
     kb_id = base_of(file_id)
     return file_id if kb_id is None else documents_of(kb_id)
 
 
 def operations_that_fit(thing: OfferedThing) -> tuple[str, ...]:
-    """What can be done with this thing at all. A type nobody knows can do nothing."""
+    """The operations that apply to a resource; none for an unknown type."""
     if isinstance(thing, OfferedModel):
         return _MODEL_OPERATIONS.get(thing.model_type, ())
     if isinstance(thing, OfferedFile):
@@ -147,24 +147,24 @@ def operations_that_fit(thing: OfferedThing) -> tuple[str, ...]:
 
 
 def about(thing: OfferedThing) -> dict[str, str | int | bool]:
-    """What is known of it beside its id."""
+    """The facts of a resource besides its id."""
     known = ((name, getattr(thing, name)) for name in _ABOUT[type(thing)])
     return {name: value for name, value in known if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Everything a workspace offers, by kind and id, with the digest of it all. Build it with `Offer.of`."""
+    """The offer of a workspace, by kind and id, with its digest. Made by `Offer.of`."""
 
     things: Mapping[Kind, Mapping[str, OfferedThing]]
     capabilities: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
-    """What is behind the tools, skills, agents and platform actions, by id."""
+    """The capabilities of tools, skills, agents and platform actions, by id."""
     absent: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What would be offered and cannot be now: an id, or a prefix ending in `/`, and why."""
+    """Capabilities that cannot be offered now: an id, or a prefix ending in `/`, and the reason."""
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:
-        # What is said of a tool that has a capability behind it is said there.
+        # A tool with a capability is covered by the capability's JSON.
         body: JsonObject = {
             kind: {
                 name: {**about(thing)}
@@ -183,17 +183,16 @@ class Offer:
         capabilities: Iterable[Capability] = (),
         absent: Mapping[str, str] = MappingProxyType({}),
     ) -> "Offer":
-        """An offer of these things, and of what sources offer. Of two with one id the last stands."""
-        behind = {capability.id: capability for capability in capabilities}
-        found: dict[Kind, dict[str, OfferedThing]] = {kind: {} for kind in KINDS}
-        for thing in (*things, *_offered(behind.values())):
-            found[thing.kind][getattr(thing, thing.named)] = thing
-        return Offer(found, behind, absent)
+        """Build an offer of resources and capabilities. The last of several with one id wins."""
+        by_id = {capability.id: capability for capability in capabilities}
+        by_kind: dict[Kind, dict[str, OfferedThing]] = {kind: {} for kind in KINDS}
+        for thing in (*things, *_offered(by_id.values())):
+            by_kind[thing.kind][getattr(thing, thing.named)] = thing
+        return Offer(by_kind, by_id, absent)
 
 
 def _offered(capabilities: Iterable[Capability]) -> Iterator[OfferedThing]:
-    """Each as what it is selected by. An action of a platform is nobody's to select, so it is no tool; a model and a
-    knowledge base are asked in ways of their own."""
+    """Each capability as the resource by which agents select it."""
     for each in capabilities:
         if (special := _special(each)) is not None:
             yield special
@@ -210,7 +209,7 @@ def _offered(capabilities: Iterable[Capability]) -> Iterator[OfferedThing]:
 
 
 def _special(capability: Capability) -> OfferedThing | None:
-    """What is no tool."""
+    """The resource of a capability that is not a tool."""
     known = capability.about
     match capability.kind:
         case "channel":
@@ -238,12 +237,8 @@ def _text(value: str | int | bool | None) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# What each workspace offers now: its agents and files, and what its sources have. Made anew only when one of them
-# changes.
-
-
 class Offers:
-    """One per host."""
+    """The current offer of each workspace: its agents, files and capabilities. Rebuilt when one of them changes."""
 
     def __init__(self, agents: AgentRegistry, sources: Sources, files: FileRepository) -> None:
         self._agents = agents

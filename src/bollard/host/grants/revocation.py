@@ -1,4 +1,4 @@
-"""What an operator took away from a live run. It only grows: nothing gives a right back to a run."""
+"""Revocation of rights from a live run. It only grows: a run never gets a right back."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -10,11 +10,11 @@ from bollard.host.grants.grant import Grant
 from bollard.protocol import JsonObject
 
 AGENT_TOOL: Final = "agent:"
-"""How the id of a tool begins that is an agent."""
+"""The prefix of the id of an agent among the tools."""
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True):
-    """As `grant.revoked` has it."""
+    """The data of a `grant.revoked` record."""
 
     operations: frozenset[str] = frozenset()
     resources: dict[str, frozenset[str]] = {}
@@ -22,20 +22,20 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Operations as `family.operation`, things by kind, or everything. `revoke` makes one."""
+    """Revoked operations as `family.operation`, resources by kind, or everything. Made by `revoke`."""
 
     operations: frozenset[str] = frozenset()
     resources: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
     all: bool = False
 
     def takes(self, operation: str, kind: str, thing: str | None) -> bool:
-        """Whether this operation on this thing was taken away."""
+        """Whether this operation on this resource is revoked."""
         if self.all or operation in self.operations:
             return True
         return thing is not None and kind in self.resources and thing in self.resources[kind]
 
     def joined(self, other: "Revocation") -> "Revocation":
-        """What either of the two took away."""
+        """The union of both."""
         kinds = sorted({*self.resources, *other.resources})
         none: frozenset[str] = frozenset()
         return Revocation(
@@ -45,24 +45,27 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def data(self) -> JsonObject:
-        """The data of a `grant.revoked` record, but for who did it."""
-        found: JsonObject = {}
+        """The data of a `grant.revoked` record, without its author."""
+        body: JsonObject = {}
         if self.operations:
-            found["operations"] = [*sorted(self.operations)]
+            body["operations"] = [*sorted(self.operations)]
         if self.resources:
-            found["resources"] = {kind: [*sorted(things)] for kind, things in sorted(self.resources.items())}
+            body["resources"] = {kind: [*sorted(things)] for kind, things in sorted(self.resources.items())}
         if self.all:
-            found["all"] = True
-        return found
+            body["all"] = True
+        return body
 
     @staticmethod
     def from_data(data: JsonObject) -> "Revocation":
-        """What a `grant.revoked` record took away."""
+        """Decode the data of a `grant.revoked` record."""
         try:
             body = msgspec.convert(data, _Data)
         except msgspec.ValidationError as error:
             raise InvalidRequest(
-                f"this is not the data of a revocation: {error}", hint="read it from a grant.revoked record"
+                f"the revocation cannot be decoded: {error}",
+                reason="revocation_unreadable",
+                hint="use the data of a grant.revoked record",
+                problem=str(error),
             ) from error
         return Revocation(operations=body.operations, resources=body.resources, all=body.all)
 
@@ -71,7 +74,7 @@ NOTHING_REVOKED: Final = Revocation()
 
 
 def granted_operations(grant: Grant) -> frozenset[str]:
-    """Every operation of the grant by its full name."""
+    """The full names of all granted operations."""
     rights = grant.access.rights
     names = {f"{family}.{name}" for family, operations in rights.operations.items() for name in operations}
     names |= {f"state.{scope}" for scope in grant.state_keys}
@@ -79,7 +82,7 @@ def granted_operations(grant: Grant) -> frozenset[str]:
 
 
 def granted_things(grant: Grant, kind: str) -> frozenset[str]:
-    """Every thing of one kind in the grant; `conversations` is a kind here."""
+    """All granted resources of one kind; `conversations` is a kind here."""
     rights = grant.access.rights
     if kind == "conversations":
         return rights.conversations
@@ -94,36 +97,40 @@ def revoke(
     resources: Mapping[str, Iterable[str]] | None = None,
     everything: bool = False,
 ) -> Revocation:
-    """What is revoked now: all that was, and this. Taking away what was never granted is a mistake and is refused."""
-    asked = Revocation(
+    """Add to a revocation. Raises `InvalidRequest` for anything that the grant does not have."""
+    added = Revocation(
         operations=frozenset(operations),
         resources={kind: frozenset(things) for kind, things in (resources or {}).items() if things},
         all=everything,
     )
-    if asked == NOTHING_REVOKED:
-        raise InvalidRequest("nothing is named to be revoked", hint="name operations, resources, or everything")
-    _refuse_ungranted(grant, "operations", asked.operations, granted_operations(grant))
-    for kind, things in asked.resources.items():
+    if added == NOTHING_REVOKED:
+        raise InvalidRequest(
+            "the request names nothing to revoke",
+            reason="nothing_to_revoke",
+            hint="name operations, resources, or everything",
+        )
+    _refuse_ungranted(grant, "operations", added.operations, granted_operations(grant))
+    for kind, things in added.resources.items():
         _refuse_ungranted(grant, f"resources.{kind}", things, granted_things(grant, kind))
-    return before.joined(asked).joined(_by_other_names(grant, asked))
+    return before.joined(added).joined(_under_other_names(grant, added))
 
 
-def _by_other_names(grant: Grant, asked: Revocation) -> Revocation:
-    """An agent may be among the tools of a run too. It is one thing: taken by one name, it is taken by the other."""
+def _under_other_names(grant: Grant, added: Revocation) -> Revocation:
+    """The revocation of agents under their other name: an agent may also be among the tools of a run."""
     none: frozenset[str] = frozenset()
     called = {
         name for name, held in grant.access.rights.resources.get("tools", {}).items() if "call" in held.operations
     }
     tools = {name.removeprefix(AGENT_TOOL) for name in called if name.startswith(AGENT_TOOL)}
-    named = {name.removeprefix(AGENT_TOOL) for name in asked.resources.get("tools", none)}
-    as_tools = tools if "agents.call" in asked.operations else tools & asked.resources.get("agents", none)
-    as_agents = granted_things(grant, "agents") & tools & (tools if "tools.call" in asked.operations else named)
-    found = {"agents": as_agents, "tools": frozenset(f"{AGENT_TOOL}{name}" for name in as_tools)}
-    return Revocation(resources={kind: things for kind, things in found.items() if things})
+    named = {name.removeprefix(AGENT_TOOL) for name in added.resources.get("tools", none)}
+    as_tools = tools if "agents.call" in added.operations else tools & added.resources.get("agents", none)
+    as_agents = granted_things(grant, "agents") & tools & (tools if "tools.call" in added.operations else named)
+    others = {"agents": as_agents, "tools": frozenset(f"{AGENT_TOOL}{name}" for name in as_tools)}
+    return Revocation(resources={kind: things for kind, things in others.items() if things})
 
 
 def handed_down(grant: Grant, before: Revocation, above: Revocation) -> Revocation:
-    """What is revoked from a child run now: all that was, and what was taken from the run that called it."""
+    """The revocation of a child run: its own, and that of its parent."""
     resources = {kind: things & granted_things(grant, kind) for kind, things in above.resources.items()}
     return before.joined(
         Revocation(
@@ -134,11 +141,15 @@ def handed_down(grant: Grant, before: Revocation, above: Revocation) -> Revocati
     )
 
 
-def _refuse_ungranted(grant: Grant, where: str, asked: frozenset[str], granted: frozenset[str]) -> None:
-    never = sorted(asked - granted)
-    if never:
+def _refuse_ungranted(grant: Grant, where: str, requested: frozenset[str], granted: frozenset[str]) -> None:
+    if missing := ", ".join(sorted(requested - granted)):
+        names = ", ".join(sorted(granted)) or "none"
         raise InvalidRequest(
-            f"run {grant.run_id} was never granted {', '.join(never)}",
-            hint=f"granted are: {', '.join(sorted(granted)) or 'none'}",
+            f"run {grant.run_id} was never granted {missing}",
+            reason="never_granted",
+            hint=f"granted are: {names}",
             field=where,
+            run_id=grant.run_id,
+            missing=missing,
+            granted=names,
         )

@@ -1,5 +1,5 @@
-"""What one run acts under: its grant, its graph, for whom, and the rules about asking and spending. Made once with the
-grant, and never changed; what is taken away later stands beside it as a revocation."""
+"""The session of a run: its grant, graph, context, and policies for approvals and budgets. Never changed; a revocation
+is separate from it."""
 
 from typing import Final
 
@@ -12,21 +12,21 @@ from bollard.host.grants.grant import Grant
 
 
 class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What the executor goes by beside the graph."""
+    """The policies of the executor."""
 
     approval: ApprovalPolicy
     approve: AudienceRule
-    """Who may say yes."""
+    """Who may approve calls."""
     budget: BudgetPolicy
     unattended: bool
-    """Whether no person waits for this run, so that what would need one is refused."""
+    """Whether no person waits for this run. Calls that would need one are refused."""
 
 
-_NOTHING_SAID: Final = AgentPolicy()
+_DEFAULT_POLICY: Final = AgentPolicy()
 
 
 class RunSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The planner's view and the executor's are this one object."""
+    """The session that planner and executor share."""
 
     run_id: str
     grant: Grant
@@ -36,7 +36,7 @@ class RunSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def policy_of(policy: AgentPolicy, *, unattended: bool) -> SessionPolicy:
-    """Of an agent's policy, what a session goes by."""
+    """The session's part of an agent's policy."""
     return SessionPolicy(
         approval=policy.approval, approve=policy.audience.approve, budget=policy.budget, unattended=unattended
     )
@@ -50,7 +50,7 @@ def open_session(
     locale: str | None = None,
     traceparent: str | None = None,
 ) -> RunSession:
-    """The session of a grant. Without its graph nothing can be called; without a policy nobody is there to ask."""
+    """Open the session of a grant. Without a graph it has no capabilities; without a policy it is unattended."""
     scope = grant.scope
     return RunSession(
         run_id=grant.run_id,
@@ -67,5 +67,5 @@ def open_session(
             locale=locale,
             traceparent=traceparent,
         ),
-        policy=policy or policy_of(_NOTHING_SAID, unattended=True),
+        policy=policy or policy_of(_DEFAULT_POLICY, unattended=True),
     )

@@ -134,5 +134,27 @@ _TOOLS: Final = {
     "tool_failed.run_id_unusable": ("此运行不能使用文件", ""),
     "tool_failed.too_many_programs": ("主机上正在运行的程序过多", "稍后重试"),
 }
+_GRANTS: Final = {
+    "capability_denied.operation_not_granted": (
+        "运行有权使用 {tool}，但没有权限 {operation}",
+        "在智能体的策略和运行器的清单中写明 {operation}",
+    ),
+    "invalid_argument.calls_too_deep": (
+        "运行 {run_id} 已嵌套 {depth} 层，不能再调用智能体",
+        "智能体调用最多嵌套 {most} 层",
+    ),
+    "invalid_argument.foreign_scope": ("子运行的 {field} 与父运行不同", "使用父运行的值，或留空"),
+    "invalid_argument.grant_unreadable": ("无法解码授权：{problem}", "使用 grant.issued 记录的数据"),
+    "invalid_argument.graph_digest_mismatch": ("存储的能力清单与授权时的不同：摘要不同", "从备份恢复数据库"),
+    "invalid_argument.graph_unreadable": ("无法解码存储的能力清单：{problem}", "启动写入它的那个主机版本"),
+    "invalid_argument.graph_version_mismatch": (
+        "此版本的主机对存储的能力清单编码不同",
+        "启动写入它的那个主机版本",
+    ),
+    "invalid_argument.never_granted": ("运行 {run_id} 从未获得 {missing} 的权限", "已有的权限：{granted}"),
+    "invalid_argument.nothing_to_revoke": ("请求没有写明要撤销什么", "写明 operations、resources 或 everything"),
+    "invalid_argument.revocation_unreadable": ("无法解码撤销数据：{problem}", "使用 grant.revoked 记录的数据"),
+    "not_found.no_tool": ("此运行没有这个工具", "调用运行的 resources 中的工具"),
+}
 
-REASONS: Final[dict[str, tuple[str, str]]] = {**_APPROVALS, **_CALLS, **_TOOLS}
+REASONS: Final[dict[str, tuple[str, str]]] = {**_APPROVALS, **_CALLS, **_TOOLS, **_GRANTS}
