@@ -382,7 +382,7 @@ async def test_bubblewrap_confines_where_it_is_there_and_is_refused_where_it_is_
         output_bytes=1000,
     )
     if not findings.bubblewrap:
-        with pytest.raises(LevelMissing, match="bubblewrap is demanded"):
+        with pytest.raises(LevelMissing, match="needs bubblewrap"):
             await run_confined(program, confinement)
         assert not (folder / "out.txt").exists()
         return

@@ -178,7 +178,7 @@ class Folder:
         descriptor = open_beneath(self._root, names, _READ)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise WrongFileKind("this is not a file", hint="list the folder to see what is there")
+            raise WrongFileKind("this is not a file", hint="list the folder to see its entries")
         return descriptor
 
     def _open_or_create(self, names: tuple[str, ...]) -> int:

@@ -39,7 +39,7 @@ class Program:
     stdin: bytes = b""
     timeout_s: float
     output_bytes: int
-    """The part of each output that is output, from the beginning."""
+    """The part of each output that is returned, from the beginning."""
     limits: JailLimits = field(default_factory=JailLimits)
 
 
@@ -206,7 +206,7 @@ def _make_process_group(processes: int) -> Path | None:
 
 
 def _start_error(error: OSError) -> JailBroken:
-    return JailBroken(f"the program could not be started: {error}", hint="look at `bollard doctor`, and at open files")
+    return JailBroken(f"the program could not be started: {error}", hint="see `bollard doctor`, and check open files")
 
 
 def _write_order(descriptor: int, order: JailOrder) -> None:
@@ -222,10 +222,10 @@ def _write_order(descriptor: int, order: JailOrder) -> None:
 def _build_result(status_text: bytes, output: _Output) -> ProgramResult:
     code: int | None = None
     if output.stopped is None:
-        first = json.loads(status_text.split(b"\n", 1)[0] or b'{"problem": "it ended without a word", "code": null}')
+        first = json.loads(status_text.split(b"\n", 1)[0] or b'{"problem": "the jail sent no report", "code": null}')
         if first["problem"] is not None:
             raise JailBroken(
-                f"the program could not be started: {first['problem']}", hint="look at `bollard doctor` for the sandbox"
+                f"the program could not be started: {first['problem']}", hint="check the sandbox with `bollard doctor`"
             )
         code = first["code"]
     return ProgramResult(

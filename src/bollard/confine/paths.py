@@ -62,11 +62,11 @@ def translate_error(error: OSError) -> Exception:
     """Translate an error of the kernel for the caller who named the path."""
     match error.errno:
         case errno.ENOENT:
-            return PathNotFound("nothing has this name", hint="list the folder to see what is there")
+            return PathNotFound("the path does not exist", hint="list the folder to see its entries")
         case errno.EISDIR | errno.ENOTEMPTY:
             return WrongFileKind("this is a folder", hint="name a file in it")
         case errno.ENOTDIR | errno.EEXIST:
-            return WrongFileKind("a file is where a folder is needed", hint="choose another name")
+            return WrongFileKind("a part of the path is a file, not a folder", hint="choose another name")
         case errno.ENXIO | errno.ENODEV:
             return WrongFileKind("this is neither a file nor a folder")
         case number if number in _REFUSED:

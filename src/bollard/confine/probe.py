@@ -95,7 +95,7 @@ def _explain_missing(findings: Findings, demand: Demand) -> tuple[str, str] | No
     if demand == "off":
         return "programs are not run on this host", "the setting sandbox is off; set it to any"
     if not findings.tried:
-        return "nobody could find out how to confine programs here", "look whether the host can start its own Python"
+        return "the confinement of this machine could not be probed", "check that the host can start its own Python"
     if findings.processes == "none":
         return (
             "nothing on this machine bounds the number of processes of a program",
@@ -104,7 +104,7 @@ def _explain_missing(findings: Findings, demand: Demand) -> tuple[str, str] | No
     if demand in ("any", "bubblewrap") and findings.bubblewrap:
         return None
     if demand == "bubblewrap":
-        return "bubblewrap is demanded and cannot be used here", "install bubblewrap, or set sandbox to any"
+        return "the setting sandbox needs bubblewrap, which does not work here", "install it, or set sandbox to any"
     return _explain_missing_landlock(findings)
 
 

@@ -69,7 +69,7 @@ def test_a_wall_that_the_kernel_does_not_build_is_not_found(hidden, field, nothi
 def test_a_probe_that_cannot_run_finds_nothing():
     found = probe(wrapper=("/bin/false",))
     assert found == Findings(bubblewrap=found.bubblewrap)
-    assert "could find out" in choose_confinement("landlock+seccomp", found).problem
+    assert "could not be probed" in choose_confinement("landlock+seccomp", found).problem
 
 
 @pytest.mark.anyio
